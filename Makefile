@@ -1,0 +1,63 @@
+# Make targets for people and for CI; `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Bench options, such as: make bench ARGS="ratio --pairs 1"
+ARGS ?=
+# Debian packages whose programs the tests start: nginx serves the test sites.
+DEBIAN_PACKAGES := nginx-light
+# How many pytest processes; the end-to-end tests start servers and crawlers of their own.
+TEST_PROCESSES ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean debian-packages
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/runtime ## harvest a small made-up world over some days, and show its history
+	$(BIN)/python -m tileharvest.demo
+
+test: debian-packages lint ## everything that must pass: style, types, import contracts, tests
+	$(BIN)/pytest -n $(TEST_PROCESSES)
+
+lint: $(VENV)/development ## style, types and import contracts only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/runtime ## tiles/s against stock Scrapy, and flatness; options in ARGS
+	$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "TileHarvest needs Python 3.11 or newer; name one: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: installed again only when what they name has changed.
+$(VENV)/runtime: requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(VENV)/development: requirements-dev.txt $(VENV)/runtime
+	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	@touch $@
+
+debian-packages:
+	@missing=; for package in $(DEBIAN_PACKAGES); do \
+		dpkg-query --show --showformat='$${Status}' $$package 2>/dev/null | grep -q ' installed$$' \
+			|| missing="$$missing $$package"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" -ne 0 ]; then \
+		echo "The tests need Debian packages; run first: sudo apt-get install$$missing" >&2; exit 1; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends $$missing

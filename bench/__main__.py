@@ -1,0 +1,200 @@
+"""`make bench`: tiles per second against stock Scrapy, and whether they stay as the map grows.
+
+    make bench                               both parts
+    make bench ARGS="ratio --pairs 1"        ours against stock, once each
+    make bench ARGS="flat --sizes 5000 20000"
+    make bench ARGS="stock"                  stock Scrapy alone
+
+The crawler has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
+is taken away, so that start-up does not blur the cost of a tile. Tables go to standard error, one JSON
+object to standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.harvest import PROJECT, check, harvest_twice
+from bench.measuring import Cost, cores, on_core, run
+from bench.site import count, depth_for, generate
+from tests.servers.nginx import nginx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.nginx import Nginx
+
+SIZES = (5_000, 20_000, 80_000)
+RATIO_SIZE = 20_000
+PAIRS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured run."""
+
+    what: str
+    tiles: int
+    whole: Cost
+    """Of the whole process."""
+    net: Cost
+    """Start-up taken away."""
+
+    @property
+    def tiles_per_second(self) -> float:
+        return self.tiles / self.net.wall
+
+    @property
+    def cpu_per_thousand(self) -> float:
+        """CPU seconds per 1,000 tiles."""
+        return self.net.cpu / self.tiles * 1000
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "tiles_per_second": self.tiles_per_second,
+            "tiles_per_second_of_whole_process": self.tiles / self.whole.wall,
+            "cpu_per_thousand": self.cpu_per_thousand,
+        }
+
+
+class Bench:
+    """Runs against generated sites that live in one temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = 0
+        self._start_ups: dict[str, Cost] = {}
+
+    @contextmanager
+    def site(self, depth: int) -> Iterator[Nginx]:
+        folder = self.folder / f"site-{depth}"
+        if not folder.exists():
+            generate(folder, depth)
+        with ExitStack() as running:
+            with on_core(cores()[1]):
+                server = running.enter_context(nginx(folder))
+            yield server
+
+    def stock(self, depth: int) -> Figure:
+        return self._figure("stock", depth, self._stock(depth), self._start_up("stock"))
+
+    def ours(self, depth: int) -> tuple[Figure, Figure]:
+        """The first harvest and the unchanged one."""
+        first, unchanged = self._ours(depth)
+        return (
+            self._figure("first", depth, first, self._start_up("first")),
+            self._figure("unchanged", depth, unchanged, self._start_up("unchanged")),
+        )
+
+    def _figure(self, what: str, depth: int, whole: Cost, start_up: Cost) -> Figure:
+        return Figure(what, count(depth), whole, whole.without(start_up))
+
+    def _start_up(self, what: str) -> Cost:
+        """The same command's cost on a map of 4 tiles."""
+        if what not in self._start_ups:
+            if what == "stock":
+                self._start_ups["stock"] = self._stock(1)
+            else:
+                self._start_ups["first"], self._start_ups["unchanged"] = self._ours(1)
+        return self._start_ups[what]
+
+    def _stock(self, depth: int) -> Cost:
+        self.runs += 1
+        with self.site(depth) as server:
+            command = [sys.executable, "-m", "bench.stock", server.url, str(depth)]
+            cost = run(command, self.folder / f"stock-{self.runs}.log", PROJECT, {})
+            check(server, {"HEAD": count(depth), "GET": 0})
+        return cost
+
+    def _ours(self, depth: int) -> tuple[Cost, Cost]:
+        self.runs += 1
+        with self.site(depth) as server:
+            harvests = harvest_twice(server, depth, self.folder / f"ours-{self.runs}")
+        return harvests.first, harvests.unchanged
+
+
+def table(title: str, figures: list[Figure]) -> Table:
+    result = Table("run", "tiles", "tiles/s", "CPU s per 1,000", "RSS MB", "wall s", "CPU s", title=title)
+    for figure in figures:
+        result.add_row(
+            figure.what,
+            f"{figure.tiles:,}",
+            f"{figure.tiles_per_second:,.0f}",
+            f"{figure.cpu_per_thousand:.3f}",
+            f"{figure.whole.rss:.0f}",
+            f"{figure.whole.wall:.1f}",
+            f"{figure.whole.cpu:.1f}",
+        )
+    return result
+
+
+def ratio(bench: Bench, console: Console, pairs: int) -> dict[str, Any]:
+    """Ours and stock in turn, so that what else the machine does falls on both."""
+    depth, figures = depth_for(RATIO_SIZE), list[Figure]()
+    for _ in range(pairs):
+        figures += [*bench.ours(depth), bench.stock(depth)]
+    console.print(table("Against stock Scrapy", figures))
+    ours, theirs = ([figure for figure in figures if figure.what == what] for what in ("unchanged", "stock"))
+    by_wall = _speed(ours) / _speed(theirs)
+    # Less disturbed by what else the machine does.
+    by_cpu = _cpu(theirs) / _cpu(ours)
+    console.print(
+        f"Times as fast as stock Scrapy: {by_wall:.2f} by the clock, {by_cpu:.2f} by CPU (medians)."
+    )
+    return {"runs": [figure.as_json() for figure in figures], "ratio": by_wall, "ratio_by_cpu": by_cpu}
+
+
+def _speed(figures: list[Figure]) -> float:
+    return statistics.median(figure.tiles_per_second for figure in figures)
+
+
+def _cpu(figures: list[Figure]) -> float:
+    return statistics.median(figure.cpu_per_thousand for figure in figures)
+
+
+def flat(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
+    figures = [figure for size in sizes for figure in bench.ours(depth_for(size))]
+    console.print(table("As the map grows", figures))
+    return {"runs": [figure.as_json() for figure in figures]}
+
+
+def stock(bench: Bench, console: Console) -> dict[str, Any]:
+    figures = [bench.stock(depth_for(RATIO_SIZE))]
+    console.print(table("Stock Scrapy", figures))
+    return {"runs": [figure.as_json() for figure in figures]}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("part", nargs="?", choices=("all", "ratio", "flat", "stock"), default="all")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="least tiles per map")
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen, console, result = arguments(), Console(stderr=True), dict[str, Any]()
+    with tempfile.TemporaryDirectory(prefix="tileharvest-bench-") as folder:
+        bench = Bench(Path(folder))
+        if chosen.part == "stock":
+            result["stock"] = stock(bench, console)
+        if chosen.part in ("all", "ratio"):
+            result["ratio"] = ratio(bench, console, chosen.pairs)
+        if chosen.part in ("all", "flat"):
+            result["flat"] = flat(bench, console, list(chosen.sizes))
+    sys.stdout.write(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Our own harvests of a generated site: the first, and the one of the next day that finds no change."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.measuring import Cost, RunFailedError, run
+from bench.site import count
+from bench.stock import CONCURRENCY
+
+if TYPE_CHECKING:
+    from tests.servers.nginx import Nginx
+
+PROJECT = Path(__file__).resolve().parents[1]
+FIRST_DAY = "2024-01-02"
+SECOND_DAY = "2024-01-03"
+
+
+@dataclass(frozen=True, slots=True)
+class Harvests:
+    first: Cost
+    unchanged: Cost
+
+
+def harvest_twice(server: Nginx, depth: int, folder: Path) -> Harvests:
+    """Harvest the whole site on two days. `folder` must not exist; it gets the history and the store.
+
+    Raises RunFailedError when a harvest ended with an error or did not ask what it should have asked,
+    as the server's log tells it.
+    """
+    folder.mkdir()
+    (folder / "maps.toml").write_text(
+        f'[bench]\nurl = "{server.url}/"\nconcurrency = {CONCURRENCY}\ntimezone = "UTC"\n', encoding="utf-8"
+    )
+    first = _harvest(server, folder, FIRST_DAY)
+    check(server, {"GET": count(depth)})
+    unchanged = _harvest(server, folder, SECOND_DAY)
+    check(server, {"HEAD": count(depth), "GET": 0})
+    return Harvests(first, unchanged)
+
+
+def _harvest(server: Nginx, folder: Path, day: str) -> Cost:
+    server.clear_log()
+    command = [sys.executable, "-m", "scrapy", "crawl", "overviewer", "-a", "map=bench", "-a", f"day={day}"]
+    environment = {"TILEHARVEST_MAPS": str(folder / "maps.toml"), "TILEHARVEST_DATA": str(folder / "data")}
+    return run(command, folder / f"{day}.log", PROJECT, environment)
+
+
+def check(server: Nginx, wanted: dict[str, int]) -> None:
+    """Raise RunFailedError unless just so many tiles were answered with 200 since the log was cleared.
+
+    Figures of a run that skipped tiles, or fetched what it had, would be no figures.
+    """
+    answered = Counter(
+        line.method for line in server.log() if line.path.endswith(".png") and line.status == 200
+    )
+    for method, number in wanted.items():
+        if answered[method] != number:
+            raise RunFailedError(f"{answered[method]} tiles were answered to {method} requests, not {number}")

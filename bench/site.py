@@ -1,0 +1,97 @@
+"""A generated Overviewer site of any size: a full quadtree of small, valid PNG files, no two alike."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LAYER: Final = "world-lighting"
+TILE_SIZE: Final = 384
+"""Pixels along an edge, as Overviewer's own."""
+
+_RENDERED_AT: Final = 1_704_067_200
+"""2024-01-01 in UTC, as seconds since 1970: the time of the first file; each later one is a second on."""
+
+
+def depth_for(tiles: int) -> int:
+    """The smallest depth whose full quadtree has at least this many tiles: 4 + 16 + ... + 4^depth."""
+    return next(depth for depth in itertools.count(1) if count(depth) >= tiles)
+
+
+def count(depth: int) -> int:
+    """Tiles of a full quadtree, the whole-map image not among them."""
+    return sum(1 << 2 * level for level in range(1, depth + 1))
+
+
+def tile_paths(depth: int) -> Iterator[str]:
+    """Every tile's file below the site, coarse levels first, such as `world-lighting/0/3.png`."""
+    for level in range(1, depth + 1):
+        for digits in itertools.product("0123", repeat=level):
+            yield f"{LAYER}/{'/'.join(digits)}.png"
+
+
+def generate(folder: Path, depth: int) -> None:
+    """Write the site: about half a millisecond per file. `folder` must not exist."""
+    folder.mkdir(parents=True)
+    (folder / "overviewerConfig.js").write_text(_config(depth), encoding="utf-8")
+    for level in range(depth):
+        for digits in itertools.product("0123", repeat=level):
+            (folder / LAYER / "/".join(digits)).mkdir(parents=True, exist_ok=True)
+    for number, path in enumerate((f"{LAYER}/base.png", *tile_paths(depth))):
+        _write(folder / path, image(number), _RENDERED_AT + number)
+
+
+def _write(file: Path, body: bytes, changed_at: int) -> None:
+    file.write_bytes(body)
+    os.utime(file, (changed_at, changed_at))
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+# One bit per pixel, all 0: the one colour that the palette gives.
+_ROW: Final = b"\0" * (1 + TILE_SIZE // 8)
+_START: Final = b"\x89PNG\r\n\x1a\n" + _chunk(
+    b"IHDR", struct.pack(">IIBBBBB", TILE_SIZE, TILE_SIZE, 1, 3, 0, 0, 0)
+)
+_END: Final = _chunk(b"IDAT", zlib.compress(_ROW * TILE_SIZE, 9)) + _chunk(b"IEND", b"")
+
+
+def image(number: int) -> bytes:
+    """A PNG of one colour, the number's own: below 2^24 no two are alike. 120 bytes or so."""
+    return _START + _chunk(b"PLTE", number.to_bytes(3, "big")) + _END
+
+
+def _config(depth: int) -> str:
+    tileset = {
+        "name": "Bench",
+        "zoomLevels": depth,
+        "minZoom": 0,
+        "maxZoom": depth,
+        "defaultZoom": 1,
+        "path": LAYER,
+        "base": "",
+        "bgcolor": "#1a1a1a",
+        "world": "world",
+        "last_rendertime": _RENDERED_AT,
+        "imgextension": "png",
+        "isOverlay": False,
+        "spawn": [0, 64, 0],
+        "north_direction": 0,
+    }
+    config = {
+        "CONST": {"tileSize": TILE_SIZE},
+        "worlds": ["world"],
+        "map": {"north_direction": "upper-left"},
+        "tilesets": [tileset],
+    }
+    return f"var overviewerConfig = {json.dumps(config, indent=4)};\n"

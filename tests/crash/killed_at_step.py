@@ -1,0 +1,72 @@
+"""A program for test_write_order: `scrapy`, killed at one step of the write order.
+
+Arguments: the step's number, how many times it is let pass first, and those of `scrapy`. What it runs is
+the program's own code; only the kill is added, before or after a call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.cmdline import execute
+
+from tileharvest import harvesting
+from tileharvest.history import ending
+from tileharvest.history.harvests import Harvest
+from tileharvest.history.recording import Recorder
+from tileharvest.store.files import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Step(NamedTuple):
+    name: str
+    owner: Any
+    function: str
+    before: bool
+    """Killed before the call, else after it."""
+
+
+STEPS = (
+    Step("the harvest has begun", harvesting, "begin", before=False),
+    Step("bytes not written", FileStore, "put", before=True),
+    Step("bytes flushed, without their name", Path, "replace", before=True),
+    Step("bytes have their name, folder not flushed", Path, "replace", before=False),
+    Step("bytes stored, row not written", FileStore, "put", before=False),
+    Step("rows not written", Harvest, "record", before=True),
+    Step("rows written, not committed", Recorder, "record", before=False),
+    Step("rows committed, nobody told", Harvest, "record", before=False),
+    Step("all recorded, harvest not ended", Harvest, "finish", before=True),
+    Step("harvest ended and gone tiles recorded, not committed", ending, "end_and_settle", before=False),
+    Step("harvest ended, nobody told", Harvest, "finish", before=False),
+)
+
+
+def kill_at(step: Step, passes: int) -> None:
+    """Let the call after `passes` others be the last thing that this process does."""
+    original: Callable[..., Any] = getattr(step.owner, step.function)
+    calls = count()
+
+    def killing(*arguments: Any, **keywords: Any) -> Any:
+        # Files are renamed elsewhere too; meant are those of the store.
+        meant = step.owner is not Path or "tiles" in arguments[0].parts
+        last = meant and next(calls) == passes
+        if last and step.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*arguments, **keywords)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(step.owner, step.function, killing)
+
+
+if __name__ == "__main__":
+    kill_at(STEPS[int(sys.argv[1])], passes=int(sys.argv[2]))
+    execute(["scrapy", *sys.argv[3:]])

@@ -1,0 +1,132 @@
+"""SIGKILL at any moment of a harvest of a real map: nothing that was finished is lost, nothing skipped."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from tests.crash.soundness import assert_sound, images
+from tests.end_to_end.project import LayerTile, Project, answered, await_condition
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.servers.nginx import nginx
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.real_maps import Harvested
+    from tests.servers.nginx import Nginx
+
+_RANDOM: Final = Random(20260213)
+_PARTS: Final = 6
+MOMENTS: Final = [(part + _RANDOM.random()) / _PARTS * 0.9 for part in range(_PARTS)]
+"""Shares of a harvest's requests; one in each part, and none so late that the harvest mostly ends first."""
+
+
+class Stage(NamedTuple):
+    """A harvest to be disturbed: where it begins, and how it must end."""
+
+    server: Nginx
+    before: Path | None
+    """The data folder of the harvests before."""
+    undisturbed: Harvested
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return ("crawl", "overviewer", "-a", f"map={ANTWORLD}", "-a", f"day={self.undisturbed.day}")
+
+    def begin(self, project: Project) -> None:
+        """The project before the harvest, whatever it was until now."""
+        shutil.rmtree(project.data, ignore_errors=True)
+        project.maps_file.unlink(missing_ok=True)
+        if self.before is not None:
+            project.adopt(self.before)
+        project.add_map(ANTWORLD, self.server.url)
+
+    def kill(self, project: Project, moment: int) -> bool:
+        """Run, and kill as soon as nginx has logged so many requests; False if the run ended before that."""
+        self.server.clear_log()
+        with project.running(*self.command) as process:
+            await_condition(lambda: answered(self.server) >= moment, process)
+            process.kill()
+            process.wait()
+        assert_sound(project)
+        return process.returncode == -signal.SIGKILL
+
+    def begin_and_kill(self, project: Project, moment: int) -> None:
+        """On a busy machine the kill may come too late, and is tried again."""
+        for _ in range(5):
+            self.begin(project)
+            if self.kill(project, moment):
+                return
+        raise AssertionError("the kill came too late each time")
+
+    def assert_as_undisturbed(self, project: Project) -> None:
+        """The harvest that was killed has ended as one, with what it would have found anyway."""
+        expected = self.undisturbed
+        assert_sound(project)
+        assert project.versions() == expected.versions
+        assert project.outcomes() == expected.outcomes
+        assert images(project) == expected.stored
+        ends = project.query("SELECT reason FROM harvests WHERE day = ?", expected.day)
+        assert ends == [("finished",)]
+        counts = project.query(
+            "SELECT outcome, tiles FROM harvest_counts JOIN harvests ON harvests.id = harvest WHERE day = ?",
+            expected.day,
+        )
+        assert dict(counts) == expected.summary["counts"]
+
+
+@pytest.fixture(scope="module", params=[1, 4], ids=["first harvest", "harvest over three others"])
+def stage(
+    request: pytest.FixtureRequest,
+    shared_maps: Path,
+    antworld: list[Harvested],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Stage]:
+    version: int = request.param
+    site = published(shared_maps, ANTWORLD, version, tmp_path_factory.mktemp("site"))
+    before = antworld[version - 2].data if version > 1 else None
+    with nginx(site) as server:
+        yield Stage(server, before, antworld[version - 1])
+
+
+def fetched_and_recorded(project: Project, day: str) -> set[LayerTile]:
+    """Tiles whose GET is paid for: recorded in this day's harvest as something that only a GET can tell."""
+    asked = project.query(
+        "SELECT layers.name, zoom, x, y FROM tiles JOIN layers ON layers.id = tiles.layer"
+        " JOIN harvests ON harvests.id = tiles.harvest WHERE day = ? AND outcome IN ('add', 'upd', 'nMod')",
+        day,
+    )
+    return {LayerTile(*row) for row in asked}
+
+
+@pytest.mark.parametrize("share", MOMENTS, ids=lambda share: f"{share:.0%}")
+def test_a_killed_harvest_run_again_ends_as_if_it_had_not_been_killed(
+    stage: Stage, project: Project, share: float
+) -> None:
+    expected = stage.undisturbed
+    stage.begin_and_kill(project, moment=max(2, round(share * len(expected.log))))
+    recorded = fetched_and_recorded(project, expected.day)
+    stage.server.clear_log()
+    project.scrapy(*stage.command)
+    stage.assert_as_undisturbed(project)
+    # What was recorded before the kill is not fetched again; everything else is.
+    fetched = {tile for tile, found in expected.outcomes.items() if found in ("add", "upd", "nMod")}
+    again = [line.path.removeprefix("/") for line in stage.server.log() if line.method == "GET"]
+    assert expected.rendering.tiles_of_files(again) == fetched - recorded
+
+
+def test_a_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, project: Project) -> None:
+    """First at its very first request, while the history is made or opened; then in the middle."""
+    random = Random(4)
+    stage.begin(project)
+    for moment in (1, random.randrange(2, 100), random.randrange(100, 200)):
+        assert stage.kill(project, moment)
+    project.scrapy(*stage.command)
+    stage.assert_as_undisturbed(project)

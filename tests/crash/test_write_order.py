@@ -1,0 +1,114 @@
+"""SIGKILL at each step of the write order: bytes, then the row, then the end of the harvest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from tests.crash.killed_at_step import STEPS
+from tests.crash.soundness import State, assert_sound, is_leftover, state
+from tests.end_to_end.project import Project
+from tests.end_to_end.real_maps import SMALL
+from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import nginx
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DAY: Final = "2016-10-07"
+HOUR: Final = 3600
+STEP_NUMBERS: Final = {step.name: number for number, step in enumerate(STEPS)}
+NAMELESS: Final = "bytes flushed, without their name"
+ENDED: Final = "harvest ended, nobody told"
+
+PASSES: Final = {"put": 11, "replace": 11, "record": 1}
+"""How many calls of a function are let pass, so that the kill comes in the middle; others are made once."""
+
+
+class Stage(NamedTuple):
+    url: str
+    before: Path
+    undisturbed: State
+    """How the harvest must end."""
+
+
+@pytest.fixture(scope="module")
+def stage(
+    shared_maps: Path, small_history: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    """A real map that has grown, with tiles that are new, changed, unchanged, and gone."""
+    folder = tmp_path_factory.mktemp("write-order")
+    rendering = Rendering(published(shared_maps, "alexjj", 2, folder / "site"), depth=6)
+    project = Project(folder)
+    project.adopt(small_history)
+    known = {version.tile for version in project.versions()}
+    deepest = sorted(path for path in rendering.paths() if path.count("/") == rendering.depth)
+    for path in [path for path in deepest if rendering.tile(path) in known][:2]:
+        rendering.file(path).unlink()
+    with nginx(rendering.folder) as server:
+        project.add_map(SMALL, server.url)
+        project.crawl(SMALL, DAY)
+        yield Stage(server.url, small_history, state(project))
+
+
+@pytest.fixture
+def staged(stage: Stage, project: Project) -> Project:
+    project.adopt(stage.before)
+    project.add_map(SMALL, stage.url)
+    return project
+
+
+def kill(project: Project, name: str) -> None:
+    """Run the harvest, and have it kill itself at the step."""
+    step = STEPS[STEP_NUMBERS[name]]
+    passes = PASSES.get(step.function, 0)
+    child = (sys.executable, "-m", "tests.crash.killed_at_step", str(STEP_NUMBERS[name]), str(passes))
+    command = ("crawl", "overviewer", "-a", f"map={SMALL}", "-a", f"day={DAY}")
+    with project.running(*command, program=child) as process:
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL, stderr
+
+
+def test_the_harvest_that_is_killed_has_every_kind_of_outcome(stage: Stage) -> None:
+    assert {"404", "ign", "nMod", "upd", "add", "gone"} == set(stage.undisturbed.outcomes.values())
+
+
+@pytest.mark.parametrize("name", [name for name in STEP_NUMBERS if name not in (NAMELESS, ENDED)])
+def test_a_kill_at_this_step_loses_nothing_and_repeats_nothing(
+    stage: Stage, staged: Project, name: str
+) -> None:
+    kill(staged, name)
+    assert_sound(staged)
+    staged.crawl(SMALL, DAY)
+    assert_sound(staged)
+    assert state(staged) == stage.undisturbed
+
+
+def test_bytes_that_did_not_get_their_name_are_fetched_again_and_deleted_an_hour_later(
+    stage: Stage, staged: Project
+) -> None:
+    kill(staged, NAMELESS)
+    assert_sound(staged)
+    leftovers = [staged.data / "tiles" / name for name in staged.stored() if is_leftover(name)]
+    assert leftovers
+    for file in leftovers:
+        an_hour_ago = file.stat().st_mtime - HOUR - 1
+        os.utime(file, (an_hour_ago, an_hour_ago))
+    staged.crawl(SMALL, DAY)
+    assert state(staged) == stage.undisturbed
+    assert staged.stored() == stage.undisturbed.images
+
+
+def test_a_kill_after_the_end_leaves_a_finished_harvest(stage: Stage, staged: Project) -> None:
+    kill(staged, ENDED)
+    assert_sound(staged)
+    assert state(staged) == stage.undisturbed
+    report = staged.harvest(SMALL, DAY)
+    assert report["counts"].keys() == {"404", "ign"}
+    assert staged.versions() == stage.undisturbed.versions

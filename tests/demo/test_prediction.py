@@ -1,0 +1,93 @@
+"""The prediction against somebody who walks the published folders, and remembers, path by path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.demo.snapshots import MOVED, snapshot
+from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.publishing import publish
+from tileharvest.demo.world import World
+
+if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
+    from tests.demo.snapshots import File, Snapshot
+    from tileharvest.outcomes import Outcome
+
+DEPTHS = (3, 3, 4)
+
+Remembered = dict[str, "File | None"]
+
+
+def walked(snapshot: Snapshot, depth: int) -> set[str]:
+    """The paths that somebody asks for who starts at the first level and goes below whatever is there."""
+    asked, pending = set(), list("0123")
+    while pending:
+        path = pending.pop()
+        asked.add(path)
+        if path in snapshot and len(path) < depth:
+            pending += [path + digit for digit in "0123"]
+    return asked
+
+
+def word(now: File | None, last: File | None, *, ever: bool) -> str:
+    if now is None:
+        return "gone" if ever and last is not None else "404"
+    if last is None:
+        return "add"
+    if (now.modified, len(now.content)) == (last.modified, len(last.content)):
+        return "ign"
+    return "nMod" if now.content == last.content else "upd"
+
+
+def words(counts: dict[Outcome, int]) -> dict[str, int]:
+    return {str(outcome): number for outcome, number in counts.items()}
+
+
+def harvested(days: list[Snapshot]) -> list[dict[str, int]]:
+    """What is found on each day; the memory's paths move when the map grows."""
+    memory: Remembered = {}
+    counted = []
+    for there, depth, before in zip(days, DEPTHS, (3, *DEPTHS), strict=False):
+        if depth > before:
+            memory = {MOVED[path[0]] + path[1:]: file for path, file in memory.items()}
+        asked = walked(there, depth) | {path for path, file in memory.items() if file is not None}
+        found = {path: word(there.get(path), memory.get(path), ever=path in memory) for path in asked}
+        memory |= {path: there.get(path) for path in asked if found[path] != "404"}
+        counted.append(dict(Counter(found.values())))
+    return counted
+
+
+@pytest.mark.parametrize("day", [1, 2, 3])
+def test_the_prediction_is_what_a_walk_over_the_folders_finds(
+    world: World, days: list[Snapshot], day: int
+) -> None:
+    assert words(predicted_outcomes(world, day)) == harvested(days)[day - 1]
+
+
+def test_another_seed_is_predicted_as_well(first_day: date, tmp_path: Path) -> None:
+    world, days = World(seed=1234), []
+    for day in (1, 2, 3):
+        publish(world, day, first_day, tmp_path)
+        days.append(snapshot(tmp_path))
+    assert [words(predicted_outcomes(world, day)) for day in (1, 2, 3)] == harvested(days)
+
+
+def test_the_three_days_show_every_outcome_of_a_sound_harvest(world: World) -> None:
+    found = {str(outcome) for day in (1, 2, 3) for outcome in predicted_outcomes(world, day)}
+    assert found == {"404", "ign", "nMod", "upd", "add", "gone"}
+
+
+def test_a_tile_recorded_as_gone_is_not_gone_again(world: World) -> None:
+    assert "gone" in {str(outcome) for outcome in predicted_outcomes(world, 2)}
+    assert "gone" not in {str(outcome) for outcome in predicted_outcomes(world, 3)}
+
+
+def test_a_day_that_the_world_does_not_have_is_refused(world: World) -> None:
+    with pytest.raises(ValueError, match="days 1 to 3"):
+        predicted_outcomes(world, 4)

@@ -1,0 +1,144 @@
+"""Sites whose configuration cannot be read, or is not there: one clear line per map, and exit status 5."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    LAYER,
+    Visit,
+    configuration,
+    publish,
+    visit,
+)
+from tests.end_to_end.project import Project
+from tests.servers import rules
+from tests.servers.misbehaving import misbehaving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.end_to_end.bad_input.small_site import Stage
+
+SAID = {
+    "page": "overviewerConfig.js is an HTML page: is the url in maps.toml the map's page?",
+    "pointer": "overviewerConfig.js is a Git-LFS pointer, not the file itself",
+    "cut-off": "overviewerConfig.js is cut off or damaged",
+    "empty": "overviewerConfig.js does not set overviewerConfig",
+    "other": "overviewerConfig.js is not as Overviewer writes it",
+    "ill": "overviewerConfig.js answers 500: nothing was harvested; try again later",
+    "forbidden": "overviewerConfig.js answers 403: nothing was harvested; try again later",
+    "circle": "overviewerConfig.js cannot be reached",
+    "broken": "overviewerConfig.js cannot be reached",
+    "closed": "cannot be reached",
+}
+"""What is wrong with the map of that name, in the words for the user."""
+
+
+class Tried(NamedTuple):
+    visit: Visit
+    data_folder_exists: bool
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
+    """All of these maps in one run."""
+    folder = tmp_path_factory.mktemp("sites")
+    project = Project(folder)
+    with misbehaving(publish(folder / "site").folder) as site, closed_port() as port:
+        for name in SAID:
+            address = f"http://127.0.0.1:{port}" if name == "closed" else f"{site.url}/{name}"
+            project.add_map(name, f"{address}/")
+        whole = configuration().encode()
+        site.rules = {
+            f"/{name}/overviewerConfig.js": rule
+            for name, rule in {
+                "page": rules.error_page(),
+                "pointer": rules.body(rules.LFS_POINTER),
+                "cut-off": rules.body(whole[: len(whole) // 2]),
+                "empty": rules.body(b""),
+                "other": rules.body(b'var overviewerConfig = {"tilesets": [{"path": 7}]};'),
+                "ill": rules.status(500),
+                "forbidden": rules.status(403),
+                "circle": rules.redirect(302, "/circle/overviewerConfig.js"),
+                "broken": rules.reset(),
+            }.items()
+        }
+        done = visit(project, FIRST_DAY, names=tuple(SAID))
+        yield Tried(done, project.data.exists())
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_configuration_that_cannot_be_read_ends_the_harvest_with_its_reason(
+    tried: Tried, name: str
+) -> None:
+    report = next(report for report in tried.visit.reports if report["map"] == name)
+    assert SAID[name] in report["error"]
+    assert (report["exit_status"], report["finished"], report["counts"]) == (5, False, {})
+
+
+def test_each_is_one_line_on_stderr(tried: Tried) -> None:
+    errors = [f"ERROR: {report['error']}" for report in tried.visit.reports]
+    assert tried.visit.said.splitlines() == errors
+
+
+def test_the_exit_status_says_unreachable(tried: Tried) -> None:
+    assert tried.visit.status == 5
+
+
+def test_nothing_is_begun_for_a_site_that_cannot_be_read(tried: Tried) -> None:
+    assert not tried.data_folder_exists
+
+
+def test_without_configuration_the_depth_of_named_layers_is_probed(stage: Stage) -> None:
+    (stage.files.folder / "overviewerConfig.js").unlink()
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", layers=[LAYER])
+    log = stage.project.crawl("small", FIRST_DAY).stderr
+    assert "the site has no configuration: depths were found by asking for tiles" in log
+    assert f"layer {LAYER} of depth 2" in log
+    assert len(stage.project.versions()) == 20
+
+
+def test_a_site_that_has_not_the_named_layer_says_which_it_has(stage: Stage) -> None:
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", layers=["world-night"])
+    done = visit(stage.project, FIRST_DAY)
+    assert done.status == 5
+    assert "world-night" in done.error
+    assert LAYER in done.error
+
+
+def test_a_site_that_is_broken_for_a_moment_is_harvested(stage: Stage) -> None:
+    stage.site.rules["/overviewerConfig.js"] = rules.first(2, rules.status(502))
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+
+
+def test_a_good_map_is_harvested_after_a_bad_one(stage: Stage) -> None:
+    stage.project.add_map("page", f"{stage.site.url}/page/")
+    stage.site.rules["/page/overviewerConfig.js"] = rules.error_page()
+    done = visit(stage.project, FIRST_DAY, names=("page", "small"))
+    assert done.status == 5
+    assert [report["exit_status"] for report in done.reports] == [5, 0]
+    assert done.reports[1]["counts"] == {"add": 20}
+
+
+def test_a_configuration_alone_is_no_map(stage: Stage) -> None:
+    """A first harvest that finds nothing has not failed, and the next one may find tiles."""
+    shutil.rmtree(stage.files.folder / LAYER)
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"404": 4})
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port that is taken, so that nobody else opens it, and refuses all connections."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]

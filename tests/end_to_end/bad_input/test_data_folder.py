@@ -1,0 +1,128 @@
+"""Data folders that cannot be written: exit status 1, one line, and what is there stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    PATHS,
+    SECOND_DAY,
+    Stage,
+    drawn,
+    visit,
+)
+from tests.end_to_end.project import contents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SMALL = 768 * 1024
+"""Bytes of a disk with room for a history and some of the tiles."""
+
+
+def test_a_file_in_place_of_the_data_folder(stage: Stage) -> None:
+    stage.project.data.write_text("a note", encoding="utf-8")
+    done = visit(stage.project, FIRST_DAY)
+    assert done.status == 1
+    assert str(stage.project.data) in done.error
+    assert stage.project.data.read_text(encoding="utf-8") == "a note"
+
+
+def test_a_file_in_place_of_the_store(stage: Stage) -> None:
+    stage.project.data.mkdir()
+    (stage.project.data / "tiles").write_text("a note", encoding="utf-8")
+    done = visit(stage.project, FIRST_DAY)
+    assert done.status == 1
+    assert str(stage.project.data / "tiles") in done.error
+    assert stage.project.versions() == set()
+    (stage.project.data / "tiles").unlink()
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+
+
+def test_a_data_folder_that_may_only_be_read(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY)
+    before = contents(stage.project.data)
+    with read_only(stage.project.data):
+        done = visit(stage.project, SECOND_DAY)
+    assert done.status == 1
+    assert str(stage.project.database) in done.error
+    assert "writable" in done.error
+    assert contents(stage.project.data) == before
+
+
+def test_a_full_disk_keeps_what_was_recorded_and_the_next_run_goes_on(stage: Stage) -> None:
+    """The images are so large that not all of them fit beside the history."""
+    for path in PATHS:
+        stage.files.write(path, drawn(path, pixels=128))
+    stage.project.data.mkdir()
+    with mounted(stage.project.data, f"size={SMALL}"):
+        done = visit(stage.project, FIRST_DAY)
+        assert done.status == 1
+        assert done.error.startswith("disk full: ")
+        recorded = stage.project.versions()
+        assert 0 < len(recorded) < 20
+        assert_whole(stage)
+        subprocess.run(["mount", "-o", f"remount,size={4 * SMALL}", str(stage.project.data)], check=True)
+        again = visit(stage.project, FIRST_DAY)
+        assert (again.status, again.said, again.counts) == (0, "", {"add": 20})
+        assert recorded < stage.project.versions()
+        assert_whole(stage)
+
+
+def test_a_disk_too_full_for_a_history(stage: Stage) -> None:
+    stage.project.data.mkdir()
+    with mounted(stage.project.data, "size=16k"):
+        done = visit(stage.project, FIRST_DAY)
+    assert done.status == 1
+    assert done.error.startswith("disk full: ")
+
+
+def assert_whole(stage: Stage) -> None:
+    """Every version has its bytes in the store, and they are the site's."""
+    stored = stage.project.stored()
+    right = {drawn(path, pixels=128) for path in PATHS}
+    for version in stage.project.versions():
+        assert stored[f"{str(version.sha1)[:2]}/{version.sha1}.{version.extension}"] in right
+
+
+@contextmanager
+def mounted(folder: Path, options: str) -> Iterator[None]:
+    """A file system of its own in the folder, until the block ends."""
+    mount = shutil.which("mount")
+    command = [mount or "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if sys.platform != "linux" or mount is None or subprocess.run(command, check=False).returncode != 0:
+        pytest.skip("only the administrator of a Linux system can mount a small file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Nobody may write in the folder; the administrator, who may always, gets it mounted so."""
+    if os.getuid() != 0:
+        modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
+        for path, mode in modes.items():
+            path.chmod(mode & ~0o222)
+        yield
+        for path, mode in modes.items():
+            path.chmod(mode)
+        return
+    bind = ["mount", "--bind", str(folder), str(folder)]
+    if sys.platform != "linux" or subprocess.run(bind, check=False).returncode != 0:
+        pytest.skip("what the administrator may not write must be mounted so, which is not allowed here")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

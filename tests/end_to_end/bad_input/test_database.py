@@ -1,0 +1,93 @@
+"""Histories that this program cannot or must not touch: exit status 1, one line, not a byte changed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, visit
+from tests.end_to_end.project import contents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def kept(shared_stage: Stage) -> Path:
+    """A copy of the data folder after a first harvest."""
+    visit(shared_stage.project, FIRST_DAY)
+    return shared_stage.project.data.rename(shared_stage.project.folder / "kept")
+
+
+@pytest.fixture
+def harvested(shared_stage: Stage, kept: Path) -> Iterator[Stage]:
+    shutil.copytree(kept, shared_stage.project.data)
+    yield shared_stage
+    shutil.rmtree(shared_stage.project.data)
+
+
+def test_a_history_of_a_newer_program_is_left_alone(harvested: Stage) -> None:
+    with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9001'")
+    error = error_without_a_change(harvested)
+    assert "was written by a newer TileHarvest (revision 9001)" in error
+    assert "update TileHarvest" in error
+
+
+def test_a_history_that_is_no_database_is_left_alone(harvested: Stage) -> None:
+    harvested.project.database.write_bytes(b"no database at all, but longer than SQLite's header" * 100)
+    assert "restore it from a backup" in error_without_a_change(harvested)
+
+
+@pytest.mark.parametrize("table", ["alembic_version", "harvests", "layers"])
+def test_a_history_with_a_damaged_page_is_left_alone(harvested: Stage, table: str) -> None:
+    """The page is the first of a table: all that the table holds is lost."""
+    damage(harvested.project.database, table)
+    assert "restore it from a backup" in error_without_a_change(harvested)
+
+
+@pytest.mark.parametrize("table", ["tiles", "versions"])
+def test_a_damaged_page_that_is_noticed_later_ends_the_harvest(
+    harvested: Stage, kept: Path, table: str
+) -> None:
+    """By then the harvest has begun. A log left beside the file would spoil the backup put in its place."""
+    damage(harvested.project.database, table)
+    files = contents(harvested.project.data)
+    done = visit(harvested.project, SECOND_DAY)
+    assert done.status == 1
+    assert "restore it from a backup" in done.error
+    assert contents(harvested.project.data).keys() == files.keys()
+    shutil.copy(kept / "history.sqlite", harvested.project.database)
+    assert visit(harvested.project, SECOND_DAY).counts == {"ign": 20}
+
+
+def test_a_database_of_another_program_is_left_alone(harvested: Stage) -> None:
+    harvested.project.database.unlink()
+    with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    assert "is a database of another program" in error_without_a_change(harvested)
+
+
+def error_without_a_change(stage: Stage) -> str:
+    """What a harvest of the next day says that ends with an error and changes no byte of the data folder."""
+    before = contents(stage.project.data)
+    done = visit(stage.project, SECOND_DAY)
+    assert done.status == 1
+    assert str(stage.project.database) in done.error
+    assert contents(stage.project.data) == before
+    return done.error
+
+
+def damage(database: Path, table: str) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        ((page, size),) = connection.execute(
+            "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = ?", (table,)
+        )
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)

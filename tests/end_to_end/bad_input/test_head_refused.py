@@ -1,0 +1,75 @@
+"""Servers that answer no HEAD: a GET with a condition asks the same question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    LAYER,
+    SECOND_DAY,
+    Stage,
+    publish,
+    visit,
+)
+from tests.end_to_end.project import Project
+from tests.servers import rules
+from tests.servers.nginx import HEAD_REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from aiohttp import web
+
+    from tests.servers.misbehaving import Exchange
+    from tests.servers.nginx import Nginx
+
+
+def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(
+    tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    files = publish(tmp_path / "site")
+    server = nginx(files.folder, location=HEAD_REFUSED)
+    project = Project(tmp_path)
+    # One request at a time: of several at once, all would be on the way before the first refusal.
+    project.add_map("small", f"{server.url}/", concurrency=1)
+    assert visit(project, FIRST_DAY).counts == {"add": 20}
+    server.clear_log()
+    files.write("00", b"\xff\xd8 no image")
+    files.write("01", files.file("02").read_bytes())
+    assert visit(project, SECOND_DAY).counts == {"ign": 18, "upd": 1, "fail": 1}
+    tiles = [line for line in server.log() if line.path.startswith(f"/{LAYER}/")]
+    assert [line.status for line in tiles if line.method == "HEAD"] == [405]
+    assert sorted(line.status for line in tiles if line.method == "GET") == [200] * 2 + [304] * 18
+
+
+def test_head_refused_with_501_is_noticed_once_per_harvest(stage: Stage) -> None:
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+    stage.site.rule_for_all = rules.head_refused(501)
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+    assert [request.method for request in stage.site.received].count("HEAD") == 1
+    stage.site.received.clear()
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+    tiles = [request for request in stage.site.received if LAYER in request.path]
+    assert [request.method for request in tiles] == ["HEAD"] + ["GET"] * 20
+    assert all("If-None-Match" in request.headers for request in tiles[1:])
+
+
+def test_without_etags_the_condition_is_the_time(stage: Stage) -> None:
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        rule = rules.status(405) if exchange.request.method == "HEAD" else rules.without_etag()
+        return await rule(exchange)
+
+    stage.site.rule_for_all = answer
+    visit(stage.project, FIRST_DAY)
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+
+
+def test_tiles_that_are_not_kept_are_no_reason_to_ask_by_head_again(stage: Stage) -> None:
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, zooms=[0, 0])
+    stage.site.rule_for_all = rules.head_refused()
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 16}
+    assert [request.method for request in stage.site.received].count("HEAD") == 1

@@ -1,0 +1,95 @@
+"""Sites of which a part, or all, lies elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    LAYER,
+    SECOND_DAY,
+    Found,
+    Stage,
+    Visit,
+    address,
+    drawn,
+    found,
+    methods,
+    versions,
+    visit,
+)
+from tests.servers import rules
+
+FOR_GOOD, FOR_NOW, IN_CIRCLES, TO_ITSELF = "00", "01", "10", "11"
+
+
+@pytest.fixture(scope="module")
+def visits(shared_stage: Stage) -> list[Visit]:
+    """Two days of a site that sends some requests elsewhere."""
+    elsewhere = shared_stage.files.folder / "elsewhere"
+    elsewhere.mkdir()
+    for path in (FOR_GOOD, FOR_NOW):
+        (elsewhere / f"{path}.png").write_bytes(drawn(f"{path} elsewhere"))
+    shared_stage.site.rules = {
+        address(FOR_GOOD): rules.redirect(301, f"{shared_stage.site.url}/elsewhere/{FOR_GOOD}.png"),
+        address(FOR_NOW): rules.redirect(302, f"../../elsewhere/{FOR_NOW}.png"),
+        address(IN_CIRCLES): rules.redirect(302, "/circle.png"),
+        "/circle.png": rules.redirect(302, address(IN_CIRCLES)),
+        address(TO_ITSELF): rules.redirect(301, address(TO_ITSELF)),
+    }
+    return [visit(shared_stage.project, day) for day in (FIRST_DAY, SECOND_DAY)]
+
+
+@pytest.mark.parametrize("path", [FOR_GOOD, FOR_NOW])
+def test_a_tile_that_lies_elsewhere_is_recorded_under_its_own_name(
+    visits: list[Visit], shared_stage: Stage, path: str
+) -> None:
+    body = drawn(f"{path} elsewhere")
+    ((day, name, _),) = versions(shared_stage.project, path)
+    assert day == FIRST_DAY
+    assert shared_stage.project.stored()[f"{str(name)[:2]}/{name}.png"] == body
+
+
+@pytest.mark.parametrize("path", [FOR_GOOD, FOR_NOW])
+def test_an_unchanged_tile_that_lies_elsewhere_is_not_fetched_again(
+    visits: list[Visit], shared_stage: Stage, path: str
+) -> None:
+    assert found(shared_stage.project)[path] == Found("ign", None)
+    fetched = [
+        request
+        for request in shared_stage.site.received
+        if request.path == f"/elsewhere/{path}.png" and request.method == "GET"
+    ]
+    assert len(fetched) == 1
+
+
+@pytest.mark.parametrize("path", [IN_CIRCLES, TO_ITSELF])
+def test_a_redirect_loop_is_a_failure(visits: list[Visit], shared_stage: Stage, path: str) -> None:
+    outcome, reason = found(shared_stage.project)[path]
+    assert outcome == "fail"
+    assert "redirect" in (reason or "")
+
+
+def test_a_redirect_loop_is_followed_five_times(visits: list[Visit], shared_stage: Stage) -> None:
+    assert methods(shared_stage.site, TO_ITSELF) == ["HEAD"] * 6 * len(visits)
+
+
+def test_the_other_tiles_are_harvested(visits: list[Visit]) -> None:
+    assert [(day.status, day.counts, day.said) for day in visits] == [
+        (3, {"add": 18, "fail": 2}, ""),
+        (3, {"ign": 18, "fail": 2}, ""),
+    ]
+
+
+def test_layers_lie_beside_the_configuration_that_was_found(stage: Stage) -> None:
+    """The whole site has moved into a folder, and only its old configuration tells."""
+    folder = stage.files.folder
+    (folder / "new").mkdir()
+    for part in ("overviewerConfig.js", LAYER):
+        shutil.move(folder / part, folder / "new" / part)
+    stage.site.rules["/overviewerConfig.js"] = rules.redirect(302, "/new/overviewerConfig.js?v=2")
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+    assert {request.path.split("/")[1] for request in stage.site.received} == {"overviewerConfig.js", "new"}

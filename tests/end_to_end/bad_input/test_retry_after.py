@@ -1,0 +1,56 @@
+"""Servers that ask to be left alone for a while (RFC 9110, section 10.2.3)."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, Stage, address, methods, visit
+from tests.servers import rules
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from tests.servers.misbehaving import Exchange, Received
+
+MOST_ON_THE_WAY = 3
+"""Of the 4 requests at a time one is being answered with 429; the others cannot be called back."""
+
+
+def test_the_whole_host_is_left_alone_for_that_many_seconds(stage: Stage) -> None:
+    stage.site.rules[address("0")] = rules.first(1, rules.too_many("1"))
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+    assert methods(stage.site, "0") == ["HEAD", "HEAD", "GET"]
+    refused = next(request for request in stage.site.received if request.path == address("0"))
+    assert len(between(stage, refused.time, refused.time + 1)) <= MOST_ON_THE_WAY
+
+
+def test_the_whole_host_is_left_alone_until_that_date(stage: Stage) -> None:
+    ends: list[float] = []
+
+    async def busy(exchange: Exchange) -> web.StreamResponse:
+        date = int(time.time()) + 2
+        ends.append(time.monotonic() + date - time.time())
+        return await rules.too_many(formatdate(date, usegmt=True))(exchange)
+
+    stage.site.rules[address("0")] = rules.first(1, busy)
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+    refused = next(request for request in stage.site.received if request.path == address("0"))
+    assert len(between(stage, refused.time, ends[0])) <= MOST_ON_THE_WAY
+
+
+def test_the_configuration_too_is_asked_for_again_no_earlier(stage: Stage) -> None:
+    stage.site.rules["/overviewerConfig.js"] = rules.first(1, rules.status(503, {"Retry-After": "1"}))
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+    first, second = stage.site.received[:2]
+    assert first.path == second.path == "/overviewerConfig.js"
+    assert second.time - first.time >= 1
+
+
+def between(stage: Stage, start: float, end: float) -> list[Received]:
+    """The requests that came after `start` and before `end`."""
+    return [request for request in stage.site.received if start < request.time < end]

@@ -1,0 +1,132 @@
+"""Statuses that say nothing about the tile."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    SECOND_DAY,
+    THIRD_DAY,
+    Found,
+    Stage,
+    Visit,
+    address,
+    asked,
+    found,
+    methods,
+    versions,
+    visit,
+)
+from tests.servers import rules
+
+ILL_FOR_A_WHILE, ILL, FORBIDDEN, BAD_REQUEST, BUSY_FOR_AN_HOUR = "00", "01", "10", "11", "20"
+RULES = {
+    ILL_FOR_A_WHILE: rules.first(3, rules.status(500)),
+    ILL: rules.status(500),
+    FORBIDDEN: rules.status(403),
+    BAD_REQUEST: rules.status(400),
+    BUSY_FOR_AN_HOUR: rules.too_many("3600"),
+}
+PAUSE = 0.1
+"""Seconds before the second attempt."""
+
+
+@pytest.fixture(scope="module")
+def refusing(shared_stage: Stage) -> Stage:
+    """A site whose new tiles were answered with statuses of all kinds."""
+    shared_stage.site.rules = {address(path): rule for path, rule in RULES.items()}
+    return shared_stage
+
+
+@pytest.fixture(scope="module")
+def first_visit(refusing: Stage) -> Visit:
+    return visit(refusing.project, FIRST_DAY, "-s", f"RETRY_PAUSE={PAUSE}")
+
+
+def test_a_server_that_recovers_at_the_fourth_attempt_loses_no_tile(
+    refusing: Stage, first_visit: Visit
+) -> None:
+    assert methods(refusing.site, ILL_FOR_A_WHILE) == ["HEAD"] * 4 + ["GET"]
+    assert found(refusing.project)[ILL_FOR_A_WHILE].outcome == "add"
+
+
+def test_pauses_double(refusing: Stage, first_visit: Visit) -> None:
+    times = [request.time for request in asked(refusing.site, ILL)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert [gap >= PAUSE * 2**doublings for doublings, gap in enumerate(gaps)] == [True] * 4
+    assert gaps[3] > 2 * gaps[1]
+
+
+def test_a_server_that_stays_ill_is_asked_five_times(refusing: Stage, first_visit: Visit) -> None:
+    assert methods(refusing.site, ILL) == ["HEAD"] * 5
+    assert found(refusing.project)[ILL] == Found("fail", "500 Internal Server Error (5 attempts)")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (FORBIDDEN, "403 Forbidden (1 attempt)"),
+        (BAD_REQUEST, "400 Bad Request (1 attempt)"),
+    ],
+)
+def test_a_refusal_for_good_is_asked_once(
+    refusing: Stage, first_visit: Visit, path: str, reason: str
+) -> None:
+    assert methods(refusing.site, path) == ["HEAD"]
+    assert found(refusing.project)[path] == Found("fail", reason)
+
+
+def test_a_server_that_wants_to_rest_for_an_hour_is_not_waited_for(
+    refusing: Stage, first_visit: Visit
+) -> None:
+    assert methods(refusing.site, BUSY_FOR_AN_HOUR) == ["HEAD"]
+    assert found(refusing.project)[BUSY_FOR_AN_HOUR] == Found("fail", "429 Too Many Requests (1 attempt)")
+
+
+def test_failures_show_in_counts_and_exit_status_and_nowhere_else(first_visit: Visit) -> None:
+    assert first_visit.counts == {"add": 16, "fail": 4}
+    assert (first_visit.status, first_visit.said) == (3, "")
+
+
+class Days(NamedTuple):
+    failing: Visit
+    found: dict[str, Found]
+    after: Visit
+
+
+@pytest.fixture(scope="module")
+def days(refusing: Stage, first_visit: Visit) -> Days:
+    """A day with all tiles right, one on which a known tile above others fails, and the one after."""
+    refusing.site.rules = {}
+    visit(refusing.project, FIRST_DAY)
+    refusing.site.received.clear()
+    refusing.site.rules = {address("3"): rules.status(500)}
+    failing = visit(refusing.project, SECOND_DAY)
+    states = found(refusing.project)
+    refusing.site.rules = {}
+    return Days(failing, states, visit(refusing.project, THIRD_DAY))
+
+
+def test_a_known_tile_that_fails_keeps_its_version(refusing: Stage, days: Days) -> None:
+    assert days.failing.status == 3
+    assert days.found["3"] == Found("fail", "500 Internal Server Error (5 attempts)")
+    assert [row[:2] for row in versions(refusing.project, "3")] == [(FIRST_DAY, refusing.files.sha1("3"))]
+
+
+def test_the_walk_goes_on_below_a_known_tile_that_fails(days: Days) -> None:
+    assert days.failing.counts == {"ign": 19, "fail": 1}
+
+
+def test_the_next_harvest_asks_for_what_failed(days: Days) -> None:
+    assert days.after.counts == {"ign": 20}
+    assert days.after.status == 0
+
+
+def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None:
+    stage.site.rules[address("3")] = rules.status(500)
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 15, "fail": 1}
+    assert [methods(stage.site, f"3{last}") for last in "0123"] == [[], [], [], []]

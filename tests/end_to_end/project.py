@@ -1,0 +1,212 @@
+"""Runs the project's commands as a user does: in processes of their own, seen only by what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterator
+
+    from tests.servers.nginx import Nginx
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+"""The folder of `scrapy.cfg`, where the commands run."""
+
+SCRAPY: Final = (sys.executable, "-m", "scrapy")
+
+_LOOK: Final = 0.005
+"""Seconds between two looks at something that another process does."""
+
+
+class LayerTile(NamedTuple):
+    """A tile by its names in the history."""
+
+    layer: str
+    zoom: int
+    x: int
+    y: int
+
+
+class RecordedVersion(NamedTuple):
+    """A row of the history's `versions`, without the numbers that the database gave it."""
+
+    layer: str
+    zoom: int
+    x: int
+    y: int
+    day: str
+    sha1: str | None
+    extension: str | None
+    size: int | None
+    etag: str | None
+    last_modified: str | None
+
+    @property
+    def tile(self) -> LayerTile:
+        return LayerTile(self.layer, self.zoom, self.x, self.y)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A user's `maps.toml` and data folder; neither exists before something writes it."""
+
+    folder: Path
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def maps_file(self) -> Path:
+        return self.folder / "maps.toml"
+
+    @property
+    def database(self) -> Path:
+        return self.data / "history.sqlite"
+
+    def adopt(self, data: Path) -> None:
+        """Begin with a copy of another project's data folder."""
+        shutil.copytree(data, self.data)
+
+    def add_map(self, name: str, url: str, **keys: Any) -> None:
+        """Append an entry; further keys as TOML has them, zones as dicts."""
+        lines = [f"[{name}]", f"url = {json.dumps(url)}"]
+        lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
+        with self.maps_file.open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n\n")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+        places = {"TILEHARVEST_MAPS": str(self.maps_file), "TILEHARVEST_DATA": str(self.data)}
+        return kept | places | {"PYTHONPATH": str(ROOT)}
+
+    def scrapy(
+        self, *arguments: str, check: bool = True, timeout: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `scrapy ...` to its end. With `check`, an exit status other than 0 is an AssertionError that
+        shows what was written."""
+        with self.running(*arguments) as process:
+            stdout, stderr = process.communicate(timeout=timeout)
+        done = subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+        if check and done.returncode != 0:
+            raise AssertionError(f"scrapy {' '.join(arguments)}: {done.returncode}\n{stdout}\n{stderr}")
+        return done
+
+    @contextmanager
+    def running(self, *arguments: str, program: tuple[str, ...] = SCRAPY) -> Iterator[subprocess.Popen[str]]:
+        """`scrapy ...` while it runs; killed, if it still does, when the block ends."""
+        process = subprocess.Popen(
+            [*program, *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+    def crawl(self, name: str, day: str, *more: str) -> subprocess.CompletedProcess[str]:
+        """`scrapy crawl overviewer` for that day; its log is in `stderr`."""
+        return self.scrapy("crawl", "overviewer", "-a", f"map={name}", "-a", f"day={day}", *more)
+
+    def harvest(self, name: str, day: str, *more: str, check: bool = True) -> dict[str, Any]:
+        """`scrapy harvest NAME --json` for that day: the map's report."""
+        done = self.scrapy("harvest", name, "-a", f"day={day}", "--json", *more, check=check)
+        (report,) = json.loads(done.stdout)
+        return dict(report)
+
+    def harvests(self, name: str) -> list[dict[str, Any]]:
+        return list(json.loads(self.scrapy("harvests", name, "--json").stdout))
+
+    def history(self, name: str, tile: str | None = None) -> list[dict[str, Any]]:
+        """`scrapy history NAME [TILE] --json`."""
+        wanted = [] if tile is None else [tile]
+        return list(json.loads(self.scrapy("history", name, *wanted, "--json").stdout))
+
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of the history, read as any program can read an SQLite file."""
+        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+            return list(connection.execute(statement, values))
+
+    def outcomes(self) -> dict[LayerTile, str]:
+        """Of every tile ever asked: what the last harvest that asked found."""
+        rows = self.query(
+            "SELECT name, zoom, x, y, outcome FROM tiles JOIN layers ON layers.id = tiles.layer"
+        )
+        return {LayerTile(*row[:4]): row[4] for row in rows}
+
+    def versions(self) -> set[RecordedVersion]:
+        rows = self.query(
+            "SELECT name, zoom, x, y, day, sha1, extension, size, etag, last_modified"
+            " FROM versions JOIN layers ON layers.id = versions.layer"
+        )
+        return {RecordedVersion(*row) for row in rows}
+
+    def stored(self) -> dict[str, bytes]:
+        """Every file of the store, hidden ones included: its path below the store, and its bytes."""
+        return contents(self.data / "tiles")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below the folder; none if there is no folder."""
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+    }
+
+
+def await_condition(
+    holds: Callable[[], bool], process: subprocess.Popen[str], patience: float = 30.0
+) -> bool:
+    """Look until the condition holds: True; False when the process ended before.
+
+    Raises AssertionError when neither comes within `patience` seconds.
+    """
+    until = time.monotonic() + patience
+    pause = threading.Event()
+    while not holds():
+        if process.poll() is not None:
+            return False
+        assert time.monotonic() < until, "what was waited for did not come"
+        pause.wait(_LOOK)
+    return True
+
+
+def answered(server: Nginx) -> int:
+    """How many requests the server has logged: a quick look, for moments; `log` is for truth."""
+    return (server.workplace / "access.log").read_bytes().count(b"\n")
+
+
+def stop(process: subprocess.Popen[str], how: signal.Signals) -> tuple[str, str]:
+    """Send the signal, and wait for the end: what was written to stdout and stderr."""
+    process.send_signal(how)
+    return process.communicate(timeout=60)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

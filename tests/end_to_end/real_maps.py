@@ -1,0 +1,118 @@
+"""Real maps, harvested on the days of their publishing: where other tests go on from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.end_to_end.project import LayerTile, Project, RecordedVersion
+from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import LogLine, nginx
+from tests.servers.published import Step, published, truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ANTWORLD: Final = "antworld"
+ANTWORLD_DEPTH: Final = 7
+
+SMALL: Final = "small"
+"""The name here of the first version of alexjj: 29 tiles."""
+SMALL_DEPTH: Final = 5
+SMALL_DAY: Final = "2016-10-06"
+
+
+@dataclass(frozen=True, slots=True)
+class Harvested:
+    """A version of the map, and what its harvest left behind."""
+
+    version: int
+    day: str
+    step: Step | None
+    """What changed since the version before; None for the first."""
+    rendering: Rendering
+    """The published folder; the next version has taken its place since."""
+    images: dict[LayerTile, bytes]
+    """What was published."""
+    missing: set[LayerTile]
+    """What was not, though its parent was."""
+    outcomes: dict[LayerTile, str]
+    log: list[LogLine]
+    """What nginx was asked."""
+    data: Path
+    """A copy of the data folder as it was then."""
+    summary: dict[str, Any]
+    """What `scrapy harvests --json` says when all have been."""
+    versions: set[RecordedVersion]
+    stored: dict[str, bytes]
+
+    @property
+    def unchanged(self) -> set[LayerTile]:
+        """Those that were published before just so, times included."""
+        if self.step is None:
+            return set()
+        touched = self.step.added | self.step.changed | self.step.redated
+        return self.images.keys() - self.rendering.tiles_of_files(touched)
+
+
+def days(shared_maps: Path, name: str) -> list[str]:
+    """The day of each version, the first included."""
+    versions = json.loads((shared_maps / name / "versions.json").read_text(encoding="utf-8"))["versions"]
+    return [version["day"] for version in versions]
+
+
+@cache
+def harvested_antworld(shared_maps: Path, below: Path) -> list[Harvested]:
+    """All versions in turn, in a new folder below `below`; once, however many folders of tests ask."""
+    folder = below / "antworld"
+    folder.mkdir()
+    harvested = list(_harvest_in_turn(shared_maps, folder))
+    summaries = Project(folder).harvests(ANTWORLD)
+    return [replace(harvest, summary=summary) for harvest, summary in zip(harvested, summaries, strict=True)]
+
+
+@cache
+def harvested_small(shared_maps: Path, below: Path) -> Path:
+    """The data folder after the harvest of the small map on its day, as `harvested_antworld`."""
+    folder = below / "small"
+    folder.mkdir()
+    project = Project(folder)
+    with nginx(published(shared_maps, "alexjj", 1, folder / "site")) as server:
+        project.add_map(SMALL, server.url)
+        project.crawl(SMALL, SMALL_DAY)
+    return project.data
+
+
+def _harvest_in_turn(shared_maps: Path, folder: Path) -> Iterator[Harvested]:
+    """Publish each version and harvest it with `scrapy crawl`; summaries come later."""
+    site = folder / "site"
+    project = Project(folder)
+    steps = [None, *truth(shared_maps, ANTWORLD)]
+    rendering = Rendering(published(shared_maps, ANTWORLD, 1, site), ANTWORLD_DEPTH)
+    with nginx(site) as server:
+        project.add_map(ANTWORLD, server.url)
+        for version, (day, step) in enumerate(zip(days(shared_maps, ANTWORLD), steps, strict=True), start=1):
+            published(shared_maps, ANTWORLD, version, site)
+            server.clear_log()
+            project.crawl(ANTWORLD, day)
+            log = list(server.log())
+            data = folder / f"data-{version}"
+            shutil.copytree(project.data, data)
+            yield Harvested(
+                version=version,
+                day=day,
+                step=step,
+                rendering=rendering,
+                images=rendering.images(),
+                missing=rendering.tiles(rendering.missing()),
+                outcomes=project.outcomes(),
+                log=log,
+                data=data,
+                summary={},
+                versions=project.versions(),
+                stored=project.stored(),
+            )

@@ -1,0 +1,94 @@
+"""What a published folder holds, tile by tile: the truth that harvests are compared with.
+
+Names are computed here in another way than the program's: from column and row, not step by step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.end_to_end.project import LayerTile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+LAYER: Final = "world-lighting"
+"""The only layer of the shared maps."""
+
+_CONFIG: Final = "overviewerConfig.js"
+_VARIABLE: Final = "var overviewerConfig = "
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A layer in a published folder, whatever is in there when it is asked."""
+
+    folder: Path
+    depth: int
+    layer: str = LAYER
+
+    def file(self, path: str) -> Path:
+        """The file of a tile's path such as `/0/3`."""
+        return self.folder / f"{self.layer}{path}.png"
+
+    def paths(self) -> set[str]:
+        """Of all tiles that are there."""
+        top = self.folder / self.layer
+        files = (file.relative_to(top).with_suffix("") for file in top.rglob("*.png"))
+        return {f"/{file.as_posix()}" for file in files if set(file.parts) <= set("0123")}
+
+    def missing(self) -> set[str]:
+        """What a walk downwards asks for in vain: children of tiles that are there, themselves not there."""
+        there = self.paths()
+        parents = [path for path in there | {""} if path.count("/") < self.depth]
+        return {f"{path}/{digit}" for path in parents for digit in "0123"} - there
+
+    def tile(self, path: str) -> LayerTile:
+        """The grid name of a path."""
+        digits = [int(digit) for digit in path.split("/")[1:]]
+        column = int("".join(str(digit % 2) for digit in digits), 2)
+        row = int("".join(str(digit // 2) for digit in digits), 2)
+        zoom, side = len(digits) - self.depth, 1 << self.depth
+        width = 2 << -zoom
+        return LayerTile(
+            self.layer, zoom, column * width + width // 2 - side, side - row * width - width // 2
+        )
+
+    def tiles(self, paths: Iterable[str]) -> set[LayerTile]:
+        return {self.tile(path) for path in paths}
+
+    def images(self) -> dict[LayerTile, bytes]:
+        """The bytes of all tiles that are there."""
+        return {self.tile(path): self.file(path).read_bytes() for path in self.paths()}
+
+    def tiles_of_files(self, names: Iterable[str]) -> set[LayerTile]:
+        """The tiles among names of files below the folder, such as `world-lighting/0/3.png`."""
+        found = {name.removeprefix(self.layer).removesuffix(".png") for name in names}
+        return self.tiles(path for path in found if path and set(path) <= set("/0123"))
+
+    def replace(self, path: str, image: bytes, seconds: int) -> None:
+        """Let a tile have other bytes, and this modification time, in seconds since 1970."""
+        file = self.file(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(image)
+        os.utime(file, (seconds, seconds))
+
+
+def date_all(folder: Path, seconds: int) -> None:
+    """Give every file the same modification time, as a host does that uploads everything anew."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            os.utime(file, (seconds, seconds))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    text = (folder / _CONFIG).read_text(encoding="utf-8").strip()
+    return dict(json.loads(text.removeprefix(_VARIABLE).removesuffix(";")))
+
+
+def write_config(folder: Path, config: dict[str, Any]) -> None:
+    (folder / _CONFIG).write_text(f"{_VARIABLE}{json.dumps(config)};\n", encoding="utf-8")

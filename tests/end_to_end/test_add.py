@@ -1,0 +1,102 @@
+"""`scrapy add`: probes a site, and writes an entry that then harvests."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.real_maps import SMALL_DAY, SMALL_DEPTH
+from tests.end_to_end.rendering import LAYER, Rendering
+from tests.servers.nginx import nginx
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+    from tests.servers.nginx import Nginx
+
+KEPT = """# My maps. Do not lose this line.
+[other]  # nor this one
+url = "http://map.example.net/"
+zooms = [-3, 0]   # deep ones only
+"""
+
+
+@pytest.fixture(scope="module")
+def site(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Rendering:
+    folder = tmp_path_factory.mktemp("site")
+    return Rendering(published(shared_maps, "alexjj", 1, folder), SMALL_DEPTH)
+
+
+@pytest.fixture(scope="module")
+def server(site: Rendering) -> Iterator[Nginx]:
+    with nginx(site.folder) as running:
+        yield running
+
+
+def test_an_added_map_can_be_harvested_and_nothing_else_in_the_file_changes(
+    project: Project, site: Rendering, server: Nginx
+) -> None:
+    project.maps_file.write_text(KEPT, encoding="utf-8")
+    done = project.scrapy("add", "mine", f"{server.url}/index.html")
+    assert f"layer {LAYER}: depth {SMALL_DEPTH}, png" in done.stdout
+    assert done.stderr == ""
+    assert project.maps_file.read_text(encoding="utf-8").startswith(KEPT)
+    assert not project.data.exists()
+    report = project.harvest("mine", SMALL_DAY)
+    assert report["counts"]["add"] == len(site.paths())
+
+
+def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
+    done = project.scrapy("add", "mine", server.url, "--timezone", "Europe/Berlin", "--json")
+    assert json.loads(done.stdout) == {
+        "map": "mine",
+        "renderer": "overviewer",
+        "probed": False,
+        "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
+    }
+    expected = f'[mine]\nurl = "{server.url}"\ntimezone = "Europe/Berlin"\n'
+    assert project.maps_file.read_text(encoding="utf-8") == expected
+
+
+def test_a_site_without_a_configuration_is_probed_for_its_depth(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    folder = published(shared_maps, "alexjj", 1, tmp_path / "bare")
+    (folder / "overviewerConfig.js").unlink()
+    with nginx(folder) as running:
+        added = json.loads(project.scrapy("add", "bare", running.url, "--layer", LAYER, "--json").stdout)
+        report = project.harvest("bare", SMALL_DAY)
+    assert added["probed"]
+    assert [layer["depth"] for layer in added["layers"]] == [SMALL_DEPTH]
+    assert report["counts"]["add"] == len(Rendering(folder, SMALL_DEPTH).paths())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        pytest.param(["other", "{site}"], 2, "a map 'other' already", id="a name that exists"),
+        pytest.param(["mine", "map.example.net"], 2, "key 'url'", id="what is no address"),
+        pytest.param(["mine", "{site}", "--layer", "night"], 5, LAYER, id="a layer that is not there"),
+        pytest.param(["mine", "{nobody}"], 5, "cannot be reached", id="nobody there"),
+    ],
+)
+def test_what_cannot_be_added_leaves_the_file_alone(
+    project: Project, server: Nginx, arguments: list[str], status: int, said: str
+) -> None:
+    project.maps_file.write_text(KEPT, encoding="utf-8")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        given = [argument.format(site=server.url, nobody=nobody) for argument in arguments]
+        done = project.scrapy("add", *given, "-s", "RETRY_TIMES=0", check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert project.maps_file.read_text(encoding="utf-8") == KEPT
+    assert sorted(file.name for file in project.folder.iterdir()) == ["maps.toml"]

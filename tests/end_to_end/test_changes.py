@@ -1,0 +1,153 @@
+"""What happens to single tiles of a real map: changed again on a day, removed, put back."""
+
+from __future__ import annotations
+
+import shutil
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+
+if TYPE_CHECKING:
+    from tests.end_to_end.project import LayerTile, Project
+    from tests.end_to_end.rendering import Rendering
+
+TODAY = SMALL_DAY
+"""Of the harvest that has been."""
+TOMORROW, LATER, MUCH_LATER = "2016-10-07", "2016-10-08", "2016-10-09"
+NOW = 1_476_500_000
+"""A modification time after all of the map's own, in seconds since 1970."""
+
+
+def deepest(rendering: Rendering) -> list[str]:
+    """The paths of tiles at zoom 0, in order."""
+    return sorted(path for path in rendering.paths() if path.count("/") == rendering.depth)
+
+
+def some_branch(rendering: Rendering) -> set[str]:
+    """A tile with all that is below it: a few, and far fewer than half of the map."""
+    paths = rendering.paths()
+    branches = [{path for path in paths if f"{path}/".startswith(f"{top}/")} for top in sorted(paths)]
+    return next(branch for branch in branches if 3 <= len(branch) <= len(paths) / 4)
+
+
+def with_outcome(project: Project, outcome: str) -> set[LayerTile]:
+    return {tile for tile, found in project.outcomes().items() if found == outcome}
+
+
+def days_of(project: Project, tile: LayerTile) -> list[tuple[str, str | None]]:
+    return sorted((version.day, version.sha1) for version in project.versions() if version.tile == tile)
+
+
+def test_a_tile_that_changes_twice_on_a_day_has_one_version_of_it(
+    project: Project, harvested_map: Rendering
+) -> None:
+    first, second, *_ = deepest(harvested_map)
+    image = harvested_map.file(second).read_bytes()
+    harvested_map.replace(first, image, NOW)
+    report = project.harvest(SMALL, TODAY)
+    tile = harvested_map.tile(first)
+    assert with_outcome(project, "rep") == {tile}
+    assert report["counts"]["ign"] == len(harvested_map.paths()) - 1
+    assert days_of(project, tile) == [(TODAY, sha1(image).hexdigest())]
+    assert len(project.versions()) == len(harvested_map.paths())
+
+
+def test_a_tile_that_changes_back_gets_a_version_and_no_second_image(
+    project: Project, harvested_map: Rendering
+) -> None:
+    before = project.stored()
+    first, second, *_ = deepest(harvested_map)
+    own, other = harvested_map.file(first).read_bytes(), harvested_map.file(second).read_bytes()
+    harvested_map.replace(first, other, NOW)
+    project.harvest(SMALL, TOMORROW)
+    harvested_map.replace(first, own, NOW + 60)
+    project.harvest(SMALL, LATER)
+    expected = [(TODAY, own), (TOMORROW, other), (LATER, own)]
+    assert days_of(project, harvested_map.tile(first)) == [
+        (day, sha1(image).hexdigest()) for day, image in expected
+    ]
+    assert project.stored() == before
+
+
+@pytest.fixture
+def branch(harvested_map: Rendering) -> dict[str, bytes]:
+    """A branch of a map that was harvested today, removed since; by path, its images."""
+    images = {path: harvested_map.file(path).read_bytes() for path in some_branch(harvested_map)}
+    for path in images:
+        harvested_map.file(path).unlink()
+    return images
+
+
+def test_removed_tiles_are_gone_with_all_below_them(
+    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
+) -> None:
+    project.harvest(SMALL, TOMORROW)
+    assert with_outcome(project, "gone") == harvested_map.tiles(branch)
+    assert with_outcome(project, "ign") == harvested_map.tiles(harvested_map.paths())
+    for path, image in branch.items():
+        expected = [(TODAY, sha1(image).hexdigest()), (TOMORROW, None)]
+        assert days_of(project, harvested_map.tile(path)) == expected
+
+
+def test_what_is_gone_is_gone_once(
+    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
+) -> None:
+    project.harvest(SMALL, TOMORROW)
+    versions = project.versions()
+    report = project.harvest(SMALL, LATER)
+    top = harvested_map.tile(min(branch, key=len))
+    assert "gone" not in report["counts"]
+    assert project.outcomes()[top] == "404"
+    assert report["counts"]["404"] == len(harvested_map.missing())
+    assert project.versions() == versions
+
+
+def test_tiles_that_come_back_are_added_again(
+    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
+) -> None:
+    project.harvest(SMALL, TOMORROW)
+    for path, image in branch.items():
+        harvested_map.replace(path, image, NOW)
+    project.harvest(SMALL, MUCH_LATER)
+    assert with_outcome(project, "add") == harvested_map.tiles(branch)
+    for path, image in branch.items():
+        digest = sha1(image).hexdigest()
+        expected = [(TODAY, digest), (TOMORROW, None), (MUCH_LATER, digest)]
+        assert days_of(project, harvested_map.tile(path)) == expected
+
+
+def test_tiles_gone_and_back_on_one_day_are_where_they_were(
+    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
+) -> None:
+    """`gone` takes the place of the version of its day, and is replaced in turn."""
+    project.harvest(SMALL, TODAY)
+    assert with_outcome(project, "gone") == harvested_map.tiles(branch)
+    for path, image in branch.items():
+        harvested_map.replace(path, image, NOW)
+    project.harvest(SMALL, TODAY)
+    for path, image in branch.items():
+        assert days_of(project, harvested_map.tile(path)) == [(TODAY, sha1(image).hexdigest())]
+
+
+def test_tiles_below_a_missing_one_are_found_all_the_same(project: Project, harvested_map: Rendering) -> None:
+    """A site in the middle of its upload: a parent is away, its children are there."""
+    parent = min(some_branch(harvested_map), key=len)
+    harvested_map.file(parent).unlink()
+    project.harvest(SMALL, TOMORROW)
+    assert with_outcome(project, "gone") == {harvested_map.tile(parent)}
+    assert with_outcome(project, "ign") == harvested_map.tiles(harvested_map.paths())
+
+
+def test_a_map_that_is_mostly_missing_has_moved_and_loses_nothing(
+    project: Project, harvested_map: Rendering
+) -> None:
+    versions = project.versions()
+    shutil.rmtree(harvested_map.folder / harvested_map.layer)
+    done = project.scrapy("harvest", SMALL, "-a", f"day={TOMORROW}", check=False)
+    assert done.returncode == 5
+    assert "has moved" in done.stderr
+    assert project.versions() == versions
+    assert project.query("SELECT reason FROM harvests ORDER BY id") == [("finished",), ("moved",)]

@@ -1,0 +1,162 @@
+"""The commands that show what the history has: on stdout, whole, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.project import Project
+from tests.end_to_end.real_maps import ANTWORLD
+
+if TYPE_CHECKING:
+    from tests.end_to_end.real_maps import Harvested
+
+URL = "http://map.example.net/"
+
+
+@pytest.fixture(scope="module")
+def told(antworld: list[Harvested], tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """antworld after its four harvests, and a map that never was harvested."""
+    project = Project(tmp_path_factory.mktemp("told"))
+    project.adopt(antworld[-1].data)
+    project.add_map(ANTWORLD, URL, note="the ants' own")
+    project.add_map("asleep", f"{URL}asleep/", enabled=False)
+    return project
+
+
+@pytest.fixture(scope="module")
+def images(antworld: list[Harvested]) -> set[bytes]:
+    """All that was ever published."""
+    return {image for harvested in antworld for image in harvested.images.values()}
+
+
+def rows(table: str) -> list[str]:
+    """The lines below the rule of a table."""
+    lines = table.splitlines()
+    rule = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
+    return lines[rule + 1 :]
+
+
+def counted(harvested: Harvested, *outcomes: str) -> list[int]:
+    return [harvested.summary["counts"].get(outcome, 0) for outcome in outcomes]
+
+
+def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[bytes]) -> None:
+    done = told.scrapy("maps", "--json")
+    assert json.loads(done.stdout) == [
+        {
+            "map": ANTWORLD,
+            "url": URL,
+            "enabled": True,
+            "note": "the ants' own",
+            "last_harvest": {"day": antworld[-1].day, "reason": "finished"},
+            "tiles": len(antworld[-1].images),
+            "versions": sum(sum(counted(harvested, "add", "upd")) for harvested in antworld),
+            "bytes": sum(map(len, images)),
+        },
+        {
+            "map": "asleep",
+            "url": f"{URL}asleep/",
+            "enabled": False,
+            "note": "",
+            "last_harvest": None,
+            "tiles": 0,
+            "versions": 0,
+            "bytes": 0,
+        },
+    ]
+    assert done.stderr == ""
+
+
+def test_maps_as_a_table(told: Project, antworld: list[Harvested]) -> None:
+    first, second = rows(told.scrapy("maps").stdout)
+    assert first.split()[:4] == [ANTWORLD, antworld[-1].day, "finished", str(len(antworld[-1].images))]
+    assert first.rstrip().endswith("the ants' own")
+    assert second.startswith("asleep (not enabled)")
+
+
+def test_maps_without_any(project: Project) -> None:
+    project.maps_file.touch()
+    assert "scrapy add" in project.scrapy("maps").stdout
+
+
+def test_harvests_as_a_table(told: Project, antworld: list[Harvested]) -> None:
+    lines = rows(told.scrapy("harvests", ANTWORLD).stdout)
+    assert len(lines) == len(antworld)
+    for line, harvested in zip(lines, antworld, strict=True):
+        cells = line.split()
+        assert cells[0] == harvested.day
+        assert cells[4] == "finished"
+        shown = [int(cell) for cell in cells[6:14]]
+        assert shown == counted(harvested, "404", "ign", "nMod", "upd", "add", "rep", "gone", "fail")
+
+
+def test_history_as_json_has_every_version_once(told: Project, antworld: list[Harvested]) -> None:
+    shown = [
+        (version["layer"], version["tile"], version["day"], version["sha1"], version["size"])
+        for version in told.history(ANTWORLD)
+    ]
+    assert sorted(shown) == sorted(
+        (
+            version.layer,
+            f"{version.zoom}_{version.x}_{version.y}",
+            version.day,
+            version.sha1,
+            version.size,
+        )
+        for version in antworld[-1].versions
+    )
+    assert [day for *_, day, _, _ in shown] == sorted(day for *_, day, _, _ in shown)
+
+
+def test_history_as_a_table_loses_nothing_on_a_pipe(told: Project, antworld: list[Harvested]) -> None:
+    lines = rows(told.scrapy("history", ANTWORLD).stdout)
+    shown = Counter((line.split()[2], line.split()[3]) for line in lines)
+    assert shown == Counter(
+        (f"{version.zoom}_{version.x}_{version.y}", f"{version.sha1}.png")
+        for version in antworld[-1].versions
+    )
+
+
+def test_history_of_one_tile_shows_how_it_changed(told: Project, antworld: list[Harvested]) -> None:
+    """The tile with the most versions, and its published bytes day by day."""
+    tile = Counter(version.tile for version in antworld[-1].versions).most_common(1)[0][0]
+    published: dict[str, str] = {}
+    for harvested in antworld:
+        digest = sha1(harvested.images[tile]).hexdigest()
+        if digest not in list(published.values())[-1:]:
+            published[harvested.day] = digest
+    shown = told.history(ANTWORLD, f"{tile.zoom}_{tile.x}_{tile.y}")
+    assert {version["day"]: version["sha1"] for version in shown} == published
+    assert len(shown) == len(published) > 2
+
+
+def test_history_of_a_tile_that_never_was(told: Project) -> None:
+    done = told.scrapy("history", ANTWORLD, "0_-1_-1")
+    assert "has no version of 0_-1_-1" in done.stdout
+
+
+def test_what_is_no_tile_name_is_refused(told: Project) -> None:
+    done = told.scrapy("history", ANTWORLD, "0_2_1", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+
+
+def test_a_map_that_the_history_does_not_have(told: Project) -> None:
+    done = told.scrapy("history", "antwrold", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert "'antwrold'" in line
+    assert f"'{ANTWORLD}'" in line
+
+
+def test_without_a_history_they_say_so_and_make_none(project: Project) -> None:
+    done = project.scrapy("harvests", ANTWORLD, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert not project.data.exists()

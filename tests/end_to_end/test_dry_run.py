@@ -1,0 +1,68 @@
+"""A dry run asks and reports as a harvest does, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.project import contents
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.real_maps import Harvested
+    from tests.end_to_end.rendering import Rendering
+    from tests.servers.nginx import Nginx
+
+
+def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(
+    antworld: list[Harvested],
+    project: Project,
+    shared_maps: Path,
+    tmp_path: Path,
+    nginx: Callable[..., Nginx],
+) -> None:
+    second = antworld[1]
+    project.adopt(antworld[0].data)
+    before = contents(project.data)
+    server = nginx(published(shared_maps, ANTWORLD, 2, tmp_path / "site"))
+    project.add_map(ANTWORLD, server.url)
+    report = project.harvest(ANTWORLD, second.day, "-a", "dry=1")
+    assert report["counts"] == second.summary["counts"]
+    assert report["requests"] == second.summary["requests"] == len(list(server.log()))
+    assert contents(project.data) == before
+
+
+def test_a_dry_run_of_a_new_map_makes_no_data_folder(
+    antworld: list[Harvested],
+    project: Project,
+    shared_maps: Path,
+    tmp_path: Path,
+    nginx: Callable[..., Nginx],
+) -> None:
+    first = antworld[0]
+    project.add_map(ANTWORLD, nginx(published(shared_maps, ANTWORLD, 1, tmp_path / "site")).url)
+    report = project.harvest(ANTWORLD, first.day, "-a", "dry=1")
+    assert report["counts"] == first.summary["counts"]
+    assert report["received_bytes"] == first.summary["received_bytes"]
+    assert sorted(file.name for file in project.folder.iterdir()) == ["maps.toml"]
+
+
+def test_dry_runs_can_be_had_from_crawl_too(project: Project, small_map: Rendering) -> None:
+    done = project.crawl("small", "2021-01-01", "-a", "dry=1")
+    assert f"add {len(small_map.paths())}" in done.stderr
+    assert not project.data.exists()
+
+
+@pytest.mark.usefixtures("small_map")
+def test_a_misspelt_dry_is_refused(project: Project) -> None:
+    """A harvest that was meant to be dry must not write."""
+    done = project.scrapy("harvest", "small", "-a", "dry=yes", check=False)
+    assert done.returncode == 2
+    assert "dry=1" in done.stderr
+    assert not project.data.exists()

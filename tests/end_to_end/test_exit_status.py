@@ -1,0 +1,140 @@
+"""`scrapy harvest` and `scrapy crawl`: how they end, and what goes to stdout and what to stderr."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.project import contents
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+from tests.end_to_end.rendering import LAYER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.rendering import Rendering
+    from tests.servers.nginx import Nginx
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address at which nobody answers: its port is taken, and not listened to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
+
+
+def test_done_with_data_on_stdout_and_the_log_on_stderr(project: Project, small_map: Rendering) -> None:
+    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}", "--json", "-L", "INFO")
+    (report,) = json.loads(done.stdout)
+    tiles = len(small_map.paths())
+    assert report["finished"]
+    assert report["counts"] == {"404": len(small_map.missing()), "add": tiles}
+    assert report["exit_status"] == 0
+    assert "Spider closed (finished)" in done.stderr
+
+
+def test_the_outcome_table(project: Project, small_map: Rendering) -> None:
+    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    counts = {line[0]: line[1] for line in lines if len(line) > 2}
+    assert counts["add"] == str(len(small_map.paths()))
+    assert counts["404"] == str(len(small_map.missing()))
+    assert {"404", "ign", "nMod", "upd", "add", "rep", "gone", "fail"} <= counts.keys()
+    assert done.stderr == ""
+
+
+def test_an_unknown_map_is_wrong_usage(project: Project, harvested_map: Rendering) -> None:
+    before = contents(project.data)
+    done = project.scrapy("harvest", "smal", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert str(project.maps_file) in line
+    assert "'smal'" in line
+    assert "'small'" in line
+    assert contents(project.data) == before
+    assert harvested_map.paths()
+
+
+@pytest.mark.parametrize("command", [["harvest", SMALL], ["maps"]], ids=" ".join)
+def test_a_misspelt_key_is_wrong_usage(project: Project, nobody: str, command: list[str]) -> None:
+    project.add_map(SMALL, nobody, concurency=2)
+    done = project.scrapy(*command, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert str(project.maps_file) in line
+    assert "map 'small'" in line
+    assert "'concurency'" in line
+    assert "'concurrency'" in line
+    assert not project.data.exists()
+
+
+def test_no_map_and_not_all_is_wrong_usage(project: Project) -> None:
+    done = project.scrapy("harvest", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--all" in done.stderr
+
+
+def test_crawl_of_an_unknown_map_logs_one_error(project: Project, harvested_map: Rendering) -> None:
+    """Scrapy's own command has no exit status for it."""
+    before = contents(project.data)
+    done = project.crawl("smal", SMALL_DAY)
+    (line,) = [line for line in done.stderr.splitlines() if "] ERROR: " in line]
+    assert "'smal'" in line
+    assert "Traceback" not in done.stderr
+    assert contents(project.data) == before
+    assert harvested_map.paths()
+
+
+def test_a_failed_tile_is_told_and_asked_for_again_the_next_time(
+    project: Project, small_map: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    failing = min(small_map.paths(), key=len)
+    refusing = f"location = /{LAYER}{failing}.png {{ return 403; }}"
+    project.maps_file.unlink()
+    project.add_map(SMALL, nginx(small_map.folder, server=refusing).url)
+    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}", check=False)
+    assert done.returncode == 3
+    assert project.outcomes()[small_map.tile(failing)] == "fail"
+    project.maps_file.unlink()
+    project.add_map(SMALL, nginx(small_map.folder).url)
+    project.harvest(SMALL, SMALL_DAY)
+    assert project.outcomes()[small_map.tile(failing)] == "add"
+    assert {version.tile for version in project.versions()} == small_map.tiles(small_map.paths())
+
+
+def test_a_site_that_does_not_answer_is_unreachable(project: Project, nobody: str) -> None:
+    project.add_map("away", nobody)
+    done = project.scrapy("harvest", "away", "-s", "RETRY_PAUSE=0.01", "--json", check=False)
+    assert done.returncode == 5
+    (report,) = json.loads(done.stdout)
+    assert (report["finished"], report["requests"], report["exit_status"]) == (False, 5, 5)
+    assert nobody in report["error"]
+    assert not project.data.exists()
+
+
+def test_all_leaves_out_maps_that_are_not_enabled(
+    project: Project, small_map: Rendering, nobody: str, nginx: Callable[..., Nginx]
+) -> None:
+    project.add_map("asleep", nobody, enabled=False)
+    project.add_map("awake", nginx(small_map.folder).url)
+    done = project.scrapy("harvest", "--all", "-a", f"day={SMALL_DAY}", "--json")
+    reports = json.loads(done.stdout)
+    assert [report["map"] for report in reports] == [SMALL, "awake"]
+    assert [report["counts"]["add"] for report in reports] == [len(small_map.paths())] * 2
+
+
+def test_a_map_that_fails_does_not_keep_the_others_from_their_harvest(
+    project: Project, small_map: Rendering, nobody: str
+) -> None:
+    project.add_map("away", nobody)
+    names = ["away", SMALL]
+    done = project.scrapy("harvest", *names, "--json", "-s", "RETRY_TIMES=0", check=False)
+    assert done.returncode == 5
+    away, small = json.loads(done.stdout)
+    assert (away["exit_status"], small["exit_status"]) == (5, 0)
+    assert small["counts"]["add"] == len(small_map.paths())

@@ -1,0 +1,116 @@
+"""Zones and zooms: only what is kept is fetched, and next to nothing else is asked about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from tests.end_to_end.project import Project
+from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
+from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import nginx
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.project import LayerTile
+    from tests.servers.nginx import LogLine, Nginx
+
+CENTRE: Final = (80, 22)
+"""Of the zone; even, so that the zone's edges are edges of tiles. Part of it is not rendered."""
+WIDTH, HEIGHT = 10, 4
+COARSEST: Final = -2
+TOP: Final = COARSEST - 3
+"""Where the walk starts; the map's first level is at -6."""
+
+
+class Harvested(NamedTuple):
+    project: Project
+    rendering: Rendering
+    server: Nginx
+    log: list[LogLine]
+    """Of the first harvest."""
+
+
+def in_zone(tile: LayerTile) -> bool:
+    """Whether the tile's square shares ground with the zone's rectangle."""
+    reach = 2**-tile.zoom
+    return abs(tile.x - CENTRE[0]) < WIDTH + reach and abs(tile.y - CENTRE[1]) < HEIGHT + reach
+
+
+@pytest.fixture(scope="module")
+def harvested(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harvested]:
+    folder = tmp_path_factory.mktemp("zones")
+    project = Project(folder)
+    site = published(shared_maps, ANTWORLD, 1, folder / "site")
+    zone = {"center": list(CENTRE), "width": WIDTH, "height": HEIGHT, "zoom": 0}
+    with nginx(site) as server:
+        project.add_map(ANTWORLD, server.url, zooms=[COARSEST, 0], zones=[zone])
+        project.crawl(ANTWORLD, "2021-02-13")
+        yield Harvested(project, Rendering(site, ANTWORLD_DEPTH), server, list(server.log()))
+
+
+def kept(rendering: Rendering) -> dict[LayerTile, bytes]:
+    images = rendering.images()
+    return {tile: images[tile] for tile in images if tile.zoom >= COARSEST and in_zone(tile)}
+
+
+def asked(harvested: Harvested, method: str, log: list[LogLine] | None = None) -> set[LayerTile]:
+    return harvested.rendering.tiles_of_files(
+        line.path.removeprefix("/") for line in log or harvested.log if line.method == method
+    )
+
+
+def test_only_tiles_of_the_zone_and_the_zooms_are_kept(harvested: Harvested) -> None:
+    expected = kept(harvested.rendering)
+    assert {tile.zoom for tile in expected} == {-2, -1, 0}
+    assert {version.tile for version in harvested.project.versions()} == expected.keys()
+    assert sorted(harvested.project.stored().values()) == sorted(set(expected.values()))
+
+
+def test_what_is_kept_is_fetched_and_nothing_else(harvested: Harvested) -> None:
+    assert asked(harvested, "GET") == kept(harvested.rendering).keys()
+
+
+def test_nothing_outside_is_asked_about_but_what_lies_up_to_three_levels_above(harvested: Harvested) -> None:
+    rendering = harvested.rendering
+    there = rendering.images().keys()
+    heads = asked(harvested, "HEAD")
+    assert heads == {
+        tile for tile in there | rendering.tiles(rendering.missing()) if tile.zoom >= TOP and in_zone(tile)
+    }
+    assert len(heads) < len(there) / 2
+
+
+def test_tiles_above_the_kept_zooms_are_in_no_table(harvested: Harvested) -> None:
+    zooms = {tile.zoom for tile in asked(harvested, "HEAD")}
+    assert zooms == {-5, -4, -3, -2, -1, 0}
+    assert {tile.zoom for tile in harvested.project.outcomes()} == {-2, -1, 0}
+
+
+def test_a_second_harvest_asks_the_same_questions_and_fetches_nothing(harvested: Harvested) -> None:
+    harvested.server.clear_log()
+    report = harvested.project.harvest(ANTWORLD, "2021-02-14")
+    log = list(harvested.server.log())
+    assert asked(harvested, "HEAD", log) == asked(harvested, "HEAD")
+    assert not asked(harvested, "GET", log)
+    assert report["counts"]["ign"] == len(kept(harvested.rendering))
+
+
+def test_a_zone_that_does_not_meet_the_map_is_refused_and_nothing_is_touched(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
+    with nginx(site) as server:
+        project.add_map(
+            "far", server.url, zones=[{"center": [100_000, 0], "width": 4, "height": 4, "zoom": 0}]
+        )
+        done = project.scrapy("harvest", "far", check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "map 'far'" in line
+    assert "zone" in line
+    assert not project.data.exists()

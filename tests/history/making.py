@@ -1,0 +1,60 @@
+"""Values for tests of the history."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.items import TileResult
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.outcomes import Outcome
+from tileharvest.versions import Image, Validator
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+
+DAY = date(2021, 2, 13)
+LATER = date(2021, 2, 16)
+START = datetime(2021, 2, 13, 6, tzinfo=UTC)
+END = datetime(2021, 2, 13, 7, tzinfo=UTC)
+LAYER = "day"
+A, B, C, D = Tile(0, 1, 1), Tile(0, 3, 1), Tile(0, 1, -1), Tile(-1, 2, 2)
+EVERYWHERE = {LAYER: [TileRange(0, -1023, 1023, -1023, 1023), TileRange(-1, -1022, 1022, -1022, 1022)]}
+WITH_IMAGE = {Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED}
+
+
+def image_of(body: bytes) -> Image:
+    return Image(sha1(body).hexdigest(), "png", len(body))
+
+
+def found(outcome: Outcome | str, tile: Tile = A, body: bytes = b"first", etag: str = '"1"') -> TileResult:
+    """A result as a spider would give it; body and ETag are used only where the outcome has them."""
+    outcome = Outcome(outcome)
+    has_image = outcome in WITH_IMAGE
+    return TileResult(
+        LAYER,
+        tile,
+        outcome,
+        image=image_of(body) if has_image else None,
+        body=body if has_image else None,
+        validator=Validator(etag) if has_image or outcome is Outcome.NOT_MODIFIED else None,
+        reason="500 Internal Server Error" if outcome is Outcome.FAILED else None,
+    )
+
+
+def began(history: History, day: date = DAY, *, segment: str | None = None, name: str = "world") -> Harvest:
+    return begin(
+        history,
+        map_name=name,
+        segment=segment or day.isoformat(),
+        day=day,
+        started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+        renderer="overviewer",
+        layers=[HarvestLayer(LAYER, 10, "png")],
+    )
+
+
+def ended(harvest: Harvest, *, settle_gone: bool = True) -> None:
+    harvest.finish(END, "finished", settle_gone=settle_gone)

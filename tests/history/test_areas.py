@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
+from tileharvest.history.areas import MOST_COLUMNS, latest_versions
+from tileharvest.maps.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+    from tileharvest.history.harvests import Harvest
+
+SQUARE = [Tile(0, x, y) for x in range(-7, 8, 2) for y in range(-7, 8, 2)]
+GONE = {Tile(0, -7, y) for y in range(-7, 8, 2)}
+ASKED = {tile for tile in SQUARE if tile.y > 0}
+
+
+@pytest.fixture
+def harvest(history: History) -> Harvest:
+    """8 x 8 tiles; the leftmost column is gone since the first harvest, the upper half asked again."""
+    first = began(history)
+    first.record([found("add", tile) for tile in SQUARE])
+    ended(first)
+    second = began(history, LATER)
+    second.record([found("gone", tile) for tile in GONE])
+    ended(second)
+    third = began(history, LATER.replace(day=20))
+    third.record([found("ign", tile) for tile in sorted(ASKED - GONE)])
+    return third
+
+
+def random_areas() -> list[TileRange]:
+    random = Random(13)
+    areas = []
+    for _ in range(25):
+        x, y = random.randrange(-9, 8, 2), random.randrange(-9, 8, 2)
+        areas.append(TileRange(0, x, x + 2 * random.randrange(6), y, y + 2 * random.randrange(6)))
+    return areas
+
+
+def inside(areas: list[TileRange], tiles: set[Tile]) -> set[Tile]:
+    return {tile for tile in tiles if any(tile in area for area in areas)}
+
+
+@pytest.mark.parametrize("area", random_areas(), ids=str)
+def test_latest_gives_exactly_the_tiles_of_the_area(harvest: Harvest, area: TileRange) -> None:
+    versions = harvest.latest(LAYER, area)
+    assert set(versions) == inside([area], set(SQUARE))
+    assert {tile for tile, version in versions.items() if version.gone} == inside([area], GONE)
+    assert {version.day for version in versions.values() if not version.gone} <= {DAY}
+
+
+def test_latest_of_a_wide_area_is_the_same(harvest: Harvest) -> None:
+    width = 2 * MOST_COLUMNS + 1
+    wide = TileRange(0, -width, width, -3, 3)
+    assert set(harvest.latest(LAYER, wide)) == {tile for tile in SQUARE if -3 <= tile.y <= 3}
+
+
+def test_latest_has_the_tiles_of_one_zoom_only(harvest: Harvest) -> None:
+    assert harvest.latest(LAYER, TileRange(-1, -2, 2, -2, 2)) == {}
+
+
+def test_latest_goes_to_each_column_directly(history: History, harvest: Harvest) -> None:
+    """Else its cost would grow with the height of the map."""
+    with history.reading() as connection:
+        driver = connection.connection.dbapi_connection
+        statements: list[str] = []
+        driver.set_trace_callback(statements.append)
+        latest_versions(connection, 1, TileRange(0, 1, 31, 1, 31))
+        driver.set_trace_callback(None)
+        (query,) = [statement for statement in statements if statement.startswith("SELECT")]
+        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
+    assert plan == [
+        "SEARCH tiles USING PRIMARY KEY (layer=? AND zoom=? AND x=? AND y>? AND y<?)",
+        "SEARCH versions USING INTEGER PRIMARY KEY (rowid=?)",
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 25])
+def test_known_counts_each_tile_that_is_not_gone_once(harvest: Harvest, number: int) -> None:
+    areas = random_areas()[:number]
+    assert harvest.known({LAYER: areas}) == len(inside(areas, set(SQUARE) - GONE))
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 25])
+def test_unasked_are_the_tiles_without_a_result_of_this_harvest(harvest: Harvest, number: int) -> None:
+    areas = random_areas()[:number]
+    tiles = harvest.unasked({LAYER: areas}, 1000)
+    assert {tile for _, tile in tiles} == inside(areas, set(SQUARE) - GONE - ASKED)
+    assert len(tiles) == len(set(tiles))
+
+
+def test_unasked_gives_no_more_than_the_limit(harvest: Harvest) -> None:
+    assert len(harvest.unasked(EVERYWHERE, 10)) == 10
+    assert harvest.unasked(EVERYWHERE, 0) == []
+
+
+def test_vanished_are_those_found_gone_and_those_not_asked(harvest: Harvest) -> None:
+    found_gone = sorted(ASKED - GONE)[:5]
+    harvest.record([found("gone", tile) for tile in found_gone])
+    assert harvest.vanished(EVERYWHERE) == len(set(SQUARE) - GONE - ASKED) + 5
+
+
+def test_a_tile_found_after_all_has_not_vanished(harvest: Harvest) -> None:
+    tile = min(ASKED - GONE)
+    harvest.record([found("gone", tile)])
+    harvest.record([found("ign", tile)])
+    assert harvest.vanished({LAYER: [TileRange(0, tile.x, tile.x, tile.y, tile.y)]}) == 0
+
+
+def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: Harvest) -> None:
+    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+        harvest.latest("night", TileRange(0, 1, 1, 1, 1))
+    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+        harvest.known({"night": []})

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import DAY, END, EVERYWHERE, LATER, LAYER, START, A, B, began, ended, found
+from tileharvest.errors import HistoryError
+from tileharvest.history.harvests import HarvestLayer, begin
+from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+
+SITE = HarvestLayer("night", 7, "webp", 256, 3, "world - nether", "#1a1a1a", (10, 64, -20), 1_613_196_000)
+
+
+def described(history: History, *layers: HarvestLayer) -> list[dict[str, object]]:
+    begin(
+        history,
+        map_name="world",
+        segment="2021-02-13",
+        day=DAY,
+        started=START,
+        renderer="overviewer",
+        layers=layers,
+    )
+    with history.reading() as connection:
+        rows = connection.exec_driver_sql("SELECT * FROM harvest_layers ORDER BY layer").mappings()
+        return [dict(row) for row in rows]
+
+
+def test_a_new_harvest_is_not_continued(history: History) -> None:
+    harvest = began(history)
+    assert (harvest.map_name, harvest.segment, harvest.day, harvest.continued) == (
+        "world",
+        "2021-02-13",
+        DAY,
+        False,
+    )
+
+
+def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> None:
+    first = began(history)
+    first.record([found("add")])
+    again = began(history)
+    assert (again.id, again.continued) == (first.id, True)
+    assert again.counts() == {Outcome.ADDED: 1}
+
+
+def test_a_continued_harvest_keeps_its_day(history: History) -> None:
+    began(history, segment="2021-W06")
+    again = began(history, LATER, segment="2021-W06")
+    again.record([found("add")])
+    assert again.day == DAY
+    assert [recorded.version.day for recorded in tile_versions(history, "world")] == [DAY]
+
+
+def test_after_a_harvest_ended_its_segment_gets_another(history: History) -> None:
+    first = began(history)
+    ended(first)
+    second = began(history)
+    assert second.id != first.id
+    assert not second.continued
+
+
+def test_a_harvest_of_another_map_is_left_alone(history: History) -> None:
+    other = began(history, name="other")
+    began(history, LATER)
+    other.record([found("add")])
+    assert other.counts() == {Outcome.ADDED: 1}
+
+
+def test_an_unfinished_harvest_of_an_older_segment_ends_as_interrupted(history: History) -> None:
+    first = began(history)
+    first.record([found("add"), found("fail", B)])
+    began(history, LATER)
+    summary = harvest_summaries(history, "world")[0]
+    assert (summary.reason, summary.ended) == ("interrupted", datetime(2021, 2, 16, 6, tzinfo=UTC))
+    assert summary.counts == {Outcome.ADDED: 1, Outcome.FAILED: 1}
+
+
+def test_an_interrupted_harvest_takes_no_more_results(history: History) -> None:
+    first = began(history)
+    began(history, LATER)
+    with pytest.raises(HistoryError, match="has ended already"):
+        first.record([found("add")])
+
+
+def test_what_an_interrupted_harvest_found_gone_is_neither_recorded_nor_counted(history: History) -> None:
+    first = began(history)
+    first.record([found("add")])
+    ended(first)
+    second = began(history, LATER)
+    second.record([found("gone"), found("404", B)])
+    third = began(history, LATER.replace(day=20))
+    assert harvest_summaries(history, "world")[1].counts == {Outcome.NOTHING: 1}
+    assert third.unasked(EVERYWHERE, 10) == [(LAYER, A)]
+    third.finish(END, "finished", settle_gone=True)
+    assert [recorded.version.gone for recorded in tile_versions(history, "world")] == [False]
+
+
+def test_a_day_before_the_latest_version_is_refused(history: History) -> None:
+    harvest = began(history, LATER)
+    harvest.record([found("add")])
+    ended(harvest)
+    with pytest.raises(
+        HistoryError, match="2021-02-16 already: history is only written forwards, so 2021-02-13"
+    ):
+        began(history, DAY)
+
+
+def test_a_refused_beginning_ends_no_harvest(history: History) -> None:
+    harvest = began(history, LATER)
+    harvest.record([found("add")])
+    with pytest.raises(HistoryError):
+        began(history, DAY)
+    assert harvest_summaries(history, "world")[0].ended is None
+    assert len(harvest_summaries(history, "world")) == 1
+
+
+def test_a_day_without_versions_does_not_bar_an_earlier_one(history: History) -> None:
+    """As after a run with a wrong clock that recorded nothing new."""
+    ended(began(history, LATER))
+    assert began(history, DAY).day == DAY
+
+
+def test_the_day_of_the_latest_version_is_not_refused(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add")])
+    ended(harvest)
+    assert began(history, segment="2021-02-13T12").day == DAY
+
+
+def test_what_the_site_says_of_a_layer_is_kept(history: History) -> None:
+    (row,) = described(history, SITE)
+    assert row == {
+        "harvest": 1,
+        "layer": 1,
+        "depth": 7,
+        "image_extension": "webp",
+        "tile_size": 256,
+        "north_direction": 3,
+        "world": "world - nether",
+        "background": "#1a1a1a",
+        "spawn_x": 10,
+        "spawn_y": 64,
+        "spawn_z": -20,
+        "rendered": 1_613_196_000,
+    }
+
+
+def test_a_continued_harvest_takes_what_the_site_says_now(history: History) -> None:
+    described(history, SITE)
+    rows = described(history, replace(SITE, depth=8), HarvestLayer("new", 2, "png"))
+    assert [row["depth"] for row in rows] == [8, 2]
+
+
+def test_a_map_that_grew_has_a_depth_per_harvest(history: History) -> None:
+    for day, depth in ((DAY, 5), (LATER, 6)):
+        harvest = begin(
+            history,
+            map_name="world",
+            segment=str(day),
+            day=day,
+            started=START,
+            renderer="overviewer",
+            layers=[HarvestLayer(LAYER, depth, "png")],
+        )
+        ended(harvest)
+    assert [summary.depth for summary in harvest_summaries(history, "world")] == [{LAYER: 5}, {LAYER: 6}]
+
+
+@pytest.mark.parametrize("layers", [[], [SITE, SITE]])
+def test_a_harvest_has_each_layer_once(history: History, layers: list[HarvestLayer]) -> None:
+    with pytest.raises(ValueError, match="at least one layer, and each once"):
+        described(history, *layers)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": ""}, "has a name"),
+        ({"depth": 0}, "depth of 0"),
+        ({"image_extension": "gif"}, "'gif'"),
+        ({"tile_size": 0}, "0 pixels"),
+        ({"north_direction": 4}, "north direction 4"),
+    ],
+)
+def test_a_layer_that_cannot_be_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(SITE, **change)

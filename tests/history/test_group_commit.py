@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import EVERYWHERE, A, B, C, D, began, ended, found
+from tileharvest.errors import HistoryError
+from tileharvest.history.group_commit import GroupCommit
+from tileharvest.history.harvests import Harvest
+from tileharvest.history.reading import harvest_summaries
+from tileharvest.maps.grid import Tile
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileharvest.history.database import History
+    from tileharvest.items import TileResult
+
+NEVER = 3600.0
+"""A linger that no test waits for: only a full batch or a flush commits."""
+
+
+class WatchedHarvest(Harvest):
+    """A real harvest that notes its batches and can be held in the middle of a commit."""
+
+    def __init__(self, harvest: Harvest) -> None:
+        self.__dict__.update(harvest.__dict__)
+        self.batches: list[int] = []
+        self.threads: set[str] = set()
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def record(self, results: Sequence[TileResult], requests: int = 0, received_bytes: int = 0) -> None:
+        self.batches.append(len(results))
+        self.threads.add(threading.current_thread().name)
+        assert self.let_go.wait(30)
+        super().record(results, requests, received_bytes)
+
+
+@pytest.fixture
+def harvest(history: History) -> WatchedHarvest:
+    return WatchedHarvest(began(history))
+
+
+def no_cost() -> tuple[int, int]:
+    return 0, 0
+
+
+async def started(*calls: object) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def test_a_recorded_result_is_in_the_history(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=0)
+        await commits.record(found("add"))
+        assert harvest.known(EVERYWHERE) == 1
+        await commits.close()
+
+    asyncio.run(run())
+
+
+def test_results_that_come_together_share_a_transaction(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=0)
+        await asyncio.gather(*(commits.record(found("404", Tile(0, x, 1))) for x in range(1, 101, 2)))
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [50]
+    assert harvest.counts() == {Outcome.NOTHING: 50}
+
+
+def test_a_full_batch_does_not_linger(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
+        await asyncio.gather(commits.record(found("add", A)), commits.record(found("add", B)))
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [2]
+
+
+def test_a_batch_that_is_not_full_waits(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        (waiting,) = await started(commits.record(found("add")))
+        assert not waiting.done()
+        assert harvest.batches == []
+        await commits.flush()
+        await waiting
+        await commits.close()
+
+    asyncio.run(run())
+
+
+def test_while_a_commit_runs_the_next_batch_gathers(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        harvest.let_go.clear()
+        commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
+        first = await started(commits.record(found("add", A)), commits.record(found("add", B)))
+        second = await started(commits.record(found("add", C)), commits.record(found("add", D)))
+        assert not any(task.done() for task in first + second)
+        harvest.let_go.set()
+        await asyncio.gather(*first, *second)
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [2, 2]
+
+
+def test_no_transaction_is_larger_than_asked_for(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=0, most=10)
+        await asyncio.gather(*(commits.record(found("404", Tile(0, x, 1))) for x in range(1, 51, 2)))
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [10, 10, 5]
+
+
+def test_all_commits_run_in_one_thread_of_their_own(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=0)
+        for tile in (A, B, C):
+            await commits.record(found("add", tile))
+        await commits.close()
+
+    asyncio.run(run())
+    assert len(harvest.threads) == 1
+    assert threading.current_thread().name not in harvest.threads
+
+
+def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> None:
+    costs = [(3, 100), (2, 50), (1, 7)]
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, lambda: costs.pop(0), linger=0)
+        await commits.record(found("add"))
+        await commits.record(found("ign"))
+        await commits.close()
+
+    asyncio.run(run())
+    (summary,) = harvest_summaries(history, "world")
+    assert (summary.requests, summary.received_bytes) == (6, 157)
+
+
+def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
+    async def run() -> list[BaseException | None]:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
+        ended(harvest)
+        harvest.let_go.clear()
+        tiles = (A, B, C, D, Tile(0, 5, 1))
+        tasks = await started(*(commits.record(found("add", tile)) for tile in tiles))
+        harvest.let_go.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    errors = asyncio.run(run())
+    assert [type(error) for error in errors] == [HistoryError] * 5
+    assert len({str(error) for error in errors}) == 1
+    assert harvest.batches == [2]
+
+
+def test_after_a_failure_every_call_fails_at_once(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=0)
+        ended(harvest)
+        first, second = commits.record(found("add")), commits.record(found("add"))
+        for call in (first, second, commits.flush(), commits.close()):
+            with pytest.raises(HistoryError, match="has ended already"):
+                await call
+
+    asyncio.run(run())
+    assert harvest.batches == [1]
+
+
+def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        cancelled, waiting = await started(commits.record(found("add", A)), commits.record(found("add", B)))
+        cancelled.cancel()
+        await commits.flush()
+        await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.known(EVERYWHERE) == 2
+
+
+def test_what_was_given_before_the_loop_ended_is_recorded(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        await started(GroupCommit(harvest, no_cost, linger=0).record(found("add")))
+
+    asyncio.run(run())
+    assert harvest.known(EVERYWHERE) == 1
+
+
+def test_closing_records_what_is_left(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        (waiting,) = await started(commits.record(found("add")))
+        await commits.close()
+        await commits.close()
+        await waiting
+
+    asyncio.run(run())
+    assert harvest.known(EVERYWHERE) == 1
+
+
+def test_nothing_can_be_recorded_after_closing(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost)
+        await commits.close()
+        with pytest.raises(RuntimeError, match="after close"):
+            await commits.record(found("add"))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("limits", [{"linger": -1.0}, {"most": 0}])
+def test_limits_that_make_no_batch_are_refused(harvest: WatchedHarvest, limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="make no batch"):
+        GroupCommit(harvest, no_cost, **limits)
+
+
+def test_a_flush_of_nothing_begins_no_transaction(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        await commits.flush()
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == []
+
+
+def test_a_cost_that_cannot_be_told_reaches_who_waits(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, lambda: (1 // 0, 0), linger=0)
+        with pytest.raises(ZeroDivisionError):
+            await commits.record(found("add"))
+
+    asyncio.run(run())

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from hashlib import sha1
+from pathlib import Path
+from random import Random
+
+from tests.history.making import EVERYWHERE, began
+from tileharvest.history.database import History
+from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.store.files import FileStore
+
+KILLS = 20
+PROJECT = Path(__file__).parents[2]
+
+
+def run_until_killed(url: str, store: Path, lines: int) -> int:
+    """Kills the program some moment after its n-th line; gives the last number that it called durable."""
+    program = [sys.executable, "-m", "tests.history.killed_writer", url, str(store)]
+    with subprocess.Popen(program, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(lines)]
+        process.kill()
+        said += process.stdout.readlines()
+    assert process.returncode == -9
+    return max((int(line) for line in said if line.endswith("\n")), default=0)
+
+
+def test_sigkill_at_any_moment_loses_nothing(url: str, file: Path, tmp_path: Path) -> None:
+    """The writer runs on while it is being killed, so the moments fall anywhere in its work."""
+    random = Random(20)
+    store = tmp_path / "images"
+    durable = 0
+    for _ in range(KILLS):
+        durable = max(durable, run_until_killed(url, store, random.randint(1, 6)))
+        assert_sound(file)
+        assert_every_image_exists(url, store)
+        with History.open(url) as history:
+            known = began(history).known(EVERYWHERE)
+            assert known >= durable
+            (summary,) = harvest_summaries(history, "world")
+            assert summary.requests == 2 * known
+    assert durable > KILLS
+
+
+def assert_sound(file: Path) -> None:
+    if file.exists():
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def assert_every_image_exists(url: str, folder: Path) -> None:
+    store = FileStore(folder)
+    with History.open(url) as history:
+        began(history)
+        for recorded in tile_versions(history, "world"):
+            image = recorded.version.image
+            assert image is not None
+            assert sha1(store.get(image)).hexdigest() == image.sha1

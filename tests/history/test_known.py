@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, image_of
+from tileharvest.errors import HistoryError
+from tileharvest.history import known
+from tileharvest.history.harvests import Harvest
+from tileharvest.history.known import LEVELS, MOST_BLOCKS, KnownVersions, block_area
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.versions import Validator, Version
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+
+
+class WatchedHarvest(Harvest):
+    """A real harvest that notes which areas it was asked for."""
+
+    def __init__(self, harvest: Harvest) -> None:
+        self.__dict__.update(harvest.__dict__)
+        self.areas: list[TileRange] = []
+
+    def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
+        self.areas.append(area)
+        return super().latest(layer, area)
+
+
+@pytest.fixture
+def harvest(history: History) -> WatchedHarvest:
+    first = began(history)
+    first.record([found("add", body=b"sea")])
+    ended(first)
+    return WatchedHarvest(began(history, LATER))
+
+
+def asked(harvest: Harvest, *tiles: Tile) -> list[Version | None]:
+    async def run() -> list[Version | None]:
+        versions = KnownVersions(harvest)
+        try:
+            return [await versions.version(LAYER, tile) for tile in tiles]
+        finally:
+            versions.close()
+
+    return asyncio.run(run())
+
+
+@st.composite
+def tiles(draw: st.DrawFn) -> Tile:
+    unit = 1 << draw(st.integers(0, 14))
+    odd = st.integers(-200, 200).map(lambda number: (2 * number + 1) * unit)
+    return Tile(1 - unit.bit_length(), draw(odd), draw(odd))
+
+
+def ancestor(tile: Tile) -> Tile:
+    for _ in range(LEVELS):
+        tile = tile.parent()
+    return tile
+
+
+@given(tiles())
+def test_a_block_holds_the_tiles_below_one_ancestor(tile: Tile) -> None:
+    top = ancestor(tile)
+    unit, reach = tile.reach, top.reach
+    shift = 1 - tile.zoom + LEVELS
+    assert block_area(tile.zoom, tile.x >> shift, tile.y >> shift) == TileRange(
+        tile.zoom,
+        top.x - reach + unit,
+        top.x + reach - unit,
+        top.y - reach + unit,
+        top.y + reach - unit,
+    )
+
+
+def test_a_known_version_is_given(harvest: WatchedHarvest) -> None:
+    assert asked(harvest, A) == [Version(DAY, image_of(b"sea"), Validator('"1"'))]
+
+
+def test_of_a_tile_never_recorded_nothing_is_known(harvest: WatchedHarvest) -> None:
+    assert asked(harvest, Tile(0, 5, 5)) == [None]
+
+
+def test_neighbours_share_a_query(harvest: WatchedHarvest) -> None:
+    asked(harvest, *(Tile(0, x, y) for x in range(1, 32, 2) for y in range(1, 32, 2)))
+    assert harvest.areas == [TileRange(0, 1, 31, 1, 31)]
+
+
+def test_tiles_on_both_sides_of_the_centre_do_not(harvest: WatchedHarvest) -> None:
+    asked(harvest, Tile(0, -1, 1), Tile(0, 1, 1))
+    assert harvest.areas == [TileRange(0, -31, -1, 1, 31), TileRange(0, 1, 31, 1, 31)]
+
+
+def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        versions = KnownVersions(harvest)
+        await asyncio.gather(*(versions.version(LAYER, Tile(0, x, 1)) for x in range(1, 32, 2)))
+        versions.close()
+
+    asyncio.run(run())
+    assert len(harvest.areas) == 1
+
+
+def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:
+    async def run() -> Version | None:
+        versions = KnownVersions(harvest)
+        cancelled = asyncio.ensure_future(versions.version(LAYER, A))
+        waiting = asyncio.ensure_future(versions.version(LAYER, A))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        version = await waiting
+        versions.close()
+        return version
+
+    assert asyncio.run(run()) is not None
+
+
+def test_the_block_least_recently_used_is_thrown_away(
+    harvest: WatchedHarvest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "MOST_BLOCKS", 2)
+    one, two, three = Tile(0, 1, 1), Tile(0, 33, 1), Tile(0, 65, 1)
+    asked(harvest, one, two, one, three, one, two)
+    assert [area.x_from for area in harvest.areas] == [1, 33, 65, 33]
+
+
+def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
+    async def run() -> int:
+        versions = KnownVersions(harvest)
+        for column in range(MOST_BLOCKS + 20):
+            await versions.version(LAYER, Tile(0, 32 * column + 1, 1))
+        versions.close()
+        return len(versions._blocks)
+
+    assert asyncio.run(run()) == MOST_BLOCKS
+
+
+def test_after_a_failure_the_history_is_asked_again(history: History, harvest: WatchedHarvest) -> None:
+    async def run() -> Version | None:
+        versions = KnownVersions(harvest)
+        rename(history, "tiles", "hidden")
+        with pytest.raises(HistoryError, match="no such table"):
+            await versions.version(LAYER, A)
+        rename(history, "hidden", "tiles")
+        version = await versions.version(LAYER, A)
+        versions.close()
+        return version
+
+    assert asyncio.run(run()) is not None
+
+
+def rename(history: History, table: str, name: str) -> None:
+    with history.writing() as connection:
+        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {name}")

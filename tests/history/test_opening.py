@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.history.making import EVERYWHERE, LAYER, A, B, began, ended, found
+from tileharvest.errors import HistoryError
+from tileharvest.history import database, upgrading
+from tileharvest.history.database import History
+from tileharvest.history.reading import harvest_summaries, map_summaries, tile_versions
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.outcomes import Outcome
+
+# What the next release might bring: a column, in a revision that follows the present one.
+NEXT_REVISION = """
+    import sqlalchemy as sa
+    from alembic import op
+
+    revision = "0002"
+    down_revision = "0001"
+
+    def upgrade():
+        op.add_column("maps", sa.Column("title", sa.Text()))
+"""
+FAILING_REVISION = NEXT_REVISION + "        op.execute('SELECT * FROM nowhere')\n"
+
+
+@pytest.fixture
+def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes the program one that has a further revision; gives the file of that revision."""
+    migrations = tmp_path / "next" / "migrations"
+    shutil.copytree(upgrading.MIGRATIONS, migrations)
+    revision = migrations / "versions" / "0002_next.py"
+    revision.write_text(dedent(NEXT_REVISION))
+    monkeypatch.setattr(upgrading, "MIGRATIONS", migrations)
+    monkeypatch.setattr(database, "REVISION", "0002")
+    return revision
+
+
+def harvested(url: str) -> None:
+    with History.open(url) as history:
+        harvest = began(history)
+        harvest.record([found("add")])
+        ended(harvest)
+
+
+def set_revision(file: Path, revision: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+
+
+def columns(file: Path) -> list[str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return [row[1] for row in connection.execute("PRAGMA table_info(maps)")]
+
+
+def test_a_new_history_is_created_with_its_folder(url: str, file: Path) -> None:
+    with History.open(url) as history:
+        assert map_summaries(history) == []
+    assert file.is_file()
+
+
+def test_an_empty_file_becomes_a_history(url: str, file: Path) -> None:
+    """As a kill leaves it between creating the file and the tables."""
+    file.parent.mkdir()
+    file.touch()
+    with History.open(url) as history:
+        assert map_summaries(history) == []
+
+
+def test_what_was_recorded_is_there_when_opened_again(url: str) -> None:
+    harvested(url)
+    with History.open(url) as history:
+        assert [recorded.tile for recorded in tile_versions(history, "world")] == [A]
+
+
+def test_several_may_create_the_history_at_once(url: str, file: Path) -> None:
+    def create(_: int) -> None:
+        History.open(url).close()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(create, range(4)))
+    assert columns(file) == ["id", "name"]
+
+
+def test_opening_what_is_up_to_date_imports_no_alembic(url: str) -> None:
+    harvested(url)
+    program = dedent(f"""
+        import sys
+        from tileharvest.history.database import History
+        History.open({url!r}).close()
+        sys.exit("alembic" in sys.modules)
+    """)
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_an_older_history_is_upgraded(url: str, file: Path, next_release: Path) -> None:
+    shutil.rmtree(file.parent, ignore_errors=True)
+    make_older(url, next_release)
+    with History.open(url) as history:
+        assert [recorded.tile for recorded in tile_versions(history, "world")] == [A]
+    assert "title" in columns(file)
+
+
+def make_older(url: str, next_release: Path) -> None:
+    """A history as the present release writes it, while the next one is installed."""
+    waiting = next_release.with_suffix(".waiting")
+    next_release.rename(waiting)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "REVISION", "0001")
+        harvested(url)
+    waiting.rename(next_release)
+
+
+def test_before_an_upgrade_the_history_is_copied_beside_itself(
+    url: str, file: Path, next_release: Path
+) -> None:
+    make_older(url, next_release)
+    History.open(url).close()
+    backup = file.with_name("history.sqlite.revision-0001.backup")
+    assert columns(backup) == ["id", "name"]
+    with closing(sqlite3.connect(backup)) as connection:
+        assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_an_older_backup_is_kept(url: str, file: Path, next_release: Path) -> None:
+    make_older(url, next_release)
+    earlier = file.with_name("history.sqlite.revision-0001.backup")
+    earlier.write_bytes(b"earlier")
+    History.open(url).close()
+    assert earlier.read_bytes() == b"earlier"
+    assert columns(file.with_name("history.sqlite.revision-0001.backup-2")) == ["id", "name"]
+
+
+def test_an_upgrade_that_fails_changes_nothing(url: str, file: Path, next_release: Path) -> None:
+    make_older(url, next_release)
+    next_release.write_text(dedent(FAILING_REVISION))
+    with pytest.raises(HistoryError, match="no such table: nowhere"):
+        History.open(url)
+    assert columns(file) == ["id", "name"]
+
+
+def test_a_new_history_gets_no_backup(url: str, file: Path) -> None:
+    History.open(url).close()
+    assert [path.name for path in file.parent.iterdir()] == ["history.sqlite"]
+
+
+def test_a_newer_history_is_refused_and_not_changed(url: str, file: Path) -> None:
+    harvested(url)
+    set_revision(file, "9999")
+    before = file.read_bytes()
+    with pytest.raises(HistoryError) as caught:
+        History.open(url)
+    assert str(caught.value) == (
+        f"the history {file} was written by a newer TileHarvest (revision 9999); nothing was changed;"
+        " update TileHarvest"
+    )
+    assert file.read_bytes() == before
+
+
+def test_the_database_of_another_program_is_refused_and_not_changed(url: str, file: Path) -> None:
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE songs (title)")
+    before = file.read_bytes()
+    with pytest.raises(HistoryError, match=r"another program .* 'songs'.* nothing was changed"):
+        History.open(url)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("opening", [History.open, History.open_read_only])
+def test_a_file_that_is_no_database_is_refused_and_not_changed(
+    opening: type[History.open], url: str, file: Path
+) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"no database at all\n" * 500)
+    before = file.read_bytes()
+    with pytest.raises(HistoryError) as caught:
+        opening(url)
+    assert str(caught.value) == (
+        f"the history {file} cannot be read (file is not a database); it was not changed: restore it"
+        " from a backup, or move it away to start a new history; the images in the store are unharmed"
+    )
+    assert file.read_bytes() == before
+
+
+def test_a_damaged_page_is_reported_when_it_is_met(url: str, file: Path) -> None:
+    with History.open(url) as history:
+        began(history).record([found("add", Tile(0, 1, 2 * number + 1)) for number in range(1_000)])
+    damage_leaves(file, "versions")
+    with History.open(url) as history:
+        harvest = began(history)
+        with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
+            tile_versions(history, "world")
+        with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
+            harvest.latest(LAYER, TileRange(0, 1, 1, 1, 1_999))
+
+
+def damage_leaves(file: Path, table: str) -> None:
+    """Overwrites the pages at which the table's root page points."""
+    with closing(sqlite3.connect(file)) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(file.read_bytes())
+    page = content[(root - 1) * size : root * size]
+    # https://www.sqlite.org/fileformat2.html#b_tree_pages: type 5 is an interior page of a table, whose
+    # header ends with the number of its rightmost child, and whose cells begin with that of a child.
+    assert page[0] == 5
+    child = int.from_bytes(page[8:12])
+    content[(child - 1) * size : child * size] = b"\xa5" * size
+    first_cell = int.from_bytes(page[12:14])
+    child = int.from_bytes(page[first_cell : first_cell + 4])
+    content[(child - 1) * size : child * size] = b"\xa5" * size
+    file.write_bytes(content)
+
+
+def test_a_file_in_the_way_of_the_folder_is_one_clear_line(url: str, file: Path) -> None:
+    file.parent.write_text("in the way")
+    with pytest.raises(
+        HistoryError, match=r"history\.sqlite cannot be opened \(File exists\); nothing"
+    ) as caught:
+        History.open(url)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_in_the_place_of_the_file_is_one_clear_line(url: str, file: Path) -> None:
+    file.mkdir(parents=True)
+    with pytest.raises(HistoryError, match=r"cannot be opened .unable to open database file.; nothing"):
+        History.open(url)
+
+
+def test_a_history_that_is_locked_too_long_is_one_clear_line(url: str, file: Path) -> None:
+    harvested(url)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            History.open(url, lock_timeout=0.01) as history,
+            pytest.raises(
+                HistoryError, match="is locked by another program for too long; nothing recorded was lost"
+            ),
+        ):
+            began(history)
+
+
+def test_reading_only_creates_nothing(url: str, file: Path) -> None:
+    with pytest.raises(HistoryError, match=f"there is no history at {file} yet"):
+        History.open_read_only(url)
+    assert not file.parent.exists()
+
+
+def test_reading_only_refuses_an_empty_file(url: str, file: Path) -> None:
+    file.parent.mkdir()
+    file.touch()
+    with pytest.raises(HistoryError, match="there is no history at"):
+        History.open_read_only(url)
+    assert file.read_bytes() == b""
+
+
+def test_reading_only_reads_while_a_harvest_runs(url: str) -> None:
+    with History.open(url) as history:
+        harvest = began(history)
+        harvest.record([found("add")])
+        with History.open_read_only(url) as reader:
+            assert harvest_summaries(reader, "world")[0].counts == {Outcome.ADDED: 1}
+
+
+def test_reading_only_refuses_to_write(url: str) -> None:
+    harvested(url)
+    with History.open_read_only(url) as history, pytest.raises(HistoryError, match="cannot be written"):
+        began(history)
+
+
+def test_reading_only_does_not_upgrade(url: str, file: Path, next_release: Path) -> None:
+    make_older(url, next_release)
+    with pytest.raises(HistoryError, match=r"older TileHarvest \(revision 0001\); nothing was changed"):
+        History.open_read_only(url)
+    assert columns(file) == ["id", "name"]
+
+
+def test_reading_only_refuses_a_newer_history(url: str, file: Path) -> None:
+    harvested(url)
+    set_revision(file, "9999")
+    with pytest.raises(HistoryError, match=r"newer TileHarvest \(revision 9999\)"):
+        History.open_read_only(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("data/history.sqlite", "names no database: write for example sqlite:///data/history.sqlite"),
+        ("nothing://x", "names no database"),
+        ("mysql://host/history", "SQLite or PostgreSQL, not mysql"),
+        ("sqlite://", "in memory would be lost"),
+        ("sqlite:///:memory:", "in memory would be lost"),
+    ],
+)
+def test_an_address_that_names_no_history_is_refused(url: str, message: str) -> None:
+    with pytest.raises(HistoryError, match=message):
+        History.open(url)
+
+
+def test_a_path_may_have_signs_that_mean_something_in_a_url(tmp_path: Path) -> None:
+    file = tmp_path / "50% of #1" / "a b.sqlite"
+    harvested(f"sqlite:///{file}")
+    assert file.is_file()
+
+
+def test_a_temporary_history_is_deleted_when_it_is_closed() -> None:
+    history = History.open_temporary()
+    harvest = began(history)
+    harvest.record([found("add")])
+    place = Path(history.place)
+    assert place.is_file()
+    history.close()
+    assert not place.parent.exists()
+
+
+def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add", body=b"a"), found("add", B, b"b")])
+    ended(harvest)
+    with history.dry_copy("world") as copy:
+        area = EVERYWHERE[LAYER][0]
+        assert began(copy).latest(LAYER, area) == harvest.latest(LAYER, area)
+
+
+def test_a_dry_copy_leaves_the_history_as_it_is(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add", body=b"a")])
+    with history.dry_copy("world") as copy:
+        began(copy).record([found("rep", body=b"other"), found("add", B)])
+    assert harvest.known(EVERYWHERE) == 1
+    assert [recorded.version.image.size for recorded in tile_versions(history, "world")] == [1]
+
+
+def test_a_dry_copy_of_a_map_leaves_out_the_others(history: History) -> None:
+    for name in ("world", "other"):
+        harvest = began(history, name=name)
+        harvest.record([found("add")])
+    with history.dry_copy("other") as copy:
+        assert [summary.name for summary in map_summaries(copy)] == ["other"]
+
+
+def test_a_dry_copy_of_an_unknown_map_is_empty(history: History) -> None:
+    with history.dry_copy("new") as copy:
+        assert map_summaries(copy) == []

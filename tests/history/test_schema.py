@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateTable
+
+from tests.history.making import began, ended, found
+from tileharvest.history.recording import _upsert_tiles, _upsert_versions
+from tileharvest.history.schema import REVISION, UtcDateTime, maps, metadata
+from tileharvest.history.upgrading import MIGRATIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.history.database import History
+
+
+def test_the_migrations_give_the_tables_of_the_metadata(history: History) -> None:
+    with history.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_the_migrations_give_the_same_sql_as_the_metadata(
+    history: History, file: Path, tmp_path: Path
+) -> None:
+    """Constraints and WITHOUT ROWID too, which compare_metadata does not look at."""
+    other = tmp_path / "other.sqlite"
+    engine = create_engine(f"sqlite:///{other}")
+    metadata.create_all(engine)
+    engine.dispose()
+
+    def tables(path: Path) -> dict[str, set[str]]:
+        with closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+            return {
+                name: {line.strip().rstrip(",") for line in sql.splitlines()}
+                for name, sql in rows
+                if name != "alembic_version"
+            }
+
+    assert tables(file) == tables(other)
+
+
+def test_the_program_names_the_newest_revision_as_its_own() -> None:
+    assert ScriptDirectory(MIGRATIONS).get_current_head() == REVISION
+
+
+def test_every_table_and_upsert_can_be_said_to_postgresql() -> None:
+    dialect = postgresql.dialect()
+    for table in metadata.sorted_tables:
+        assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
+    for statement in (_upsert_tiles("postgresql"), _upsert_versions("postgresql")):
+        assert "ON CONFLICT" in str(statement.compile(dialect=dialect))
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        UtcDateTime().process_bind_param(datetime(2021, 2, 13), sqlite.dialect())  # noqa: DTZ001
+
+
+def test_a_time_comes_back_as_the_same_moment_in_utc(history: History) -> None:
+    harvest = began(history)
+    harvest.finish(
+        datetime(2021, 2, 13, 9, 30, tzinfo=timezone(timedelta(hours=2))), "finished", settle_gone=True
+    )
+    with history.reading() as connection:
+        moment = connection.execute(select(metadata.tables["harvests"].c.ended)).scalar_one()
+    assert moment == datetime(2021, 2, 13, 7, 30, tzinfo=UTC)
+    assert moment.utcoffset() == timedelta(0)
+
+
+def test_each_connection_keeps_what_was_committed_in_a_power_loss(history: History) -> None:
+    with history.writing() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+
+
+def test_a_transaction_that_raises_leaves_nothing(history: History) -> None:
+    def insert_and_stop() -> None:
+        with history.writing() as connection:
+            connection.execute(insert(maps).values(name="world"))
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        insert_and_stop()
+    with history.reading() as connection:
+        assert connection.execute(select(maps.c.name)).all() == []
+
+
+def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add")])
+    with history.writing() as connection:
+        connection.execute(insert(maps).values(name="other"))
+        assert sum(harvest.counts().values()) == 1
+    ended(harvest)

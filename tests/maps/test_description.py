@@ -1,0 +1,144 @@
+"""`maps.toml`: what is read, and how each mistake is answered."""
+
+from pathlib import Path
+
+import pytest
+
+from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.maps.description import find_map, load_maps
+from tileharvest.maps.zones import Zone
+
+WHOLE = """
+[kedama]
+url = "https://map.example.net/kedama/index.html#/0/64/0/-3/world"
+layers = ["v2_daytime", "v2_nether"]
+zooms = [-3, 0]
+zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]
+timezone = "Asia/Shanghai"
+concurrency = 2
+enabled = false
+note = "the first"
+
+["second.map"]
+url = "http://127.0.0.1:8000"
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str) -> Path:
+        file = tmp_path / "maps.toml"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return write
+
+
+def test_every_key_is_read(write):
+    kedama = load_maps(write(WHOLE))["kedama"]
+    assert kedama.layers == ("v2_daytime", "v2_nether")
+    assert kedama.zooms == (-3, 0)
+    assert kedama.zones == (Zone(center=(0, -8), width=56, height=29, zoom=-3),)
+    assert (kedama.timezone, kedama.concurrency, kedama.enabled, kedama.note) == (
+        "Asia/Shanghai",
+        2,
+        False,
+        "the first",
+    )
+
+
+def test_only_the_url_must_be_given(write):
+    second = load_maps(write(WHOLE))["second.map"]
+    assert (second.layers, second.zooms, second.zones) == ((), None, ())
+    assert (second.timezone, second.concurrency, second.enabled) == ("UTC", 4, True)
+
+
+def test_maps_come_in_the_order_of_the_file(write):
+    assert list(load_maps(write(WHOLE))) == ["kedama", "second.map"]
+
+
+@pytest.mark.parametrize(
+    ("url", "page"),
+    [
+        ("https://h/m", "https://h/m/"),
+        ("https://h/m/", "https://h/m/"),
+        ("https://h", "https://h/"),
+        ("https://h:81/a/index.html?x=1#/0/64/0", "https://h:81/a/"),
+    ],
+)
+def test_relative_addresses_start_at_the_pages_folder(write, url, page):
+    assert load_maps(write(f'[a]\nurl = "{url}"'))["a"].page == page
+
+
+MISTAKES = [
+    ('zonez = []\nurl = "http://h/"', r"'zonez' is not known; did you mean 'zones'\?"),
+    ('xyz = 1\nurl = "http://h/"', "'xyz' is not known; it can have: url, layers"),
+    ("concurrency = 2", "'url' is missing; write for example url ="),
+    ("url = 3", "'url': expected `str`, got `int`; write for example url ="),
+    ('url = "map.example.net"', "'url': this cannot be; write for example url ="),
+    ('url = "ftp://h/"', "'url': this cannot be"),
+    ('url = "http://h/"\nlayers = "world"', "'layers': expected `array`.*write for example layers ="),
+    ('url = "http://h/"\nlayers = ["a", "a"]', "'layers': this cannot be"),
+    ('url = "http://h/"\nconcurrency = "4"', "'concurrency': expected `int`, got `str`"),
+    ('url = "http://h/"\nconcurrency = 0', "'concurrency': this cannot be"),
+    ('url = "http://h/"\nzooms = [0, -3]', r"'zooms': this cannot be; write for example zooms = \[-3, 0\]"),
+    ('url = "http://h/"\nzooms = [-3, 1]', "'zooms': this cannot be"),
+    ('url = "http://h/"\nenabled = 1', "'enabled': expected `bool`"),
+    ('url = "http://h/"\ntimezone = "Europe/Berln"', r"no time zone; did you mean 'Europe/Berlin'\?"),
+    ('url = "http://h/"\ntimezone = "?"', "no time zone; write for example timezone ="),
+    (
+        'url = "http://h/"\nzones = [{center = [0, 0], width = 0, height = 1, zoom = 0}]',
+        r"'zones\[0\]': a zone of 0 x 1 tiles is empty",
+    ),
+    (
+        'url = "http://h/"\nzones = [{center = [0], width = 1, height = 1, zoom = 0}]',
+        r"'zones\[0\].center': expected `array` of length 2",
+    ),
+    (
+        'url = "http://h/"\nzones = [{centre = [0, 0], width = 1, height = 1, zoom = 0}]',
+        r"'zones\[0\]': object contains unknown field `centre`",
+    ),
+    (
+        'url = "http://h/"\nzones = [{center = [0, 0], width = 1, height = 1}]',
+        r"'zones\[0\]': object missing required field `zoom`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("entry", "message"), MISTAKES)
+def test_mistake_in_an_entry_is_one_line_with_file_map_and_key(write, entry, message):
+    file = write(f"[my-map]\n{entry}\n")
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        load_maps(file)
+    assert str(raised.value).startswith(f"{file}: map 'my-map': key ")
+    assert "\n" not in str(raised.value)
+
+
+def test_mistake_in_configuration_is_a_usage_error():
+    assert ConfigurationError.exit_status is ExitStatus.USAGE
+
+
+def test_key_outside_of_a_map_is_refused(write):
+    with pytest.raises(ConfigurationError, match="outside of a map"):
+        load_maps(write('url = "http://h/"'))
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "-x", "a/b", "ä"])
+def test_name_that_cannot_name_files_is_refused(write, name):
+    with pytest.raises(ConfigurationError, match="cannot be a map's name"):
+        load_maps(write(f'["{name}"]\nurl = "http://h/"'))
+
+
+def test_file_that_is_no_toml_is_refused_with_the_line(write):
+    with pytest.raises(ConfigurationError, match=r"not valid TOML.*line 2"):
+        load_maps(write("[a]\nurl = \n"))
+
+
+def test_missing_file_is_refused_with_the_way_to_make_one(tmp_path):
+    with pytest.raises(ConfigurationError, match="scrapy add NAME URL"):
+        load_maps(tmp_path / "maps.toml")
+
+
+def test_unknown_map_is_refused_with_the_name_that_is_nearest(write):
+    with pytest.raises(ConfigurationError, match=r"no map 'kedma'; did you mean 'kedama'\?"):
+        find_map(write(WHOLE), "kedma")

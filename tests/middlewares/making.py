@@ -1,0 +1,115 @@
+"""Harvests and loops for tests of what runs around them."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime
+from hashlib import sha1
+from io import BytesIO
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from PIL import Image as Pillow
+
+from tileharvest.harvesting import Harvesting
+from tileharvest.items import TileResult
+from tileharvest.maps.description import MapDescription
+from tileharvest.maps.grid import Tile
+from tileharvest.maps.site import Site, SiteLayer
+from tileharvest.outcomes import Outcome
+from tileharvest.versions import Image, Validator
+from tileharvest.wiring import LocalHoldings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
+NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
+LAYER = "world-day"
+HOST = "map.example.net"
+SITE = Site("overviewer", (SiteLayer(LAYER, 2, "png", f"http://{HOST}/{LAYER}"),))
+ETAG = '"65f1-2a0"'
+
+FIRST_LEVEL: Final = (Tile(-1, -2, 2), Tile(-1, 2, 2), Tile(-1, -2, -2), Tile(-1, 2, -2))
+DEEPEST: Final = tuple(Tile(0, x, y) for y in (3, 1, -1, -3) for x in (-3, -1, 1, 3))
+ALL: Final = FIRST_LEVEL + DEEPEST
+"""Every tile of a layer of depth 2."""
+
+
+def drawn(name: str) -> bytes:
+    """A small PNG that is always the same for a name."""
+    buffer = BytesIO()
+    Pillow.frombytes("RGB", (4, 4), Random(name).randbytes(48)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def image_of(body: bytes) -> Image:
+    return Image(sha1(body).hexdigest(), "png", len(body))
+
+
+def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult:
+    body = drawn(str(tile)) if body is None else body
+    return TileResult(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
+
+
+def harvesting(folder: Path, day: date = LATER, **keys: Any) -> Harvesting:
+    """A harvest that is not open yet, of a map that keeps its data in the folder."""
+    description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
+    holdings = LocalHoldings(f"sqlite:///{folder / 'history.sqlite'}", folder, "small")
+    return Harvesting(description, day=day, holdings=holdings, clock=lambda: NOW)
+
+
+@asynccontextmanager
+async def opened(folder: Path, day: date = LATER, **keys: Any) -> AsyncIterator[Harvesting]:
+    """An open harvest, left unfinished unless the block finishes it."""
+    harvest = harvesting(folder, day, **keys)
+    await harvest.open(SITE)
+    try:
+        yield harvest
+    finally:
+        await harvest.close()
+
+
+async def remember(folder: Path, *results: TileResult, day: date = DAY) -> None:
+    """A whole harvest of that day with these results."""
+    async with opened(folder, day) as harvest:
+        await asyncio.gather(*map(harvest.keep, results))
+        await harvest.finish()
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to the next timer instead of waiting for it.
+
+    For code that uses no threads: with a timer set, their results would come too late.
+    """
+
+    def __init__(self) -> None:
+        self._jumped = 0.0
+        super().__init__(_JumpingSelector(self))
+
+    def time(self) -> float:
+        return self._jumped
+
+    def jump(self, seconds: float) -> None:
+        self._jumped += seconds
+
+
+class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+    def __init__(self, loop: JumpingLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None:
+            return super().select(None)
+        self._loop.jump(max(0.0, timeout))
+        return super().select(0)
+
+
+def run_jumping(coroutine: Any) -> Any:
+    """As `asyncio.run`, without waiting for timers."""
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        return runner.run(coroutine)

@@ -1,0 +1,259 @@
+"""What becomes of a tile's answers. The rules themselves are tested with `verdict.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from tests.middlewares.making import (
+    DAY,
+    ETAG,
+    HOST,
+    LATER,
+    LAYER,
+    SITE,
+    added,
+    drawn,
+    harvesting,
+    image_of,
+    opened,
+    remember,
+)
+from tileharvest.items import TileResult
+from tileharvest.maps.grid import Tile
+from tileharvest.middlewares.diff import DiffMiddleware
+from tileharvest.outcomes import Outcome
+from tileharvest.versions import Validator
+
+if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
+ABOVE, TILE, NEW = Tile(-1, -2, 2), Tile(0, -3, 3), Tile(0, 3, 3)
+"""The first is above the second; only the second is known."""
+BODY = drawn(str(TILE))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With a history that knows one tile, of the day before."""
+    asyncio.run(remember(tmp_path, added(TILE)))
+    return tmp_path
+
+
+def ask(tile: Tile, method: str = "HEAD", **meta: Any) -> Request:
+    place = {"layer": LAYER, "tile": (tile.zoom, tile.x, tile.y), "download_slot": HOST}
+    return Request(SITE.layers[0].tile_url(tile), method=method, callback=callback, meta=place | meta)
+
+
+def callback(response: Response) -> None:
+    """Where answers go; a request that takes the place of another keeps it."""
+
+
+def processed(
+    folder: Path, request: Request, response: Response, day: date = LATER, **keys: Any
+) -> Request | Response:
+    async def run() -> Request | Response:
+        async with opened(folder, day, **keys) as harvest:
+            return await DiffMiddleware(harvest).process_response(request, response)
+
+    return asyncio.run(run())
+
+
+def answered(folder: Path, request: Request, status: int, **more: Any) -> TileResult:
+    """The result that is handed on beside an answer, which itself is handed on untouched."""
+    keys = {name: more.pop(name) for name in ("day", "zooms") if name in more}
+    response = Response(request.url, status=status, request=request, **more)
+    assert processed(folder, request, response, **keys) is response
+    result = response.meta["result"]
+    assert isinstance(result, TileResult)
+    assert (result.layer, result.tile) == (request.meta["layer"], Tile(*request.meta["tile"]))
+    return result
+
+
+def asked_instead(folder: Path, request: Request, status: int, **more: Any) -> Request:
+    """The request that takes the place of an answer."""
+    keys = {name: more.pop(name) for name in ("zooms",) if name in more}
+    instead = processed(folder, request, Response(request.url, status=status, **more), **keys)
+    assert isinstance(instead, Request)
+    assert (instead.url, instead.meta, instead.callback) == (request.url, request.meta, request.callback)
+    return instead
+
+
+def test_a_request_without_a_tile_passes_untouched(folder: Path) -> None:
+    request = Request(f"http://{HOST}/overviewerConfig.js")
+    response = Response(request.url, status=500)
+    assert DiffMiddleware(harvesting(folder)).process_request(request) is None
+    assert processed(folder, request, response) is response
+    assert request.meta == {}
+
+
+def test_a_head_with_the_known_etag_is_the_whole_answer(folder: Path) -> None:
+    request = ask(TILE)
+    result = answered(folder, request, 200, headers={"ETag": ETAG})
+    assert (result.outcome, result.image, result.reason) == (Outcome.IGNORED, None, None)
+    assert request.meta["known"] is True
+
+
+@pytest.mark.parametrize("tile", [TILE, NEW])
+def test_a_head_with_another_etag_becomes_a_get_in_the_lane_for_what_changed(
+    folder: Path, tile: Tile
+) -> None:
+    instead = asked_instead(folder, ask(tile), 200, headers={"ETag": '"other"'})
+    assert (instead.method, instead.priority, instead.dont_filter) == ("GET", 1, True)
+    assert dict(instead.headers) == {}
+
+
+@pytest.mark.parametrize(
+    ("headers", "outcome"),
+    [
+        ({"Last-Modified": "Wed, 01 May 2024 06:00:00 GMT", "Content-Length": str(len(BODY))}, "ign"),
+        ({"Last-Modified": "Wed, 01 May 2024 06:00:00 GMT", "Content-Length": "many"}, None),
+        ({"Last-Modified": "Wed, 01 May 2024 06:00:00 GMT"}, None),
+        ({"ETag": b'"\xe9t\xe9"'}, None),
+    ],
+)
+def test_headers_are_read_as_they_come(tmp_path: Path, headers: dict[str, str], outcome: str | None) -> None:
+    """The history knows the tile by time and length; a length that is no number says nothing."""
+    validator = Validator(None, "Wed, 01 May 2024 06:00:00 GMT")
+    first = TileResult(LAYER, TILE, Outcome.ADDED, image=image_of(BODY), body=BODY, validator=validator)
+    asyncio.run(remember(tmp_path, first))
+    if outcome is None:
+        assert asked_instead(tmp_path, ask(TILE), 200, headers=headers).method == "GET"
+    else:
+        assert answered(tmp_path, ask(TILE), 200, headers=headers).outcome == outcome
+
+
+@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+@pytest.mark.parametrize(("tile", "outcome"), [(TILE, Outcome.GONE), (NEW, Outcome.NOTHING)])
+def test_a_missing_tile_is_gone_only_if_it_was_there(
+    folder: Path, method: str, status: int, tile: Tile, outcome: Outcome
+) -> None:
+    request = ask(tile, method)
+    assert answered(folder, request, status).outcome is outcome
+    assert request.meta["known"] is (tile == TILE)
+
+
+def test_a_get_with_the_known_bytes_brings_the_new_validator(folder: Path) -> None:
+    headers = {"ETag": '"other"', "Last-Modified": "Thu, 02 May 2024 06:00:00 GMT"}
+    result = answered(folder, ask(TILE, "GET"), 200, headers=headers, body=BODY)
+    assert (result.outcome, result.image, result.body) == (Outcome.NOT_MODIFIED, None, None)
+    assert result.validator == Validator('"other"', "Thu, 02 May 2024 06:00:00 GMT")
+
+
+@pytest.mark.parametrize(
+    ("tile", "day", "outcome"),
+    [(TILE, LATER, Outcome.UPDATED), (TILE, DAY, Outcome.REPLACED), (NEW, LATER, Outcome.ADDED)],
+)
+def test_a_get_with_other_bytes_brings_them(folder: Path, tile: Tile, day: date, outcome: Outcome) -> None:
+    body = drawn("other")
+    result = answered(folder, ask(tile, "GET"), 200, headers={"ETag": '"other"'}, body=body, day=day)
+    assert (result.outcome, result.image, result.body) == (outcome, image_of(body), body)
+    assert result.validator == Validator('"other"')
+
+
+def test_a_get_that_is_answered_with_not_modified_is_unchanged(folder: Path) -> None:
+    assert answered(folder, ask(TILE, "GET"), 304).outcome is Outcome.IGNORED
+
+
+def test_a_get_that_is_no_image_is_a_failure(folder: Path) -> None:
+    result = answered(folder, ask(TILE, "GET"), 200, body=b"<html>Sorry!</html>")
+    assert (result.outcome, result.image) == (Outcome.FAILED, None)
+    assert result.reason == "the answer is a page of HTML or XML (1 attempt)"
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+@pytest.mark.parametrize(
+    ("status", "attempts", "reason"),
+    [
+        (500, 5, "500 Internal Server Error (5 attempts)"),
+        (403, 1, "403 Forbidden (1 attempt)"),
+        (299, 1, "299 (1 attempt)"),
+    ],
+)
+def test_a_status_that_says_nothing_is_a_failure_with_its_attempts(
+    folder: Path, method: str, status: int, attempts: int, reason: str
+) -> None:
+    request = ask(TILE, method, retry_times=attempts - 1)
+    result = answered(folder, request, status)
+    assert (result.outcome, result.reason) == (Outcome.FAILED, reason)
+
+
+@pytest.mark.parametrize(("tile", "known"), [(TILE, True), (ABOVE, True), (NEW, False)])
+def test_after_a_failure_it_counts_whether_anything_is_known_below(
+    folder: Path, tile: Tile, known: bool
+) -> None:
+    request = ask(tile)
+    answered(folder, request, 500)
+    assert request.meta["known"] is known
+
+
+@pytest.mark.parametrize("status", [405, 501])
+def test_a_refused_head_becomes_a_get_with_a_condition(folder: Path, status: int) -> None:
+    instead = asked_instead(folder, ask(TILE), status)
+    assert (instead.method, instead.headers[b"If-None-Match"]) == ("GET", ETAG.encode())
+
+
+def test_a_refused_head_of_an_unknown_tile_becomes_a_get_without_one(folder: Path) -> None:
+    assert dict(asked_instead(folder, ask(NEW), 405).headers) == {}
+
+
+def test_a_host_that_has_refused_one_head_gets_no_other(folder: Path) -> None:
+    async def run() -> None:
+        async with opened(folder) as harvest:
+            tested = DiffMiddleware(harvest)
+            assert tested.process_request(ask(TILE)) is None
+            await tested.process_response(ask(NEW), Response(ask(NEW).url, status=405))
+            instead = tested.process_request(ask(TILE))
+            assert instead is not None
+            get = await instead
+            assert (get.method, get.headers[b"If-None-Match"]) == ("GET", ETAG.encode())
+            assert tested.process_request(get) is None
+            assert tested.process_request(ask(TILE, download_slot="tiles.example.net")) is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("headers", [{}, {"ETag": '"other"'}])
+def test_a_tile_that_is_not_kept_is_only_asked_whether_it_is_there(
+    folder: Path, headers: dict[str, str]
+) -> None:
+    result = answered(folder, ask(ABOVE), 200, headers=headers, zooms=(0, 0))
+    assert (result.outcome, result.image) == (Outcome.IGNORED, None)
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_a_tile_that_is_not_kept_is_never_gone(folder: Path, method: str) -> None:
+    assert answered(folder, ask(ABOVE, method), 404, zooms=(0, 0)).outcome is Outcome.NOTHING
+
+
+def test_the_body_of_a_tile_that_is_not_kept_is_not_looked_at(folder: Path) -> None:
+    result = answered(folder, ask(ABOVE, "GET"), 200, body=b"<html>", zooms=(0, 0))
+    assert (result.outcome, result.body) == (Outcome.IGNORED, None)
+
+
+def test_a_refused_head_of_a_tile_that_is_not_kept_becomes_a_get(folder: Path) -> None:
+    instead = asked_instead(folder, ask(ABOVE), 405, zooms=(0, 0))
+    assert (instead.method, dict(instead.headers)) == ("GET", {})
+
+
+@pytest.mark.parametrize("status", [405, 501])
+@pytest.mark.parametrize("zooms", [None, (0, 0)])
+def test_a_refused_get_is_a_failure_and_not_asked_for_ever(
+    folder: Path, status: int, zooms: tuple[int, int] | None
+) -> None:
+    assert answered(folder, ask(ABOVE, "GET"), status, zooms=zooms).outcome is Outcome.FAILED
+
+
+def test_a_spider_that_harvests_nothing_goes_without_it() -> None:
+    crawler = Crawler(Spider)
+    crawler.spider = Spider(name="probing")
+    with pytest.raises(NotConfigured):
+        DiffMiddleware.from_crawler(crawler)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.settings import Settings
+
+from tileharvest import settings as project_settings
+from tileharvest.middlewares.redirect import TileRedirectMiddleware
+
+URL = "http://map.example.net/world-day/0.png"
+META = {"layer": "world-day", "tile": (-1, -2, 2), "download_slot": "map.example.net", "verbatim_url": True}
+
+
+@pytest.fixture
+def tested() -> TileRedirectMiddleware:
+    settings = Settings()
+    settings.setmodule(project_settings)
+    crawler = Crawler(Spider, settings)
+    crawler.spider = Spider(name="harvesting")
+    return TileRedirectMiddleware.from_crawler(crawler)
+
+
+def redirect(status: int, location: str) -> Response:
+    return Response(URL, status=status, headers={"Location": location})
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirected_head_stays_a_head_of_the_same_tile(tested: TileRedirectMiddleware, status: int) -> None:
+    request = Request(URL, method="HEAD", meta=dict(META))
+    followed = tested.process_response(request, redirect(status, "/new/0.png"))
+    assert isinstance(followed, Request)
+    assert (followed.method, followed.url) == ("HEAD", "http://map.example.net/new/0.png")
+    assert META.items() <= followed.meta.items()
+
+
+def test_a_condition_is_kept_on_the_way(tested: TileRedirectMiddleware) -> None:
+    request = Request(URL, headers={"If-None-Match": '"a"'}, meta=dict(META))
+    followed = tested.process_response(request, redirect(302, "https://other.example.net/0.png"))
+    assert followed.headers[b"If-None-Match"] == b'"a"'
+
+
+def test_a_redirect_to_no_place_on_the_web_is_an_answer(tested: TileRedirectMiddleware) -> None:
+    response = redirect(302, "file:///etc/passwd")
+    assert tested.process_response(Request(URL, meta=dict(META)), response) is response
+
+
+def test_the_sixth_redirect_is_not_followed(tested: TileRedirectMiddleware) -> None:
+    request = Request(URL, method="HEAD", meta=dict(META))
+    for _ in range(5):
+        followed = tested.process_response(request, redirect(302, "/world-day/0.png"))
+        assert isinstance(followed, Request)
+        request = followed
+    with pytest.raises(IgnoreRequest):
+        tested.process_response(request, redirect(302, "/world-day/0.png"))
+
+
+def test_nothing_is_said_about_it(tested: TileRedirectMiddleware, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        tested.process_response(Request(URL, meta=dict(META)), redirect(302, "/new/0.png"))
+    assert caplog.records == []

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+)
+from scrapy.http import Response
+from scrapy.settings import Settings
+
+from tests.middlewares.making import NOW, run_jumping
+from tileharvest import settings as project_settings
+from tileharvest.middlewares.retry import PatientRetryMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+URL = "http://map.example.net/world-day/0.png"
+LONGEST = 600.0
+
+
+def middleware(base: float = 1.0) -> PatientRetryMiddleware:
+    return PatientRetryMiddleware(
+        repeats=4, base=base, longest=LONGEST, exceptions=(DownloadFailedError,), now=lambda: NOW
+    )
+
+
+def head(url: str = URL, host: str = "map.example.net", **meta: Any) -> Request:
+    return Request(url, method="HEAD", meta={"download_slot": host, **meta})
+
+
+def answer(status: int, retry_after: str | None = None) -> Response:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return Response(URL, status=status, headers=headers)
+
+
+async def result(value: Any) -> Any:
+    """As Scrapy takes what a middleware returns: awaited where it can be."""
+    return await value if hasattr(value, "__await__") else value
+
+
+async def seconds(waiting: Awaitable[Any] | Any) -> float:
+    """How long it takes."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await result(waiting)
+    return loop.time() - start
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 304, 400, 401, 403, 404, 405, 410, 501])
+def test_an_answer_that_asking_again_would_not_change_passes(status: int) -> None:
+    response = answer(status)
+    assert middleware().process_response(head(), response) is response
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 520, 524])
+def test_a_failure_that_may_pass_is_asked_again_in_the_lane_for_repeats(status: int) -> None:
+    request = head(layer="world-day", tile=(0, 1, 1))
+    again = run_jumping(result(middleware().process_response(request, answer(status))))
+    assert (again.url, again.method, again.priority, again.dont_filter) == (URL, "HEAD", -1, True)
+    assert again.meta == {**request.meta, "retry_times": 1}
+
+
+def test_the_request_that_failed_is_not_changed() -> None:
+    request = head()
+    run_jumping(result(middleware().process_response(request, answer(500))))
+    assert "retry_times" not in request.meta
+
+
+def test_pauses_double_and_the_fifth_answer_is_the_last() -> None:
+    async def run() -> tuple[list[float], Any]:
+        tested, request, pauses = middleware(base=1.0), head(), []
+        loop = asyncio.get_running_loop()
+        while isinstance(request, Request):
+            start = loop.time()
+            request = await result(tested.process_response(request, answer(500)))
+            pauses.append(loop.time() - start)
+        return pauses, request
+
+    pauses, last = run_jumping(run())
+    assert pauses == pytest.approx([1, 2, 4, 8, 0])
+    assert last.status == 500
+
+
+def test_exceptions_and_answers_share_the_attempts() -> None:
+    async def run() -> Any:
+        tested, request = middleware(), head()
+        for _ in range(2):
+            request = await result(tested.process_response(request, answer(503)))
+            request = await tested.process_exception(request, DownloadFailedError())
+        assert request.meta["retry_times"] == 4
+        return await tested.process_exception(request, DownloadFailedError())
+
+    assert run_jumping(run()) is None
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [
+        CannotResolveHostError("no such name"),
+        DownloadConnectionRefusedError("refused"),
+        DownloadFailedError("reset"),
+        DownloadTimeoutError("30 s"),
+        ResponseDataLossError("cut off"),
+        ConnectionResetError(),
+    ],
+    ids=lambda exception: type(exception).__name__,
+)
+def test_every_failure_of_a_connection_is_asked_again(exception: Exception) -> None:
+    again = run_jumping(as_configured().process_exception(head(), exception))
+    assert isinstance(again, Request)
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [IgnoreRequest("redirects"), DownloadCancelledError("too large"), ValueError("a bug")],
+    ids=lambda exception: type(exception).__name__,
+)
+def test_what_is_no_failure_of_a_connection_is_not_asked_again(exception: Exception) -> None:
+    assert run_jumping(as_configured().process_exception(head(), exception)) is None
+
+
+def test_the_settings_say_how_often_and_how_long() -> None:
+    async def run() -> list[float]:
+        tested, request, pauses = as_configured(RETRY_TIMES=2, RETRY_PAUSE=0.5), head(), []
+        loop = asyncio.get_running_loop()
+        while isinstance(request, Request):
+            start = loop.time()
+            request = await result(tested.process_response(request, answer(500)))
+            pauses.append(loop.time() - start)
+        return pauses
+
+    assert run_jumping(run()) == pytest.approx([0.5, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "pause"),
+    [
+        ("7", 7),
+        ("0", 1),
+        (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90),
+        (format_datetime(NOW - timedelta(seconds=90), usegmt=True), 1),
+        ("soon", 1),
+    ],
+)
+def test_retry_after_makes_a_pause_longer_and_never_shorter(retry_after: str, pause: float) -> None:
+    response = answer(429, retry_after)
+    taken = run_jumping(seconds(middleware(base=1.0).process_response(head(), response)))
+    assert taken == pytest.approx(pause)
+
+
+def test_a_longer_rest_than_allowed_is_not_waited_for() -> None:
+    async def run() -> None:
+        tested, response = middleware(), answer(429, str(int(LONGEST) + 1))
+        assert await seconds(tested.process_response(head(), response)) == 0
+        assert await result(tested.process_response(head(), response)) is response
+
+    run_jumping(run())
+
+
+def test_nothing_is_held_back_while_no_host_rests() -> None:
+    assert middleware().process_request(head()) is None
+
+
+def test_a_failure_without_retry_after_holds_nobody_else_back() -> None:
+    async def run() -> None:
+        tested = middleware()
+        waiting = begun(tested.process_response(head(), answer(500)))
+        await asyncio.sleep(0)
+        assert tested.process_request(head()) is None
+        await waiting
+
+    run_jumping(run())
+
+
+def test_while_a_host_rests_every_request_to_it_waits_as_long() -> None:
+    async def run() -> list[float]:
+        tested = middleware()
+        waiting = begun(tested.process_response(head(), answer(503, "20")))
+        await asyncio.sleep(5)
+        waits = await asyncio.gather(*(seconds(tested.process_request(head())) for _ in range(3)))
+        await waiting
+        assert tested.process_request(head()) is None
+        return list(waits)
+
+    assert run_jumping(run()) == pytest.approx([15, 15, 15])
+
+
+def test_other_hosts_go_on_while_one_rests() -> None:
+    async def run() -> None:
+        tested = middleware()
+        waiting = begun(tested.process_response(head(), answer(503, "20")))
+        await asyncio.sleep(5)
+        assert tested.process_request(head(host="tiles.example.net")) is None
+        await waiting
+
+    run_jumping(run())
+
+
+def test_a_request_that_is_cancelled_while_it_waits_ends_no_rest() -> None:
+    async def run() -> float:
+        tested = middleware()
+        waiting = begun(tested.process_response(head(), answer(503, "20")))
+        await asyncio.sleep(5)
+        held = begun(tested.process_request(head()))
+        await asyncio.sleep(0)
+        held.cancel()
+        await asyncio.sleep(5)
+        left = await seconds(tested.process_request(head()))
+        await waiting
+        return left
+
+    assert run_jumping(run()) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(("first", "second"), [("20", "10"), ("10", "20")])
+def test_of_two_rests_the_longer_counts(first: str, second: str) -> None:
+    """The server answers two requests that are on the way at once, each with its own Retry-After."""
+
+    async def run() -> float:
+        tested = middleware()
+        waiting = [begun(tested.process_response(head(), answer(503, asked))) for asked in (first, second)]
+        await asyncio.sleep(0)
+        held = await seconds(tested.process_request(head()))
+        await asyncio.gather(*waiting)
+        return held
+
+    assert run_jumping(run()) == pytest.approx(20)
+
+
+def test_a_request_that_waits_for_a_rest_waits_for_the_one_that_follows_too() -> None:
+    async def run() -> float:
+        tested = middleware()
+        first = begun(tested.process_response(head(), answer(503, "10")))
+        await asyncio.sleep(0)
+        held = begun(seconds(tested.process_request(head())))
+        await asyncio.sleep(5)
+        second = begun(tested.process_response(head(), answer(503, "10")))
+        await asyncio.gather(first, second)
+        return float(await held)
+
+    assert run_jumping(run()) == pytest.approx(15)
+
+
+def test_a_host_rests_although_the_request_has_no_attempts_left() -> None:
+    async def run() -> float:
+        tested, response = middleware(), answer(429, "20")
+        begun(tested.process_response(head(retry_times=4), response))
+        await asyncio.sleep(0)
+        return await seconds(tested.process_request(head()))
+
+    assert run_jumping(run()) == pytest.approx(20)
+
+
+def begun(waiting: Any) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(result(waiting))
+
+
+def as_configured(**values: Any) -> PatientRetryMiddleware:
+    """With the project's own settings, and these."""
+    settings = Settings()
+    settings.setmodule(project_settings)
+    settings.update(values)
+    return PatientRetryMiddleware.from_crawler(Crawler(Spider, settings))

@@ -1,0 +1,189 @@
+"""A real nginx that serves a folder on a free loopback port: what the sites of maps run on."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
+"""For `location`. nginx's own `limit_except GET` will not do: it lets HEAD pass with GET."""
+WITHOUT_ETAG: Final = "etag off;"
+"""For `server`: only Last-Modified is left."""
+NEVER_304: Final = "if_modified_since off; etag off;"
+"""For `server`: no request is answered with 304, for want of anything to compare."""
+
+_READY: Final = "/.ready"
+"""Answered with 204 and not logged."""
+_PATIENCE: Final = 10.0
+"""Seconds for nginx to start, to answer or to stop; it needs some milliseconds."""
+
+_CONFIG: Final = """
+daemon off;
+# One worker, so that requests are handled, answered and logged one after the other. (master_process off
+# would do without the master, but nginx 1.22 then crashes on a socket that was handed over.)
+worker_processes 1;
+{user}
+pid nginx.pid;
+error_log error.log;
+events {{ worker_connections 1024; }}
+http {{
+    types {{
+        text/html html; text/css css; application/javascript js; application/json json;
+        image/png png; image/jpeg jpg; image/webp webp;
+    }}
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    log_format lines escape=json '{{"method":"$request_method","target":"$request_uri","status":$status,'
+        '"size":$body_bytes_sent,"time":$msec,"duration":$request_time,"agent":"$http_user_agent",'
+        '"if_none_match":"$http_if_none_match"}}';
+    access_log access.log lines;
+    keepalive_requests 1000000;
+    server {{
+        listen 127.0.0.1:{port};
+        root "{folder}";
+        {server}
+        location = {ready} {{ access_log off; return 204; }}
+        location / {{ {location} }}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A request as nginx logged it, once it was answered."""
+
+    method: str
+    path: str
+    query: str
+    status: int
+    size: int
+    """Bytes of the body sent."""
+    time: float
+    """When the answer was complete, in seconds since 1970, to the millisecond."""
+    duration: float
+    """From the request's first byte to the answer's last, in seconds, to the millisecond."""
+    agent: str
+    if_none_match: str
+    """Empty if the request had none."""
+
+    @classmethod
+    def parse(cls, line: str) -> LogLine:
+        fields: dict[str, Any] = json.loads(line)
+        path, _, query = fields.pop("target").partition("?")
+        return cls(path=path, query=query, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Nginx:
+    """A running server."""
+
+    port: int
+    workplace: Path
+    """Its config, its logs."""
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """Where the folder is, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def log(self) -> Iterator[LogLine]:
+        """Every request answered until now, in order. None is missing: see `await_turn`."""
+        self.await_turn()
+        with (self.workplace / "access.log").open(encoding="utf-8") as lines:
+            yield from map(LogLine.parse, lines)
+
+    def clear_log(self) -> None:
+        self.await_turn()
+        os.truncate(self.workplace / "access.log", 0)
+
+    def await_turn(self) -> None:
+        """Return when nginx has come to a request made now.
+
+        It logs a request after it has sent the answer, in the same turn of its one loop: all that
+        clients have got before this call is then in the log.
+        """
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
+        try:
+            connection.request("GET", _READY)
+            connection.getresponse().read()
+        finally:
+            connection.close()
+
+
+@contextmanager
+def nginx(folder: Path, *, server: str = "", location: str = "") -> Iterator[Nginx]:
+    """Serve `folder` until the block ends. `server` and `location` are further directives.
+
+    Raises RuntimeError with nginx's own words if it does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="nginx-") as prefix:
+        workplace = Path(prefix)
+        with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+            port = listening.getsockname()[1]
+            config = _CONFIG.format(
+                port=port, folder=folder, server=server, location=location, ready=_READY, user=_user()
+            )
+            (workplace / "nginx.conf").write_text(config, encoding="utf-8")
+            process = _start(workplace, listening)
+        # From here on the port is open only as long as nginx runs.
+        try:
+            running = Nginx(port, workplace, process)
+            _await_start(running)
+            yield running
+        finally:
+            _stop(process)
+
+
+def _user() -> str:
+    """Left alone, the worker of a nginx started by root is nobody, who cannot read tests' folders."""
+    return "user root root;" if os.getuid() == 0 else ""
+
+
+def _start(workplace: Path, listening: socket.socket) -> subprocess.Popen[bytes]:
+    """nginx on a socket that is already open, as it takes one over in an upgrade: no port that was
+    free a moment ago can be lost to somebody else, and connections wait until nginx is ready.
+    """
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
+    if program is None:
+        raise RuntimeError("nginx is not installed; on Debian: apt-get install nginx-light")
+    number = listening.fileno()
+    return subprocess.Popen(
+        [program, "-p", str(workplace), "-e", "error.log", "-c", "nginx.conf"],
+        pass_fds=[number],
+        env=os.environ | {"NGINX": f"{number};"},
+        stderr=subprocess.DEVNULL,
+        # A group of its own: stopped as a whole, and by nobody else's Ctrl-C.
+        start_new_session=True,
+    )
+
+
+def _await_start(running: Nginx) -> None:
+    try:
+        running.await_turn()
+    except (OSError, http.client.HTTPException) as error:
+        words = (running.workplace / "error.log").read_text(encoding="utf-8")
+        raise RuntimeError(f"nginx does not answer: {words or 'it says nothing'}") from error
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,193 @@
+"""The ways in which a `misbehaving` server can misbehave: a rule answers one exchange its own way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from tests.servers.misbehaving import Answer
+
+if TYPE_CHECKING:
+    from tests.servers.misbehaving import Exchange, Rule
+
+ERROR_PAGE: Final = b"<!DOCTYPE html><html><head><title>Not Found</title></head><body>Sorry!</body></html>"
+LFS_POINTER: Final = (
+    b"version https://git-lfs.github.com/spec/v1\n"
+    b"oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+    b"size 12345\n"
+)
+
+
+def first(times: int, rule: Rule) -> Rule:
+    """The rule for the first requests, whatever their path; then all is well."""
+    left = times
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        nonlocal left
+        if left <= 0:
+            return await exchange.send_properly()
+        left -= 1
+        return await rule(exchange)
+
+    return answer
+
+
+def only(method: str, rule: Rule) -> Rule:
+    """The rule for requests of this method; those of others are answered properly."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await (rule(exchange) if exchange.request.method == method else exchange.send_properly())
+
+    return answer
+
+
+def status(code: int, headers: dict[str, str] | None = None) -> Rule:
+    """This status with an error page."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.send(Answer(code, {"Content-Type": "text/html"} | (headers or {}), ERROR_PAGE))
+
+    return answer
+
+
+def too_many(retry_after: str) -> Rule:
+    """429; `retry_after` is a number of seconds or an HTTP date."""
+    return status(429, {"Retry-After": retry_after})
+
+
+def head_refused(code: int = 405) -> Rule:
+    """HEAD is answered with 405 or 501, GET properly."""
+    return only("HEAD", status(code))
+
+
+def redirect(code: int, location: str) -> Rule:
+    """301 or 302; `location` is a path or a URL."""
+    return status(code, {"Location": location})
+
+
+def body(content: bytes, content_type: str = "image/png") -> Rule:
+    """200 with this body, whatever the path and the conditions; its ETag is its own.
+
+    Meant for an error page with status 200, a Git-LFS pointer, no bytes at all.
+    """
+    etag = f'"{zlib.crc32(content):x}-{len(content):x}"'
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.send(Answer(200, {"ETag": etag, "Content-Type": content_type}, content))
+
+    return answer
+
+
+def error_page() -> Rule:
+    """An HTML page that says "not found" with status 200, as single-page hosts do."""
+    return body(ERROR_PAGE, "text/html")
+
+
+def cut_off(size: int) -> Rule:
+    """The body ends after `size` bytes, and its Content-Length and ETag agree: only the image can tell.
+
+    So it is with a file that was uploaded in part. Requests with conditions that the whole file meets
+    are answered with 304.
+    """
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        if exchange.proper.status != 200:
+            return await exchange.send_properly()
+        part = exchange.proper.body[:size]
+        etag = f'"{zlib.crc32(part):x}-{len(part):x}"'
+        return await exchange.send(Answer(200, dict(exchange.proper.headers) | {"ETag": etag}, part))
+
+    return answer
+
+
+def broken_off(size: int) -> Rule:
+    """The connection is closed after `size` bytes of a body whose Content-Length promises it whole.
+
+    Answers without a body are given properly.
+    """
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        proper = exchange.proper
+        if exchange.request.method == "HEAD" or not proper.body:
+            return await exchange.send_properly()
+        response = web.StreamResponse(status=proper.status, headers=dict(proper.headers))
+        response.content_length = len(proper.body)
+        await response.prepare(exchange.request)
+        await response.write(proper.body[:size])
+        # Sends what was written, then the end of the stream.
+        _transport(exchange).close()
+        return response
+
+    return answer
+
+
+def headers(**values: str | None) -> Rule:
+    """The proper answer with other headers: `headers(ETag=None, Last_Modified="...")`; None removes one."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        changes = {name.replace("_", "-"): value for name, value in values.items()}
+        kept = {name: value for name, value in exchange.proper.headers.items() if name not in changes}
+        given = {name: value for name, value in changes.items() if value is not None}
+        return await exchange.send(replace(exchange.proper, headers=kept | given))
+
+    return answer
+
+
+def without_etag() -> Rule:
+    return headers(ETag=None)
+
+
+def without_validators() -> Rule:
+    return headers(ETag=None, Last_Modified=None)
+
+
+def weak_etag() -> Rule:
+    """The file's own ETag, marked weak, as servers do that compress."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        etag = exchange.proper.headers.get("ETag")
+        return await (exchange.send_properly() if etag is None else headers(ETag=f"W/{etag}")(exchange))
+
+    return answer
+
+
+def head_with_another_etag() -> Rule:
+    """HEAD and GET never agree on the ETag, as behind a pool of servers with clocks of their own."""
+    return only("HEAD", headers(ETag='"of-another-server"'))
+
+
+def hang() -> Rule:
+    """No answer, ever; the connection stays open."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError("waited for nothing, and it came")
+
+    return answer
+
+
+def reset() -> Rule:
+    """The connection is reset: the client gets a RST, and not a byte."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        transport = _transport(exchange)
+        connection: socket.socket = transport.get_extra_info("socket")
+        # To close a socket that must not linger (on, for 0 seconds) is to reset it.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+        return web.Response()
+
+    return answer
+
+
+def _transport(exchange: Exchange) -> asyncio.Transport:
+    transport = exchange.request.transport
+    if transport is None:
+        raise ConnectionError("the client has gone")
+    return transport

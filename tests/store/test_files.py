@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tileharvest.errors import StoreError
+from tileharvest.store.files import LEFTOVER_AGE, FileStore
+from tileharvest.versions import Image
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BODY = b"\x89PNG sea"
+IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
+NOW = 1_613_196_000.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Neither it nor its parent exist yet."""
+    return tmp_path / "data" / "images"
+
+
+def leftover(root: Path, age: float) -> Path:
+    """As a writer that was killed before the rename leaves it."""
+    file = FileStore(root).path(IMAGE)
+    file.parent.mkdir(parents=True)
+    temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
+    temporary.write_bytes(BODY[:3])
+    os.utime(temporary, (NOW - age, NOW - age))
+    return temporary
+
+
+def test_an_image_is_named_by_its_sha1(root: Path) -> None:
+    FileStore(root).put(IMAGE, BODY)
+    assert [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()] == [
+        f"{IMAGE.sha1[:2]}/{IMAGE.sha1}.png"
+    ]
+
+
+def test_opening_creates_nothing(root: Path) -> None:
+    FileStore(root)
+    assert not root.parent.exists()
+
+
+def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
+    store = FileStore(root)
+    store.put(IMAGE, BODY)
+    store.path(IMAGE).write_bytes(BODY[:2])
+    assert IMAGE not in store
+    assert store.put(IMAGE, BODY)
+    assert store.get(IMAGE) == BODY
+
+
+def test_a_file_that_was_deleted_is_written_again(root: Path) -> None:
+    store = FileStore(root)
+    store.put(IMAGE, BODY)
+    store.path(IMAGE).unlink()
+    assert store.put(IMAGE, BODY)
+    assert store.get(IMAGE) == BODY
+
+
+def test_a_file_of_the_wrong_size_cannot_be_read(root: Path) -> None:
+    store = FileStore(root)
+    store.put(IMAGE, BODY)
+    store.path(IMAGE).write_bytes(BODY[:2])
+    with pytest.raises(StoreError, match=f"has 2 bytes instead of {len(BODY)}: restore it from a backup"):
+        store.get(IMAGE)
+
+
+def test_the_file_of_a_killed_writer_is_no_image(root: Path) -> None:
+    leftover(root, age=0)
+    store = FileStore(root)
+    assert IMAGE not in store
+    assert store.put(IMAGE, BODY)
+
+
+def test_the_file_of_a_writer_killed_long_ago_is_deleted(root: Path) -> None:
+    temporary = leftover(root, age=LEFTOVER_AGE + 1)
+    FileStore(root, clock=lambda: NOW)
+    assert not temporary.exists()
+
+
+def test_the_file_of_a_writer_that_may_live_is_kept(root: Path) -> None:
+    temporary = leftover(root, age=LEFTOVER_AGE - 1)
+    FileStore(root, clock=lambda: NOW)
+    assert temporary.exists()
+
+
+def test_images_are_never_deleted_however_old(root: Path) -> None:
+    store = FileStore(root)
+    store.put(IMAGE, BODY)
+    os.utime(store.path(IMAGE), (0, 0))
+    assert IMAGE in FileStore(root)
+
+
+def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:
+    root.parent.write_text("in the way")
+    with pytest.raises(StoreError) as caught:
+        FileStore(root).put(IMAGE, BODY)
+    assert str(caught.value) == (
+        f"the store {root} cannot be written or read (Not a directory); nothing recorded was lost; make"
+        " the folder and what is in it writable and run again"
+    )
+
+
+def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
+    store = FileStore(root)
+    store.path(IMAGE).mkdir(parents=True)
+    with pytest.raises(StoreError):
+        store.put(IMAGE, BODY)
+    assert list(store.path(IMAGE).parent.iterdir()) == [store.path(IMAGE)]

@@ -1,0 +1,80 @@
+"""`scrapy harvests NAME`: the harvests of a map, a line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from tileharvest.history.reading import HarvestSummary, harvest_summaries
+from tileharvest.outcomes import Outcome
+from tileharvest.terminal import bytes_in_words, counts_as_plain, failing_clearly, write_json, write_table
+from tileharvest.wiring import open_history_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(ScrapyCommand):
+    requires_project = True
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        return "[options] NAME"
+
+    def short_desc(self) -> str:
+        return "List a map's harvests with their counts per outcome, oldest first"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--json", action="store_true", help="write JSON for programs")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if len(args) != 1:
+            raise UsageError("say which map: scrapy harvests NAME", print_help=False)
+        with failing_clearly(self):
+            assert self.settings is not None
+            with open_history_for_reading(self.settings) as history:
+                summaries = harvest_summaries(history, args[0])
+            if opts.json:
+                write_json([_plain(summary) for summary in summaries])
+            else:
+                _write(summaries)
+
+
+def _plain(summary: HarvestSummary) -> dict[str, Any]:
+    return {
+        "segment": summary.segment,
+        "day": summary.day.isoformat(),
+        "started": summary.started.isoformat(),
+        "ended": summary.ended.isoformat() if summary.ended else None,
+        "reason": summary.reason,
+        "renderer": summary.renderer,
+        "depth": summary.depth,
+        "counts": counts_as_plain(summary.counts),
+        "requests": summary.requests,
+        "received_bytes": summary.received_bytes,
+    }
+
+
+def _write(summaries: list[HarvestSummary]) -> None:
+    outcomes = [f">{outcome.value}" for outcome in Outcome]
+    write_table(
+        ["day", "began (UTC)", ">seconds", "end", ">depth", *outcomes, ">requests", ">received"],
+        [_line(summary) for summary in summaries],
+    )
+
+
+def _line(summary: HarvestSummary) -> list[str]:
+    took = f"{(summary.ended - summary.started).total_seconds():.0f}" if summary.ended else ""
+    return [
+        summary.day.isoformat(),
+        f"{summary.started:%Y-%m-%d %H:%M}",
+        took,
+        summary.reason or "unfinished",
+        ", ".join(str(depth) for depth in sorted(set(summary.depth.values()))),
+        *(f"{summary.counts.get(outcome, 0):,}" for outcome in Outcome),
+        f"{summary.requests:,}",
+        bytes_in_words(summary.received_bytes),
+    ]

@@ -1,0 +1,145 @@
+"""`python -m tileharvest.demo [--data FOLDER] [--keep]`: three days of a small world, harvested."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import PIPE
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.demo.comparison import counts_of, matches, verdict
+from tileharvest.demo.folders import MAP, fresh_data_folder, project_folder, write_maps_file
+from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.publishing import publish
+from tileharvest.demo.site import serve
+from tileharvest.demo.world import DAYS, World
+from tileharvest.errors import ExitStatus, TileHarvestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_DATA: Final = Path("data/demo")
+_INTERRUPTED: Final = 130
+"""128 + SIGINT, as shells report it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """One run of the demo; the data folder is fresh, the site folder the demo's own."""
+
+    world: World
+    first_day: date
+    data: Path
+    site: Path
+
+    async def run(self) -> bool:
+        """Publish and harvest each day in turn. Whether every harvest counted what the world predicts."""
+        publish(self.world, DAYS[0], self.first_day, self.site)
+        async with serve(self.site) as running:
+            maps = write_maps_file(self.data, running.url)
+            environment = os.environ | {"TILEHARVEST_MAPS": str(maps), "TILEHARVEST_DATA": str(self.data)}
+            return all([await self._harvest_day(day, environment) for day in DAYS])
+
+    async def _harvest_day(self, day: int, environment: Mapping[str, str]) -> bool:
+        today = self.first_day + timedelta(days=day - 1)
+        publish(self.world, day, self.first_day, self.site)
+        status = await _scrapy(environment, "harvest", MAP, "-a", f"day={today}")
+        if status:
+            _say(f"day {today}: the harvest ended with exit status {status}")
+            return False
+        found = counts_of(await _harvests(environment), today)
+        predicted = predicted_outcomes(self.world, day)
+        _say(verdict(today, found, predicted))
+        return matches(found, predicted)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0 only if all three days came out as predicted."""
+    options = _parser().parse_args(arguments)
+    data = options.data.absolute()
+    try:
+        fresh_data_folder(data)
+        with _site_folder(keep=options.keep) as site:
+            # The only place where today is read.
+            first_day = datetime.now(UTC).date() - timedelta(days=len(DAYS) - 1)
+            fine = asyncio.run(Demo(World(), first_day, data, site).run())
+    except TileHarvestError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    _say(_what_next(data))
+    return ExitStatus.DONE if fine else ExitStatus.ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tileharvest.demo", description=__doc__)
+    parser.add_argument(
+        "--data", type=Path, default=_DATA, help="the demo's own data folder, made or emptied (%(default)s)"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the folder of the published site")
+    return parser
+
+
+@contextmanager
+def _site_folder(*, keep: bool) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="tileharvest-demo-"))
+    try:
+        yield folder
+    finally:
+        if keep:
+            _say(f"The site as it was on the last day: {folder}")
+        else:
+            shutil.rmtree(folder)
+
+
+async def _scrapy(environment: Mapping[str, str], *arguments: str) -> int:
+    """Run a command of the project, its output going to the terminal; returns its exit status."""
+    command = (sys.executable, "-m", "scrapy", *arguments)
+    process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=project_folder())
+    return await process.wait()
+
+
+async def _harvests(environment: Mapping[str, str]) -> str:
+    command = (sys.executable, "-m", "scrapy", "harvests", MAP, "--json")
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, cwd=project_folder(), stdout=PIPE
+    )
+    output, _ = await process.communicate()
+    return output.decode()
+
+
+def _what_next(data: Path) -> str:
+    scrapy = _from_here(Path(sys.executable).with_name("scrapy"))
+    return (
+        "\nWhat next?\n"
+        f"  export TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}\n"
+        f"  {scrapy} harvests {MAP}         its three harvests\n"
+        f"  {scrapy} history {MAP} 0_1_1    the history of one tile\n"
+        "  unset TILEHARVEST_MAPS TILEHARVEST_DATA\n"
+        f"  {scrapy} add NAME URL         add a real map, by the address of its page\n"
+        "README.md tells the rest."
+    )
+
+
+def _from_here(path: Path) -> Path:
+    """As a person in the project's folder would write it."""
+    here = project_folder()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""Chance that always falls the same way: numbers that follow from a seed and a place. Pure.
+
+Not `random`: a place must get its number whatever was asked before, and on every version of Python.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+_MASK: Final = 0xFFFFFFFF
+_OCTAVES: Final = ((24.0, 0.55), (11.0, 0.3), (5.0, 0.15))
+"""Width in blocks and weight of each layer of noise: hills, knolls, bumps."""
+
+
+def chance(seed: int, x: int, z: int) -> float:
+    """A number from 0 up to, not including, 1 that looks independent of its neighbours'.
+
+    The mixing steps are those of `lowbias32` (C. Wellons, "Prospecting for Hash Functions").
+    """
+    n = (x * 0x1F123BB5 ^ z * 0x9E3779B1 ^ seed * 0x85EBCA6B) & _MASK
+    n = (n ^ n >> 16) * 0x7FEB352D & _MASK
+    n = (n ^ n >> 15) * 0x846CA68B & _MASK
+    return (n ^ n >> 16) / (_MASK + 1)
+
+
+def rolling(seed: int, x: float, z: float) -> float:
+    """A number from 0 to 1 that changes smoothly from place to place, as hills do."""
+    return sum(
+        weight * _smooth(seed + octave, x / width, z / width)
+        for octave, (width, weight) in enumerate(_OCTAVES)
+    )
+
+
+def _smooth(seed: int, x: float, z: float) -> float:
+    column, row = int(x // 1), int(z // 1)
+    across, down = _eased(x - column), _eased(z - row)
+    upper = _between(_corner(seed, column, row), _corner(seed, column + 1, row), across)
+    lower = _between(_corner(seed, column, row + 1), _corner(seed, column + 1, row + 1), across)
+    return _between(upper, lower, down)
+
+
+_corner = lru_cache(maxsize=1 << 16)(chance)
+"""Neighbours share their corners, so nearly all of them have been asked for before."""
+
+
+def _eased(part: float) -> float:
+    return part * part * (3 - 2 * part)
+
+
+def _between(one: float, other: float, part: float) -> float:
+    return one + (other - one) * part

@@ -1,0 +1,51 @@
+"""The family of failures that a user can cause or meet.
+
+Every member carries one line for a person (what happened, what was kept, what to do next) and the
+exit status with which a command ends. Whatever is not of this family is a bug and keeps its traceback.
+"""
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """How `scrapy harvest` and the other commands end."""
+
+    DONE = 0
+    ERROR = 1
+    USAGE = 2
+    FAILED_TILES = 3
+    UNREACHABLE = 5
+
+
+class TileHarvestError(Exception):
+    """A failure with a message for a person; `str(error)` is one line."""
+
+    exit_status = ExitStatus.ERROR
+
+
+class ConfigurationError(TileHarvestError):
+    """`maps.toml`, a setting or an argument is wrong; nothing was touched."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class SiteError(TileHarvestError):
+    """The map's site cannot be read, or is no longer where it was."""
+
+    exit_status = ExitStatus.UNREACHABLE
+
+
+class MovedError(SiteError):
+    """Most of the tiles that were known are missing: the map has moved, and nothing of it is gone."""
+
+
+class HistoryError(TileHarvestError):
+    """The history cannot be opened, read or written; what it holds was not changed."""
+
+
+class StoreError(TileHarvestError):
+    """The store cannot take or give bytes; what it holds was not changed."""
+
+
+class QueueError(TileHarvestError):
+    """The queue of a map cannot be opened, read or written; no request in it was lost."""

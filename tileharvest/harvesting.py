@@ -1,0 +1,235 @@
+"""A harvest while it runs: what the spider, the diff middleware and the pipeline share. No Scrapy here.
+
+It holds the order of things: a site is probed, the harvest begins, results are kept (bytes first, then
+the row), tiles that the walk did not reach are asked for, the harvest ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from tileharvest.errors import ConfigurationError, MovedError
+from tileharvest.history.group_commit import GroupCommit
+from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history.known import KnownVersions
+from tileharvest.maps.walk import Walk
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import date, datetime
+
+    from tileharvest.history.database import History
+    from tileharvest.items import TileResult
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.grid import Tile
+    from tileharvest.maps.site import Site, SiteLayer
+    from tileharvest.store.port import TileStore
+    from tileharvest.versions import Version
+
+_UNASKED_AT_ONCE: Final = 1000
+"""Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
+
+
+class Holdings(Protocol):
+    """Opens what a harvest writes to; the dry ones forget all of it at the end."""
+
+    def open_history(self) -> History:
+        """Raises HistoryError, saying what to do."""
+        ...
+
+    def open_store(self) -> TileStore:
+        """Raises StoreError, saying what to do."""
+        ...
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What was asked of the site and came back, retries, redirects and probes included."""
+
+    requests: int = 0
+    received_bytes: int = 0
+    """Of bodies; a HEAD's answer has none."""
+    _taken: tuple[int, int] = field(default=(0, 0), init=False, repr=False)
+
+    def take(self) -> tuple[int, int]:
+        """Requests and bytes since this was last called."""
+        before, self._taken = self._taken, (self.requests, self.received_bytes)
+        return self.requests - before[0], self.received_bytes - before[1]
+
+
+class LayerWalk(NamedTuple):
+    """A layer of the site with the walk over it."""
+
+    layer: SiteLayer
+    walk: Walk
+
+
+class Harvesting:
+    """One harvest of one map, from its beginning to its end.
+
+    Made without touching anything; `open` begins. Not thread-safe: it lives in the event loop and moves
+    what blocks to threads of its own.
+    """
+
+    def __init__(
+        self,
+        description: MapDescription,
+        *,
+        day: date,
+        holdings: Holdings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.description = description
+        self.day = day
+        """The day of every version of this harvest, fixed when it started, in the map's time zone."""
+        self.traffic = Traffic()
+        self.tally: Counter[Outcome] = Counter()
+        """Outcomes of this process, for showing progress; the history's counts are the exact ones."""
+        self.layers: dict[str, LayerWalk] = {}
+        self._holdings = holdings
+        self._clock = clock
+        self._on_close = contextlib.ExitStack()
+        self._known_at_start = 0
+        self.is_open = False
+        """Whether the harvest has begun, so that results can be kept."""
+
+    async def open(self, site: Site) -> None:
+        """Begin, or continue the harvest of this segment that was killed or stopped.
+
+        Raises HistoryError, StoreError, or ConfigurationError where zooms or zones do not fit the site.
+        """
+        self.layers = {layer.name: self._layer_walk(layer) for layer in site.layers}
+        self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
+        try:
+            await self._begin(site)
+        except BaseException:
+            await asyncio.to_thread(self._on_close.close)
+            raise
+        self.is_open = True
+
+    async def _begin(self, site: Site) -> None:
+        history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
+        self._store = await asyncio.to_thread(self._holdings.open_store)
+        self._harvest: Harvest = await asyncio.to_thread(
+            begin,
+            history,
+            map_name=self.description.name,
+            segment=self.day.isoformat(),
+            day=self.day,
+            started=self._clock(),
+            renderer=site.renderer,
+            layers=[_recorded(layer) for layer in site.layers],
+        )
+        self._known_at_start = await asyncio.to_thread(self._harvest.known, self._areas)
+        self._versions = KnownVersions(self._harvest)
+        self._commits = GroupCommit(self._harvest, self.traffic.take)
+
+    @property
+    def continued(self) -> bool:
+        """Whether an unfinished harvest of this segment goes on."""
+        return self._harvest.continued
+
+    @property
+    def expected(self) -> int:
+        """How many tiles the history knew when the harvest began: about as many as it will find."""
+        return self._known_at_start
+
+    def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
+        """The tiles at which the walks start."""
+        return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
+
+    async def latest(self, layer: str, tile: Tile) -> Version | None:
+        """The tile's latest version as it was when the harvest reached it; a gone one is a version too."""
+        return await self._versions.version(layer, tile)
+
+    async def knows_below(self, layer: str, tile: Tile) -> bool:
+        """Whether the history has anything of the tile's square. Costs a query: ask only after a failure."""
+        ranges = self.layers[layer].walk.kept_below(tile)
+        return await asyncio.to_thread(self._harvest.known, {layer: ranges}) > 0
+
+    async def keep(self, result: TileResult) -> None:
+        """Make a result durable: its bytes, then its row. Raises StoreError or HistoryError.
+
+        When it returns, the result outlives kills and power cuts. Raises MovedError when more than half of
+        the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
+        """
+        if result.image is not None and result.body is not None:
+            await asyncio.to_thread(self._store.put, result.image, result.body)
+        await self._commits.record(result)
+        self.tally[result.outcome] += 1
+        if self.tally[Outcome.GONE] > self._known_at_start / 2:
+            raise self._moved()
+
+    def unasked(self) -> list[tuple[SiteLayer, Tile]]:
+        """Tiles that the history has and the walk did not reach, because something above them vanished
+        or a walk that was killed had recorded that already. Empty when the harvest is complete.
+
+        Blocks while it asks the history: call it when nothing is under way. Raises MovedError as `keep`.
+        """
+        found = self._harvest.unasked(self._areas, _UNASKED_AT_ONCE)
+        if found and self._harvest.vanished(self._areas) > self._known_at_start / 2:
+            raise self._moved()
+        return [(self.layers[name].layer, tile) for name, tile in found]
+
+    async def finish(self) -> dict[Outcome, int]:
+        """End the harvest: every tile has a result. Returns the exact counts."""
+        return await self._end("finished", settle_gone=True)
+
+    async def abandon_as_moved(self) -> dict[Outcome, int]:
+        """End the harvest because the map has moved: what vanished is not recorded as gone."""
+        return await self._end("moved", settle_gone=False)
+
+    async def counts(self) -> dict[Outcome, int]:
+        """The exact counts so far, over all processes that had a part in the harvest."""
+        await self._commits.flush()
+        return await asyncio.to_thread(self._harvest.counts)
+
+    async def close(self) -> None:
+        """Let go of history and store; what was kept stays, and an unfinished harvest can be continued."""
+        if self.is_open:
+            self.is_open = False
+            self._versions.close()
+            try:
+                await self._commits.close()
+            finally:
+                await asyncio.to_thread(self._on_close.close)
+
+    async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
+        await self._commits.close()
+        await asyncio.to_thread(self._harvest.finish, self._clock(), reason, settle_gone=settle_gone)
+        return await asyncio.to_thread(self._harvest.counts)
+
+    def _layer_walk(self, layer: SiteLayer) -> LayerWalk:
+        description = self.description
+        try:
+            return LayerWalk(layer, Walk(layer.depth, description.zooms, description.zones))
+        except ValueError as error:
+            raise ConfigurationError(
+                f"map '{description.name}', layer '{layer.name}': {error}; change its zooms or zones"
+            ) from None
+
+    def _moved(self) -> MovedError:
+        return MovedError(
+            f"more than half of the {self._known_at_start} tiles known of map '{self.description.name}' are"
+            f" missing: the map has moved rather than vanished. None was recorded as gone;"
+            f" put the new url into maps.toml and run again"
+        )
+
+
+def _recorded(layer: SiteLayer) -> HarvestLayer:
+    return HarvestLayer(
+        name=layer.name,
+        depth=layer.depth,
+        image_extension=layer.image_extension,
+        tile_size=layer.tile_size,
+        north_direction=layer.north_direction,
+        world=layer.world,
+        background=layer.background,
+        spawn=layer.spawn,
+        rendered=layer.rendered,
+    )

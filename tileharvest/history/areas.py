@@ -1,0 +1,139 @@
+"""Questions about the tiles of an area: what is known of them, and what a harvest has yet to ask."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import and_, bindparam, func, or_, select
+
+from tileharvest.history.recording import is_provisionally_gone
+from tileharvest.history.schema import tiles, versions
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.versions import Image, Validator, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import date
+
+    from sqlalchemy import ColumnElement, Connection
+
+MOST_COLUMNS: Final = 256
+"""Up to this many columns are named one by one, so that the database goes to each column's rows
+directly; in a range of columns it would also read what lies above and below the area. A wider area is
+read as a range: a database allows only so many parameters."""
+
+VERSION_COLUMNS: Final = (
+    versions.c.day,
+    versions.c.sha1,
+    versions.c.extension,
+    versions.c.size,
+    versions.c.etag,
+    versions.c.last_modified,
+)
+"""In the order in which `version_of` takes them."""
+_ANY_LATEST: Final = (
+    select(tiles.c.x, tiles.c.y, *VERSION_COLUMNS)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .where(tiles.c.layer == bindparam("in_layer"), tiles.c.zoom == bindparam("in_zoom"))
+    .where(tiles.c.y.between(bindparam("y_from"), bindparam("y_to")))
+)
+_LATEST_IN_COLUMNS: Final = _ANY_LATEST.where(tiles.c.x.in_(bindparam("columns", expanding=True)))
+_LATEST_IN_RANGE: Final = _ANY_LATEST.where(tiles.c.x.between(bindparam("x_from"), bindparam("x_to")))
+
+
+def version_of(
+    day: date,
+    sha1: str | None,
+    extension: str | None,
+    size: int | None,
+    etag: str | None,
+    last_modified: str | None,
+) -> Version:
+    """The version that a row of `VERSION_COLUMNS` holds, taken by position.
+
+    By name it would cost twice as much, and it is done once per known tile and harvest.
+    """
+    # The table lets all three be null or none; anything else is refused by the image itself.
+    image = None if sha1 is None else Image(sha1, extension or "", size or 0)
+    return Version(day, image, Validator(etag, last_modified))
+
+
+def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
+    """One query. Its cost depends on the area, not on the size of the history."""
+    place: dict[str, object] = {
+        "in_layer": layer,
+        "in_zoom": area.zoom,
+        "y_from": area.y_from,
+        "y_to": area.y_to,
+    }
+    if len(area.columns) <= MOST_COLUMNS:
+        rows = connection.execute(_LATEST_IN_COLUMNS, {**place, "columns": list(area.columns)})
+    else:
+        rows = connection.execute(_LATEST_IN_RANGE, {**place, "x_from": area.x_from, "x_to": area.x_to})
+    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows.all()}
+
+
+def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]) -> int:
+    """Tiles whose latest version is not gone, each once even where areas overlap."""
+    return sum(_count(connection, present) for present in _present(layer, areas))
+
+
+def count_vanished(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:
+    """Of the present tiles those that this harvest found gone or has no result for."""
+    lost = or_(is_provisionally_gone(harvest), _is_unasked(harvest))
+    return sum(_count(connection, present & lost) for present in _present(layer, areas))
+
+
+def unasked_tiles(
+    connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange], limit: int
+) -> list[Tile]:
+    """Of the present tiles those that this harvest has no result for; coarse zooms first."""
+    found: list[Tile] = []
+    for present in _present(layer, areas):
+        query = (
+            select(tiles.c.zoom, tiles.c.x, tiles.c.y)
+            .join_from(tiles, versions, versions.c.id == tiles.c.version)
+            .where(present, _is_unasked(harvest))
+            .limit(limit - len(found))
+        )
+        found += [Tile(*row) for row in connection.execute(query)]
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _is_unasked(harvest: int) -> ColumnElement[bool]:
+    return tiles.c.harvest.is_distinct_from(harvest)
+
+
+def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
+    query = (
+        select(func.count())
+        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
+        .where(condition)
+    )
+    return connection.execute(query).scalar_one()
+
+
+def _present(layer: int, areas: Sequence[TileRange]) -> Iterator[ColumnElement[bool]]:
+    """A condition per zoom, the coarsest first: present, and in at least one of the areas."""
+    for zoom, ranges in groupby(sorted(set(areas), key=_zoom), key=_zoom):
+        rectangles = list(ranges)
+        yield and_(
+            tiles.c.layer == layer,
+            tiles.c.zoom == zoom,
+            # What all rectangles have in common lets the database begin and end where they do.
+            tiles.c.x >= min(rectangle.x_from for rectangle in rectangles),
+            tiles.c.x <= max(rectangle.x_to for rectangle in rectangles),
+            or_(*map(_within, rectangles)),
+            versions.c.sha1.is_not(None),
+        )
+
+
+def _zoom(area: TileRange) -> int:
+    return area.zoom
+
+
+def _within(area: TileRange) -> ColumnElement[bool]:
+    return and_(tiles.c.x.between(area.x_from, area.x_to), tiles.c.y.between(area.y_from, area.y_to))

@@ -1,0 +1,132 @@
+"""How the history's database is reached: its address, and what each connection is set to."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from tileharvest.errors import HistoryError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+
+LOCK_TIMEOUT: Final = 30.0
+"""Seconds to wait for another program's transaction. Ours last milliseconds; an upgrade or a backup of
+a large history may take some seconds on a slow disk."""
+
+WRITES: Final = "tileharvest_writes"
+"""The execution option of connections that will write."""
+
+_ATTEMPTS: Final = 100
+"""To be alone in a new file for a moment, when several programs open it at once. Each waits for the lock
+before the next, so this many are never needed; without an end a program could go round for ever."""
+
+DIALECTS: Final = ("sqlite", "postgresql")
+_EXAMPLE: Final = "write for example sqlite:///data/history.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a history is. Raises HistoryError for a text that names no database this program can use."""
+
+    url: URL
+    place: str
+    """For messages: the file's path, or the URL without its password."""
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        try:
+            url = make_url(text)
+            dialect = url.get_dialect().name
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
+        if dialect not in DIALECTS:
+            raise HistoryError(f"the history can be SQLite or PostgreSQL, not {dialect}: {_EXAMPLE}")
+        if dialect != "sqlite":
+            return cls(url, url.render_as_string(hide_password=True))
+        if url.database in {None, "", ":memory:"}:
+            raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
+        return cls(url, str(url.database))
+
+    @property
+    def file(self) -> Path | None:
+        """The database's file; None when it is on a server."""
+        return Path(self.place) if self.url.get_backend_name() == "sqlite" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a database is opened."""
+
+    lock_timeout: float = LOCK_TIMEOUT
+    read_only: bool = False
+    """Never creates the file, and every statement that writes is refused."""
+    durable: bool = True
+    """Whether a committed transaction must survive a power loss."""
+
+
+def connect(address: Address, manner: Manner) -> Engine:
+    """An engine whose transactions read one state of the database, or write with nobody else writing.
+
+    Opens no connection yet. Raises HistoryError when the server's driver is not installed.
+    """
+    if address.file is not None:
+        return _connect_file(address.url, address.file, manner)
+    try:
+        return create_engine(address.url)
+    except ModuleNotFoundError as error:
+        raise HistoryError(
+            f"the history {address.place} needs the Python package {error.name}, which is not installed"
+        ) from error
+
+
+def _connect_file(url: URL, file: Path, manner: Manner) -> Engine:
+    mode = "rw" if manner.read_only else "rwc"
+    uri = f"{file.absolute().as_uri()}?mode={mode}"
+
+    def opened() -> sqlite3.Connection:
+        # The pool hands a connection to one thread at a time, so SQLite's own check is not needed.
+        # isolation_level=None: sqlite3 begins no transactions by itself, `_begin` does.
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=manner.lock_timeout, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        # FULL: in WAL mode NORMAL may lose the last commits in a power loss.
+        connection.execute(f"PRAGMA synchronous = {'FULL' if manner.durable else 'OFF'}")
+        connection.execute(f"PRAGMA query_only = {'ON' if manner.read_only else 'OFF'}")
+        return connection
+
+    engine = create_engine(url, creator=opened)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _begin(connection: Connection) -> None:
+    # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
+    # instead of waiting when another program has written between.
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def write_ahead(engine: Engine) -> None:
+    """Lets readers go on while one transaction writes. Stays set in the file; costs nothing again."""
+    with engine.connect() as connection:
+        # Not through SQLAlchemy, which would begin a transaction, where SQLite cannot change the mode.
+        driver: Any = connection.connection.dbapi_connection
+        for _ in range(_ATTEMPTS):
+            try:
+                driver.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            else:
+                return
+            # Changing the mode never waits for a lock, beginning to write does.
+            driver.execute("BEGIN IMMEDIATE")
+            driver.execute("ROLLBACK")
+        driver.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,115 @@
+"""Ending a harvest: what was provisional is settled or taken back, the counts are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, insert, literal, select, update
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.recording import insert_into, is_provisionally_gone
+from tileharvest.history.schema import harvest_counts, harvests, layers, tiles, versions
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+
+    from sqlalchemy import ColumnElement, Connection, Select, Update
+
+INTERRUPTED = "interrupted"
+"""Why a harvest ended that was still unfinished when the map's next one began."""
+
+
+def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
+    """Keeps the counts and the end. Raises HistoryError when the harvest has ended already.
+
+    What is still provisionally gone is not counted: counted are the versions that were recorded.
+    """
+    ending = (
+        update(harvests)
+        .where(harvests.c.id == harvest, harvests.c.ended.is_(None))
+        .values(ended=ended, reason=reason)
+    )
+    if connection.execute(ending).rowcount == 0:
+        raise already_ended(harvest)
+    _keep_counts(connection, harvest, tiles.c.outcome != Outcome.GONE.value)
+
+
+def end_and_settle(connection: Connection, dialect: str, harvest: int, ended: datetime, reason: str) -> None:
+    """As `end`; and each tile found gone gets the version that says so."""
+    end(connection, harvest, ended, reason)
+    _keep_counts(connection, harvest, tiles.c.outcome == Outcome.GONE.value)
+    _record_gone(connection, dialect, harvest)
+
+
+def end_and_take_back(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
+    """As `end`; and nothing remains of what was found gone."""
+    end(connection, harvest, ended, reason)
+    gone = _of_its_map(harvest) & is_provisionally_gone(harvest)
+    connection.execute(update(tiles).where(gone).values(harvest=None, outcome=None, reason=None))
+
+
+def already_ended(harvest: int) -> HistoryError:
+    return HistoryError(
+        f"harvest {harvest} has ended already, perhaps because another one of the same map was begun;"
+        " nothing was changed; run again"
+    )
+
+
+def count_outcomes(harvest: int) -> Select[Any]:
+    """Layer, outcome and number of tiles, from the results. Reads all tiles of the map."""
+    return (
+        select(tiles.c.layer, tiles.c.outcome, func.count().label("tiles"))
+        .where(_of_its_map(harvest), tiles.c.harvest == harvest)
+        .group_by(tiles.c.layer, tiles.c.outcome)
+    )
+
+
+def _keep_counts(connection: Connection, harvest: int, condition: ColumnElement[bool]) -> None:
+    counted = count_outcomes(harvest).where(condition).subquery()
+    rows = select(literal(harvest), counted.c.layer, counted.c.outcome, counted.c.tiles)
+    columns = ["harvest", "layer", "outcome", "tiles"]
+    connection.execute(insert(harvest_counts).from_select(columns, rows))
+
+
+def _record_gone(connection: Connection, dialect: str, harvest: int) -> None:
+    """Only where the latest version has an image: what is gone already is not gone again."""
+    day = connection.execute(select(harvests.c.day).where(harvests.c.id == harvest)).scalar_one()
+    place = [tiles.c.layer, tiles.c.zoom, tiles.c.x, tiles.c.y]
+    gone = (
+        select(*place, literal(day), literal(harvest))
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(_of_its_map(harvest), is_provisionally_gone(harvest), versions.c.sha1.is_not(None))
+    )
+    names = ["layer", "zoom", "x", "y", "day"]
+    statement = insert_into(dialect, versions).from_select([*names, "harvest"], gone)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[versions.c[name] for name in names],
+            set_={
+                **dict.fromkeys(("sha1", "extension", "size", "etag", "last_modified")),
+                "harvest": statement.excluded.harvest,
+            },
+        )
+    )
+    connection.execute(_point_at_gone(harvest, day))
+
+
+def _point_at_gone(harvest: int, day: date) -> Update:
+    gone = (
+        select(versions.c.id)
+        .where(versions.c.day == day)
+        .where(*(versions.c[name] == tiles.c[name] for name in ("layer", "zoom", "x", "y")))
+        .scalar_subquery()
+    )
+    return (
+        update(tiles)
+        .where(_of_its_map(harvest), is_provisionally_gone(harvest))
+        .values(version=func.coalesce(gone, tiles.c.version))
+    )
+
+
+def _of_its_map(harvest: int) -> ColumnElement[bool]:
+    """Of tiles: whether they belong to the harvest's map; keeps a scan to that map."""
+    its_map = select(harvests.c.map).where(harvests.c.id == harvest).scalar_subquery()
+    return tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == its_map))

@@ -1,0 +1,162 @@
+"""Collects results into transactions, so that a disk flush is paid once for many tiles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import HistoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tileharvest.history.harvests import Harvest
+    from tileharvest.items import TileResult
+
+LINGER: Final = 0.05
+"""Seconds that a first result waits for others. A result is on its way for at least as long as the
+site takes to answer; a flush takes 1 to 20 ms, so at most a third of the time is spent in flushes."""
+
+MOST: Final = 1000
+"""Results in one transaction: about 10 ms of CPU, during which another program waits to write."""
+
+
+class _Outcome(asyncio.Future[BaseException | None]):
+    """Of a batch, shared by all who wait for it: None when it is durable, else why it is not.
+
+    Cancelling one who waits would cancel the future, and with it all others. The batch is committed in
+    any case and soon, so whoever is cancelled learns of it then.
+    """
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
+
+
+@dataclass(slots=True)
+class _Batch:
+    outcome: _Outcome
+    results: list[TileResult] = field(default_factory=list)
+    due: bool = False
+    """Whether it has waited long enough."""
+
+
+class GroupCommit:
+    """Records the results of one harvest in one writer thread. Used from one asyncio event loop.
+
+    A transaction begins when the first result has waited for `linger` seconds, when `most` results have
+    come, or on `flush`; while it runs the next batch gathers. After a failure nothing more is recorded:
+    every later call raises the same error, because what the history misses must stop the harvest.
+    """
+
+    def __init__(
+        self,
+        harvest: Harvest,
+        cost: Callable[[], tuple[int, int]],
+        linger: float = LINGER,
+        most: int = MOST,
+    ) -> None:
+        """`cost` gives the requests made and bytes received since its last call."""
+        if linger < 0 or most < 1:
+            raise ValueError(f"linger {linger} s and at most {most} results make no batch")
+        self._record = harvest.record
+        self._cost = cost
+        self._linger = linger
+        self._most = most
+        self._batches: deque[_Batch] = deque()
+        self._committing: _Batch | None = None
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="history-writer")
+
+    async def record(self, result: TileResult) -> None:
+        """Returns when the transaction that holds the result is durable; raises HistoryError if it failed.
+
+        A cancelled call takes effect nevertheless.
+        """
+        if self._failure is not None:
+            raise _again(self._failure)
+        batch = self._gathering()
+        batch.results.append(result)
+        if len(batch.results) >= self._most:
+            self._make_due(batch)
+        await _durable(batch)
+
+    async def flush(self) -> None:
+        """Returns when everything given so far is durable, the cost included; raises as `record`."""
+        if self._failure is not None:
+            raise _again(self._failure)
+        batch = self._gathering()
+        self._make_due(batch)
+        await _durable(batch)
+
+    async def close(self) -> None:
+        """Flushes, and ends the writer thread, also when the flush raises. Closing twice is harmless."""
+        if self._closed:
+            return
+        try:
+            await self.flush()
+        finally:
+            self._closed = True
+            self._writer.shutdown(wait=False)
+
+    def _gathering(self) -> _Batch:
+        """The batch that takes results now; a new one begins to wait."""
+        if self._closed:
+            raise RuntimeError("nothing can be recorded after close")
+        if self._batches and len(self._batches[-1].results) < self._most:
+            return self._batches[-1]
+        loop = asyncio.get_running_loop()
+        batch = _Batch(_Outcome(loop=loop))
+        self._batches.append(batch)
+        loop.call_later(self._linger, self._make_due, batch)
+        return batch
+
+    def _make_due(self, batch: _Batch) -> None:
+        batch.due = True
+        self._commit_next()
+
+    def _commit_next(self) -> None:
+        """Hands the oldest batch to the writer thread if that is idle and the batch is due."""
+        if self._committing is not None or not self._batches or not self._batches[0].due:
+            return
+        self._committing = batch = self._batches.popleft()
+        try:
+            requests, received_bytes = self._cost()
+        except Exception as error:  # noqa: BLE001 - it is raised where the results are waited for
+            self._committed(batch, error)
+            return
+        if not (batch.results or requests or received_bytes):
+            self._committed(batch, None)
+            return
+        # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
+        loop = asyncio.get_running_loop()
+        job = loop.run_in_executor(self._writer, self._record, batch.results, requests, received_bytes)
+        job.add_done_callback(lambda job: self._committed(batch, job.exception()))
+
+    def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
+        self._committing = None
+        self._failure = failure
+        batch.outcome.set_result(failure)
+        if failure is None:
+            self._commit_next()
+            return
+        while self._batches:
+            self._batches.popleft().outcome.set_result(failure)
+
+
+async def _durable(batch: _Batch) -> None:
+    failure = await batch.outcome
+    if failure is not None:
+        raise _again(failure)
+
+
+def _again(failure: BaseException) -> BaseException:
+    """A HistoryError of its own for each who waits: a traceback grows wherever its error is raised."""
+    if not isinstance(failure, HistoryError):
+        return failure
+    error = HistoryError(str(failure))
+    error.__cause__ = failure
+    return error

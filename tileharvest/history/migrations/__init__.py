@@ -1,0 +1,1 @@
+"""The steps by which a history of an older revision becomes one of the present revision."""

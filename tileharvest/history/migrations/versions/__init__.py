@@ -1,0 +1,1 @@
+"""One file per revision, applied in order; a file that was released is never edited again."""

@@ -1,0 +1,204 @@
+"""What commands ask the history. Read only; each answer shows one state of the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.areas import VERSION_COLUMNS, version_of
+from tileharvest.history.ending import count_outcomes
+from tileharvest.history.schema import (
+    harvest_counts,
+    harvest_layers,
+    harvests,
+    layers,
+    maps,
+    tiles,
+    versions,
+)
+from tileharvest.maps.grid import Tile
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date, datetime
+
+    from sqlalchemy import Connection, Row, Select
+
+    from tileharvest.history.database import History
+    from tileharvest.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestSummary:
+    """One harvest of a map."""
+
+    id: int
+    segment: str
+    day: date
+    started: datetime
+    """UTC, as is `ended`."""
+    ended: datetime | None
+    """None while it is unfinished."""
+    reason: str | None
+    """Why it ended, such as `finished` or `interrupted`; None while it is unfinished."""
+    requests: int
+    received_bytes: int
+    depth: dict[str, int]
+    """Per layer, as the site said."""
+    renderer: str
+    counts: dict[Outcome, int]
+    """Tiles per outcome, only those that occurred; so far, while it is unfinished."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapSummary:
+    """What the history holds of one map."""
+
+    name: str
+    last_harvest: HarvestSummary | None
+    tiles: int
+    """Present: their latest version is not gone."""
+    versions: int
+    """Of all days; `gone` ones too."""
+    image_bytes: int
+    """Of the distinct images that the versions name: what this map alone needs in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVersion:
+    """A version with the tile that it is of."""
+
+    layer: str
+    tile: Tile
+    version: Version
+
+
+def map_summaries(history: History) -> list[MapSummary]:
+    """All maps by name. Reads every version once."""
+    with history.reading() as connection:
+        rows = connection.execute(select(maps.c.id, maps.c.name).order_by(maps.c.name)).all()
+        return [_map_summary(connection, row.id, row.name) for row in rows]
+
+
+def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
+    """All harvests of the map, oldest first. Raises HistoryError for a map that has none."""
+    with history.reading() as connection:
+        query = _harvests_of(_map_id(connection, map_name))
+        return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
+
+
+def tile_versions(
+    history: History, map_name: str, layer: str | None = None, tile: Tile | None = None
+) -> list[RecordedVersion]:
+    """Versions of the map, of one layer and of one tile if given; oldest day first, then by place.
+
+    Without a tile the list holds every version of the map. Raises HistoryError for an unknown map or
+    layer; an unknown tile has no versions.
+    """
+    with history.reading() as connection:
+        map_id = _map_id(connection, map_name)
+        query = _versions_of(map_id, tile)
+        if layer is not None:
+            query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
+        return [
+            RecordedVersion(name, Tile(zoom, x, y), version_of(*version))
+            for name, zoom, x, y, *version in connection.execute(query)
+        ]
+
+
+def _map_summary(connection: Connection, map_id: int, name: str) -> MapSummary:
+    its_layers = select(layers.c.id).where(layers.c.map == map_id)
+    present = (
+        select(func.count())
+        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
+        .where(tiles.c.layer.in_(its_layers), versions.c.sha1.is_not(None))
+    )
+    recorded = select(func.count()).select_from(versions).where(versions.c.layer.in_(its_layers))
+    images = (
+        select(versions.c.sha1, versions.c.extension, versions.c.size)
+        .where(versions.c.layer.in_(its_layers), versions.c.sha1.is_not(None))
+        .distinct()
+        .subquery()
+    )
+    last = connection.execute(_harvests_of(map_id).order_by(None).order_by(harvests.c.id.desc()).limit(1))
+    row = last.one_or_none()
+    return MapSummary(
+        name=name,
+        last_harvest=None if row is None else _harvest_summary(connection, row),
+        tiles=connection.execute(present).scalar_one(),
+        versions=connection.execute(recorded).scalar_one(),
+        image_bytes=connection.execute(select(func.coalesce(func.sum(images.c.size), 0))).scalar_one(),
+    )
+
+
+def _harvests_of(map_id: int) -> Select[Any]:
+    # Ids grow in the order in which harvests were begun; a computer's clock may not.
+    return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.id)
+
+
+def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
+    depths = (
+        select(layers.c.name, harvest_layers.c.depth)
+        .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
+        .where(harvest_layers.c.harvest == row.id)
+        .order_by(layers.c.id)
+    )
+    return HarvestSummary(
+        id=row.id,
+        segment=row.segment,
+        day=row.day,
+        started=row.started,
+        ended=row.ended,
+        reason=row.reason,
+        requests=row.requests,
+        received_bytes=row.received_bytes,
+        depth={layer.name: layer.depth for layer in connection.execute(depths)},
+        renderer=row.renderer,
+        counts=_counts(connection, row.id, ended=row.ended is not None),
+    )
+
+
+def _counts(connection: Connection, harvest: int, *, ended: bool) -> dict[Outcome, int]:
+    kept = select(harvest_counts).where(harvest_counts.c.harvest == harvest)
+    counted: dict[Outcome, int] = {}
+    for row in connection.execute(kept if ended else count_outcomes(harvest)):
+        outcome = Outcome(row.outcome)
+        counted[outcome] = counted.get(outcome, 0) + row.tiles
+    return counted
+
+
+def _versions_of(map_id: int, tile: Tile | None) -> Select[Any]:
+    place = (versions.c.zoom, versions.c.x, versions.c.y)
+    query = (
+        select(layers.c.name, *place, *VERSION_COLUMNS)
+        .join_from(layers, versions, versions.c.layer == layers.c.id)
+        .where(layers.c.map == map_id)
+        .order_by(versions.c.day, layers.c.name, *place)
+    )
+    if tile is None:
+        return query
+    return query.where(versions.c.zoom == tile.zoom, versions.c.x == tile.x, versions.c.y == tile.y)
+
+
+def _map_id(connection: Connection, name: str) -> int:
+    found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
+    if found is None:
+        names = connection.execute(select(maps.c.name).order_by(maps.c.name)).scalars().all()
+        raise HistoryError(f"the history has no map '{name}'; it has {_enumerated(names)}")
+    return found
+
+
+def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> int:
+    rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
+    ids: dict[str, int] = {row.name: row.id for row in rows}
+    if name not in ids:
+        raise HistoryError(f"map '{map_name}' has no layer '{name}'; it has {_enumerated(sorted(ids))}")
+    return ids[name]
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none yet"

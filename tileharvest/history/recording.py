@@ -1,0 +1,230 @@
+"""The statements that record results: set-based, so that a batch costs a few microseconds per tile.
+
+A tile may get several results in one harvest: the same one twice after a kill, or another one when a
+run that was killed is continued, where the tile that was `add` is now `ign`. What counts then is the
+result that says most (`_STRENGTH`), so that the counts tell what the harvest brought.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sqlalchemy import bindparam, case, literal_column, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tileharvest.history.schema import harvests, tiles, versions
+from tileharvest.outcomes import Outcome
+from tileharvest.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
+
+    from sqlalchemy import ColumnElement, Connection, Table, Update
+
+    from tileharvest.items import TileResult
+    from tileharvest.versions import Image
+
+Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+Row: TypeAlias = dict[str, Any]
+
+_STRENGTH: Final = {
+    Outcome.FAILED: 1,
+    Outcome.NOTHING: 2,
+    Outcome.IGNORED: 3,
+    Outcome.NOT_MODIFIED: 4,
+    Outcome.REPLACED: 5,
+    Outcome.UPDATED: 6,
+    Outcome.ADDED: 6,
+    Outcome.GONE: 6,
+}
+"""A result takes the place of one of the same harvest when it is at least as strong as that resists."""
+
+_RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
+"""`gone` is provisional until the harvest ends: whatever proves that the tile exists takes it back."""
+
+_TILE: Final = ("layer", "zoom", "x", "y")
+_IMAGE: Final = ("sha1", "extension", "size", "etag", "last_modified", "harvest")
+
+
+def insert_into(dialect: str, table: Table) -> Insert:
+    """An INSERT that can say what happens to rows which are there already."""
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+
+
+def add_cost(harvest: int, requests: int, received_bytes: int) -> Update:
+    """Matches no row when the harvest has ended."""
+    return (
+        update(harvests)
+        .where(harvests.c.id == harvest, harvests.c.ended.is_(None))
+        .values(
+            requests=harvests.c.requests + requests,
+            received_bytes=harvests.c.received_bytes + received_bytes,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Records the results of one harvest, within a transaction that the caller opens."""
+
+    dialect: str
+    harvest: int
+    day: date
+    layer_ids: Mapping[str, int]
+    """Of the harvest's layers, by name."""
+
+    def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
+        """Records them in their order. Raises ValueError for a layer that the harvest does not have."""
+        if not results:
+            return
+        connection.execute(_upsert_tiles(self.dialect), self._tile_rows(results))
+        for wave in _waves(results):
+            self._record_images(connection, wave)
+            self._record_validators(connection, wave)
+
+    def _tile_rows(self, results: Sequence[TileResult]) -> list[Row]:
+        ids, harvest = self.layer_ids, self.harvest
+        try:
+            return [
+                {
+                    "layer": ids[result.layer],
+                    "zoom": result.tile.zoom,
+                    "x": result.tile.x,
+                    "y": result.tile.y,
+                    "harvest": harvest,
+                    "outcome": result.outcome.value,
+                    "reason": result.reason,
+                }
+                for result in results
+            ]
+        except KeyError as error:
+            raise ValueError(f"layer {error} does not belong to this harvest") from None
+
+    def _record_images(self, connection: Connection, wave: list[TileResult]) -> None:
+        rows = [self._version_row(result, result.image) for result in wave if result.image is not None]
+        if rows:
+            connection.execute(_upsert_versions(self.dialect), rows)
+            places = [{f"its_{name}": row[name] for name in (*_TILE, "day")} for row in rows]
+            connection.execute(_point_at_versions(), places)
+
+    def _version_row(self, result: TileResult, image: Image) -> Row:
+        validator = result.validator or Validator()
+        return {
+            "layer": self.layer_ids[result.layer],
+            "zoom": result.tile.zoom,
+            "x": result.tile.x,
+            "y": result.tile.y,
+            "day": self.day,
+            "sha1": image.sha1,
+            "extension": image.extension,
+            "size": image.size,
+            "etag": validator.etag,
+            "last_modified": validator.last_modified,
+            "harvest": self.harvest,
+        }
+
+    def _record_validators(self, connection: Connection, wave: list[TileResult]) -> None:
+        rows = [
+            {
+                "its_layer": self.layer_ids[result.layer],
+                "its_zoom": result.tile.zoom,
+                "its_x": result.tile.x,
+                "its_y": result.tile.y,
+                "its_etag": result.validator.etag,
+                "its_last_modified": result.validator.last_modified,
+            }
+            for result in wave
+            if result.image is None and result.validator is not None
+        ]
+        if rows:
+            connection.execute(_renew_validators(), rows)
+
+
+def _waves(results: Sequence[TileResult]) -> Iterator[list[TileResult]]:
+    """The results that touch versions, cut so that no wave has a tile twice.
+
+    Within a wave statements may run kind by kind; two results for one tile must keep their order.
+    """
+    wave: dict[tuple[str, object], TileResult] = {}
+    for result in results:
+        if result.image is None and result.outcome is not Outcome.NOT_MODIFIED:
+            continue
+        key = (result.layer, result.tile)
+        if key in wave:
+            yield list(wave.values())
+            wave = {}
+        wave[key] = result
+    if wave:
+        yield list(wave.values())
+
+
+@cache
+def _upsert_tiles(dialect: str) -> Insert:
+    statement = insert_into(dialect, tiles).values(
+        {name: bindparam(name) for name in (*_TILE, "harvest", "outcome", "reason")}
+    )
+    new = statement.excluded
+    replaces = or_(
+        tiles.c.harvest.is_distinct_from(new.harvest),
+        _rank(new.outcome, _STRENGTH) >= _rank(tiles.c.outcome, _RESISTANCE),
+    )
+    return statement.on_conflict_do_update(
+        index_elements=[tiles.c[name] for name in _TILE],
+        set_={name: new[name] for name in ("harvest", "outcome", "reason")},
+        where=replaces,
+    )
+
+
+def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnElement[int]:
+    """Written into the SQL as it is: as parameters these would be bound again for each row of a batch."""
+    groups: defaultdict[int, list[ColumnElement[Any]]] = defaultdict(list)
+    for member, rank in ranks.items():
+        groups[rank].append(literal_column(f"'{member.value}'"))
+    return case(
+        *((outcome.in_(members), literal_column(str(rank))) for rank, members in groups.items()),
+        else_=literal_column("0"),
+    )
+
+
+@cache
+def _upsert_versions(dialect: str) -> Insert:
+    statement = insert_into(dialect, versions).values(
+        {name: bindparam(name) for name in (*_TILE, "day", *_IMAGE)}
+    )
+    return statement.on_conflict_do_update(
+        index_elements=[versions.c[name] for name in (*_TILE, "day")],
+        set_={name: statement.excluded[name] for name in _IMAGE},
+    )
+
+
+@cache
+def _point_at_versions() -> Update:
+    its_version = (
+        select(versions.c.id)
+        .where(*(versions.c[name] == bindparam(f"its_{name}") for name in (*_TILE, "day")))
+        .scalar_subquery()
+    )
+    return update(tiles).where(*_is_tile(tiles.c)).values(version=its_version)
+
+
+@cache
+def _renew_validators() -> Update:
+    latest = select(tiles.c.version).where(*_is_tile(tiles.c)).scalar_subquery()
+    return (
+        update(versions)
+        .where(versions.c.id == latest, versions.c.sha1.is_not(None))
+        .values(etag=bindparam("its_etag"), last_modified=bindparam("its_last_modified"))
+    )
+
+
+def _is_tile(columns: Any) -> list[ColumnElement[bool]]:
+    return [columns[name] == bindparam(f"its_{name}") for name in _TILE]
+
+
+def is_provisionally_gone(harvest: int) -> ColumnElement[bool]:
+    """Of tiles: whether this harvest found the tile gone."""
+    return (tiles.c.harvest == harvest) & (tiles.c.outcome == Outcome.GONE.value)

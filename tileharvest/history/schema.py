@@ -1,0 +1,180 @@
+"""The tables of the history.
+
+`versions` is what is kept for ever. `tiles` has one row per tile ever asked: it points at the latest
+version, so that a look-up costs the same however long the history grows, and holds what the last
+harvest found, so that counts stay exact although a result may be recorded more than once.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Date,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Dialect
+
+REVISION: Final = "0001"
+"""The revision that this program reads and writes: the newest file in `migrations/versions`."""
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment; always with a time zone in Python, and UTC in the database.
+
+    SQLite has no time zones and would give back a naive time, which can be compared with no other.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
+        if not isinstance(value, datetime):
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+metadata: Final = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+maps: Final = Table(
+    "maps",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    UniqueConstraint("name"),
+)
+
+layers: Final = Table(
+    "layers",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("map", Integer, ForeignKey("maps.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    UniqueConstraint("map", "name"),
+)
+
+harvests: Final = Table(
+    "harvests",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("map", Integer, ForeignKey("maps.id"), nullable=False),
+    Column("segment", Text, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("started", UtcDateTime, nullable=False),
+    Column("ended", UtcDateTime, nullable=True),
+    Column("renderer", Text, nullable=False),
+    Column("reason", Text, nullable=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("received_bytes", BigInteger, nullable=False),
+    CheckConstraint("(ended IS NULL) = (reason IS NULL)", name="end"),
+)
+"""Several harvests of one segment may exist; `reason` says why one ended, such as `finished`."""
+
+Index(
+    "ix_harvests_unfinished",
+    harvests.c.map,
+    unique=True,
+    sqlite_where=harvests.c.ended.is_(None),
+    postgresql_where=harvests.c.ended.is_(None),
+)
+# At most one unfinished harvest per map, and so per segment too: beginning one ends the others.
+
+harvest_layers: Final = Table(
+    "harvest_layers",
+    metadata,
+    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("depth", Integer, nullable=False),
+    Column("image_extension", Text, nullable=False),
+    Column("tile_size", Integer, nullable=False),
+    Column("north_direction", Integer, nullable=False),
+    Column("world", Text, nullable=True),
+    Column("background", Text, nullable=True),
+    Column("spawn_x", Integer, nullable=True),
+    Column("spawn_y", Integer, nullable=True),
+    Column("spawn_z", Integer, nullable=True),
+    Column("rendered", BigInteger, nullable=True),
+    sqlite_with_rowid=False,
+)
+"""What the site said about each layer at that harvest; `rendered` in seconds since 1970."""
+
+harvest_counts: Final = Table(
+    "harvest_counts",
+    metadata,
+    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("outcome", Text, primary_key=True),
+    Column("tiles", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Written when a harvest ends, because the next one takes the rows of `tiles`."""
+
+versions: Final = Table(
+    "versions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("layer", Integer, ForeignKey("layers.id"), nullable=False),
+    Column("zoom", Integer, nullable=False),
+    Column("x", Integer, nullable=False),
+    Column("y", Integer, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("sha1", Text, nullable=True),
+    Column("extension", Text, nullable=True),
+    Column("size", Integer, nullable=True),
+    Column("etag", Text, nullable=True),
+    Column("last_modified", Text, nullable=True),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    UniqueConstraint("layer", "zoom", "x", "y", "day"),
+    CheckConstraint("(sha1 IS NULL) = (extension IS NULL) AND (sha1 IS NULL) = (size IS NULL)", name="image"),
+)
+"""Without a sha1 the tile was gone from that day on. `harvest` recorded the version last."""
+
+tiles: Final = Table(
+    "tiles",
+    metadata,
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("zoom", Integer, primary_key=True, autoincrement=False),
+    Column("x", Integer, primary_key=True, autoincrement=False),
+    Column("y", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, ForeignKey("versions.id"), nullable=True),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
+    Column("outcome", Text, nullable=True),
+    Column("reason", Text, nullable=True),
+    sqlite_with_rowid=False,
+)
+"""`version` is the latest; `harvest` the last with a result for the tile, and `outcome` that result.
+
+`harvest` and `outcome` are null when the result was taken back: a `gone` of a harvest whose map had
+moved. `reason` says why a `fail` is one. No index on `harvest`: it would double the cost of recording
+an unchanged tile, and what it could serve (counts, and what is not asked yet) is asked a few times per
+harvest and may cost a scan of the map's tiles.
+"""

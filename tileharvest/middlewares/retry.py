@@ -1,0 +1,109 @@
+"""Asks again, patiently, where a failure may pass."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Self
+
+from scrapy.utils.misc import load_object
+
+from tileharvest.verdict import Answer, may_pass, pause_before, retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+_logger = logging.getLogger(__name__)
+
+REPEATS: Final = -1
+"""Priority of the lane for repeats after a failure: minus."""
+
+
+class PatientRetryMiddleware:
+    """Repeats a request after a growing pause, and holds back a whole host while it asks for that.
+
+    Scrapy's own retry middleware repeats at once and does not know `Retry-After`.
+    """
+
+    def __init__(
+        self,
+        *,
+        repeats: int,
+        base: float,
+        longest: float,
+        exceptions: tuple[type[Exception], ...],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._repeats = repeats
+        self._base = base
+        self._longest = longest
+        self._exceptions = exceptions
+        self._now = now
+        self._resting: dict[str, float] = {}
+        """When each host's rest ends, on the event loop's clock."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        return cls(
+            repeats=settings.getint("RETRY_TIMES"),
+            base=settings.getfloat("RETRY_PAUSE"),
+            longest=settings.getfloat("RETRY_AFTER_LONGEST"),
+            exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
+            now=lambda: datetime.now(UTC),
+        )
+
+    def process_request(self, request: Request) -> Awaitable[None] | None:
+        """Hold the request back while its host rests."""
+        if not self._resting:
+            return None
+        host = request.meta.get("download_slot", "")
+        return self._await_rest(host) if host in self._resting else None
+
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Awaitable[Request | Response]:
+        return self._repeat_answered(request, response) if may_pass(response.status) else response
+
+    async def _repeat_answered(self, request: Request, response: Response) -> Request | Response:
+        asked = response.headers.get("Retry-After")
+        seconds = retry_after(asked.decode("latin-1") if asked else None, self._now())
+        repeat = await self._repeat(request, Answer(response.status).phrase, seconds)
+        return response if repeat is None else repeat
+
+    async def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if not isinstance(exception, self._exceptions):
+            return None
+        return await self._repeat(request, type(exception).__name__, None)
+
+    async def _repeat(self, request: Request, reason: str, seconds: float | None) -> Request | None:
+        attempt = request.meta.get("retry_times", 0) + 2
+        if (seconds or 0.0) > self._longest:
+            return None
+        if seconds is not None:
+            self._let_rest(request.meta.get("download_slot", ""), seconds)
+        if attempt > self._repeats + 1:
+            return None
+        pause = pause_before(attempt, self._base, seconds)
+        _logger.debug("asking again in %s s, attempt %s: %s %s", pause, attempt, reason, request)
+        await asyncio.sleep(pause)
+        again = request.replace(priority=REPEATS, dont_filter=True)
+        again.meta["retry_times"] = attempt - 1
+        return again
+
+    def _let_rest(self, host: str, seconds: float) -> None:
+        """Hold back every request to the host; of several rests the one that ends last counts."""
+        end = asyncio.get_running_loop().time() + seconds
+        self._resting[host] = max(end, self._resting.get(host, end))
+
+    async def _await_rest(self, host: str) -> None:
+        now = asyncio.get_running_loop().time
+        # Not an event: the end is a time, and another answer may make it later meanwhile.
+        while (left := self._resting.get(host, 0.0) - now()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+        self._resting.pop(host, None)

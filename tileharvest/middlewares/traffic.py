@@ -1,0 +1,32 @@
+"""Counts what is asked of a site and what comes back. Nearest to the network, so that nothing is missed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from tileharvest.wiring import harvesting_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from tileharvest.harvesting import Traffic
+
+
+class TrafficMiddleware:
+    """Adds up requests and received bytes: retries, redirects and probes cost the owner as well."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(harvesting_of(crawler).traffic)
+
+    def process_request(self, request: Request) -> None:
+        self._traffic.requests += 1
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        self._traffic.received_bytes += len(response.body)
+        return response

@@ -1,0 +1,136 @@
+"""Scrapy's settings for this project, and our own.
+
+A setting of ours is read in `tileharvest/wiring.py` only. Scrapy's settings that its defaults already
+have right are not repeated here.
+"""
+
+import os
+from urllib.request import getproxies
+
+BOT_NAME = "tileharvest"
+SPIDER_MODULES = ["tileharvest.spiders"]
+NEWSPIDER_MODULE = "tileharvest.spiders"
+COMMANDS_MODULE = "tileharvest.commands"
+
+# --- Ours: where things are ------------------------------------------------------------------------
+
+TILEHARVEST_MAPS = os.environ.get("TILEHARVEST_MAPS", "maps.toml")
+"""The file that describes the maps; a relative path starts at the project's folder."""
+
+TILEHARVEST_DATA = os.environ.get("TILEHARVEST_DATA", "data")
+"""The data folder, with the history and the store; a relative path starts at the project's folder."""
+
+DATABASE_URL = os.environ.get("DATABASE_URL", "")
+"""SQLAlchemy's address of the history; empty: SQLite's `history.sqlite` in the data folder."""
+
+# --- Ours: patience --------------------------------------------------------------------------------
+
+RETRY_TIMES = 4
+"""Attempts after the first, so five in all, before a tile counts as failed."""
+
+RETRY_PAUSE = 1.0
+"""Seconds before the second attempt; each further pause is twice as long: 1, 2, 4, 8."""
+
+RETRY_AFTER_LONGEST = 600.0
+"""Seconds that a server may ask us to stay away (`Retry-After`). Where it asks for more, the tile has
+failed and the next harvest asks again: a harvest that sleeps for hours helps nobody."""
+
+PROGRESS_INTERVAL = 60.0
+"""Seconds between two lines of progress where the output is no terminal."""
+
+# --- Scrapy's: what a guest owes its host ----------------------------------------------------------
+
+USER_AGENT = "TileHarvest/0.1"
+"""Names the program, so that a site's owner can find out what visits."""
+
+DEFAULT_REQUEST_HEADERS = {"Accept-Encoding": "identity"}
+"""Images do not compress, and a server that compresses anyway weakens or drops its ETag."""
+
+DOWNLOAD_TIMEOUT = 30
+"""Seconds for one answer: a tile is some tens of kilobytes."""
+
+DOWNLOAD_MAXSIZE = 16 * 1024 * 1024
+"""Bytes: a tile of 384 x 384 pixels has at most 0.6 MB; an answer far above is no tile."""
+
+DOWNLOAD_WARNSIZE = 0
+REDIRECT_MAX_TIMES = 5
+HTTPPROXY_ENABLED = bool(getproxies())
+"""Only where the environment names a proxy."""
+
+COOKIES_ENABLED = False
+"""A tile is the same for everyone."""
+
+# --- Scrapy's: speed. The shares are of the time for one unchanged tile, see docs/benchmarks.md -----
+
+ASYNCIO_EVENT_LOOP = "uvloop.Loop"
+"""About 15 %."""
+
+DOWNLOAD_HANDLERS = {
+    "http": "tileharvest.spiders.download.TileDownloadHandler",
+    "https": "tileharvest.spiders.download.TileDownloadHandler",
+}
+"""About 15 %: aiohttp in place of Twisted."""
+
+GC_THRESHOLD = 20_000
+"""About 40 %. Objects made, and not freed, until Python looks for reference cycles; its default is 700,
+fewer than one moment of an asynchronous program with 32 requests on the way has, so that it would look
+all the time. Costs some megabytes of memory."""
+
+CONCURRENT_ITEMS = 1
+"""About a third: no callback of ours yields more than one item, and the machinery for several is dear."""
+
+LOG_FORMATTER = "tileharvest.spiders.log.QuietLogFormatter"
+"""No string is built for a tile unless the level is DEBUG."""
+
+SCHEDULER_PRIORITY_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
+"""Scrapy's default spreads the requests over hosts; a map has one."""
+
+LOG_LEVEL = "INFO"
+LOG_VERSIONS: list[str] = []
+
+EXTENSIONS = {
+    # They count every answer and item through signals: about 8 %. The harvest counts for itself.
+    "scrapy.extensions.corestats.CoreStats": None,
+    "scrapy.extensions.logstats.LogStats": None,
+}
+
+DOWNLOADER_MIDDLEWARES = {
+    # Scrapy's that no tile needs, or whose work the download handler does: each costs a call per request.
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
+    "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
+    "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+    "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
+    "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
+    # Ours, from the engine to the network: an answer passes them from the last to the first.
+    "tileharvest.middlewares.diff.DiffMiddleware": 540,
+    "tileharvest.middlewares.retry.PatientRetryMiddleware": 550,
+    "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
+    "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
+}
+
+SPIDER_MIDDLEWARES = {
+    # The diff middleware judges every answer itself, 404 and 304 included.
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
+    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+}
+
+ITEM_PIPELINES = {"tileharvest.pipelines.HistoryPipeline": 300}
+
+# --- Scrapy's: closed doors ------------------------------------------------------------------------
+
+REMOTE_CONTROL_ENABLED = False
+"""On by default since Scrapy 2.19, and runs code that it is sent."""
+
+TELNETCONSOLE_ENABLED = False
+"""The same."""

@@ -1,0 +1,65 @@
+"""The download handler: Scrapy's own for aiohttp, with a short way for HEAD."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
+from scrapy.http import Headers, Response
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+_TOLD = ("ETag", "Last-Modified", "Content-Length", "Retry-After", "Location")
+"""The headers of an answer to HEAD that anything here reads: middlewares, verdict and redirects."""
+
+
+class TileDownloadHandler(AiohttpDownloadHandler):
+    """Most requests of a harvest are HEADs, and all have the same headers.
+
+    So those of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once instead of per
+    request by two middlewares, and of an answer without a body only the headers that are read are kept.
+    Everything else, GETs included, is Scrapy's, which calls this handler experimental and warns at every
+    start: what we need of it is covered by tests against real servers, and Scrapy is pinned.
+    """
+
+    experimental: ClassVar[bool] = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        settings = crawler.settings
+        headers = {**settings.getdict("DEFAULT_REQUEST_HEADERS"), "User-Agent": settings["USER_AGENT"]}
+        self._constant = Headers({name: value for name, value in headers.items() if value})
+        self._constant_tuples = self._constant.to_tuple_list()
+        self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        # aiohttp repeats at once what breaks on a connection kept open: uncounted, without a pause, and
+        # on top of our own attempts.
+        self._session._retry_connection = False
+        # Scrapy's advice for broken answers, to keep them, would be wrong here.
+        self._fail_on_dataloss_warned = True
+
+    async def download_request(self, request: Request) -> Response:
+        request.meta.setdefault("download_timeout", self._timeout)
+        if request.method != "HEAD":
+            return await super().download_request(request)
+        async with self._make_request(request, request.meta["download_timeout"]) as answer:
+            found = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
+            return Response(request.url, status=answer.status, headers=found, request=request)
+
+    def _request_headers(self, request: Request) -> Headers | _Constant:  # type: ignore[override]
+        if not request._headers:
+            return _Constant(self._constant_tuples)
+        headers = self._constant.copy()
+        headers.update(super()._request_headers(request))
+        return headers
+
+
+class _Constant:
+    """The one method of Headers that is called on what `_request_headers` returns."""
+
+    def __init__(self, tuples: list[tuple[str, str]]) -> None:
+        self._tuples = tuples
+
+    def to_tuple_list(self) -> list[tuple[str, str]]:
+        return self._tuples

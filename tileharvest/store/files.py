@@ -1,0 +1,148 @@
+"""A store of plain files: `ab/<sha1>.png` below one folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import StoreError
+from tileharvest.store.port import expect_bytes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tileharvest.versions import Image
+
+_UNFINISHED: Final = ".unfinished"
+LEFTOVER_AGE: Final = 3600.0
+"""Seconds after which an unfinished file is a killed writer's: writing one takes a second at most, and
+an hour allows for clocks that differ between the computers that share a folder."""
+
+_MOST_REMEMBERED: Final = 65_536
+"""Images whose folder entry is known to be on the disk; about 8 MB of names."""
+
+
+class FileStore:
+    """A `TileStore` in a folder, which `put` creates if it is missing.
+
+    Write order: a temporary file in the same folder, fsync, rename, fsync of the folder. Opening deletes
+    the temporary files that killed writers left more than an hour ago, and reads the names of all files
+    for it: about a second for a million. On Windows a folder cannot be synced, and a power loss may take
+    the last images with it; a SIGKILL cannot.
+    """
+
+    def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives seconds since 1970, as the times of files do."""
+        self._root = root
+        self._durable: set[str] = set()
+        self._delete_leftovers(clock() - LEFTOVER_AGE)
+
+    def put(self, image: Image, body: bytes) -> bool:
+        expect_bytes_of(image, body)
+        target = self.path(image)
+        with _store_errors(self._root):
+            new = _size(target) != image.size
+            if not new and target.name in self._durable:
+                return False
+            if new:
+                self._create_folder(target.parent)
+                _write(target, body)
+            # Also for a file that is there: its writer may have been killed just before this.
+            _sync_folder(target.parent)
+        if len(self._durable) >= _MOST_REMEMBERED:
+            self._durable.clear()
+        self._durable.add(target.name)
+        return new
+
+    def get(self, image: Image) -> bytes:
+        target = self.path(image)
+        try:
+            body = target.read_bytes()
+        except FileNotFoundError as error:
+            raise StoreError(f"image {target} is missing: restore it from a backup") from error
+        except OSError as error:
+            raise StoreError(f"image {target} cannot be read: {error.strerror}") from error
+        if len(body) != image.size:
+            raise StoreError(
+                f"image {target} has {len(body)} bytes instead of {image.size}: restore it from a backup"
+            )
+        return body
+
+    def __contains__(self, image: Image) -> bool:
+        with _store_errors(self._root):
+            return _size(self.path(image)) == image.size
+
+    def path(self, image: Image) -> Path:
+        """Where the image is, or would be."""
+        return self._root / image.sha1[:2] / f"{image.sha1}.{image.extension}"
+
+    def _create_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
+        folder.mkdir(parents=True, exist_ok=True)
+        for created in missing:
+            _sync_folder(created.parent)
+
+    def _delete_leftovers(self, before: float) -> None:
+        # What cannot be listed or deleted, by a reader without the right to, does no harm.
+        with suppress(OSError):
+            for leftover in self._root.glob(f"??/.*{_UNFINISHED}"):
+                with suppress(OSError):
+                    if leftover.stat().st_mtime < before:
+                        leftover.unlink()
+
+
+def _size(file: Path) -> int | None:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _write(target: Path, body: bytes) -> None:
+    temporary = target.with_name(f".{target.name}.{token_hex(8)}{_UNFINISHED}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _store_errors(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(_line(error, root)) from error
+
+
+def _line(error: OSError, root: Path) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return (
+            f"disk full: the store {root} took no image; nothing recorded was lost; free space and run again"
+        )
+    return (
+        f"the store {root} cannot be written or read ({error.strerror}); nothing recorded was lost;"
+        " make the folder and what is in it writable and run again"
+    )

@@ -1,0 +1,42 @@
+"""What the program asks of a store, and the check that all stores share."""
+
+from __future__ import annotations
+
+from hashlib import sha1
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tileharvest.versions import Image
+
+
+class TileStore(Protocol):
+    """Keeps images by their sha1. May be used by several threads and by several programs at once.
+
+    When `put` has returned, the image outlives SIGKILL and power loss. When it raised or never returned,
+    the store holds the whole image or nothing of it under its name, and putting it again is right. So a
+    history that is written after `put` never points at bytes that do not exist. Nothing is ever deleted.
+    """
+
+    def put(self, image: Image, body: bytes) -> bool:
+        """Keeps the bytes; True if they were not there before.
+
+        Raises ValueError when the bytes are not the image's, and StoreError when they cannot be kept.
+        """
+        ...
+
+    def get(self, image: Image) -> bytes:
+        """The image's bytes. Raises StoreError when they are missing or cannot be read."""
+        ...
+
+    def __contains__(self, image: Image) -> bool:
+        """Whether the whole image is there. Raises StoreError when that cannot be found out."""
+        ...
+
+
+def expect_bytes_of(image: Image, body: bytes) -> None:
+    """Raises ValueError when the bytes have not the image's size and sha1. About 1 ms per megabyte."""
+    if len(body) != image.size:
+        raise ValueError(f"{len(body)} bytes are not image {image.sha1} of {image.size} bytes")
+    found = sha1(body, usedforsecurity=False).hexdigest()
+    if found != image.sha1:
+        raise ValueError(f"bytes with sha1 {found} are not image {image.sha1}")

@@ -1,0 +1,114 @@
+"""What the commands write: data to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tileharvest.errors import TileHarvestError
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_WIDTH_OF_PIPES = 1_000_000
+"""Columns where the output is no terminal: wide enough that nothing is cut off."""
+
+
+class _Exiting(Protocol):
+    exitcode: int
+
+
+@contextlib.contextmanager
+def failing_clearly(command: _Exiting) -> Iterator[None]:
+    """Turn a failure into one line on stderr and the command's exit status."""
+    try:
+        yield
+    except TileHarvestError as error:
+        write_error(str(error))
+        command.exitcode = error.exit_status
+
+
+def write_error(message: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"error: {message}\n")
+
+
+def write_line(text: str) -> None:
+    """One line on stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def write_json(value: Any) -> None:
+    """A value of plain types, on stdout, for programs."""
+    write_line(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """A table on stdout. A column's name that begins with `>` has its values at the right."""
+    table = Table(
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
+    for column in columns:
+        table.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", no_wrap=True
+        )
+    for row in rows:
+        table.add_row(*row)
+    console(sys.stdout).print(table)
+
+
+def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
+    """The outcome table of a harvest, a line per outcome, in the order of the documentation."""
+    rows = [[outcome.value, f"{counts.get(outcome, 0):,}", meaning] for outcome, meaning in _MEANINGS.items()]
+    write_table(["outcome", ">tiles", "meaning"], rows, title)
+
+
+def console(file: Any) -> Console:
+    """A rich console that cuts nothing off where the output is no terminal, and marks up nothing."""
+    return Console(
+        file=file,
+        width=None if file.isatty() else _WIDTH_OF_PIPES,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
+    """Counts for JSON: by the outcome's word, zeros left out."""
+    return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}
+
+
+def bytes_in_words(count: int) -> str:
+    """A number of bytes for a person, in powers of 1000: `1.2 MB`."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        # What would be rounded to 1000.0 is told in the next unit.
+        if size < (1000 if unit == "B" else 999.95):
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+_MEANINGS = {
+    Outcome.NOTHING: "nothing there, nothing known",
+    Outcome.IGNORED: "unchanged by its ETag, not fetched",
+    Outcome.NOT_MODIFIED: "fetched, and the same bytes",
+    Outcome.UPDATED: "other bytes than before",
+    Outcome.ADDED: "first version",
+    Outcome.REPLACED: "changed again on the same day",
+    Outcome.GONE: "was there, is there no more",
+    Outcome.FAILED: "no usable answer; asked again next time",
+}

@@ -1,8 +1,10 @@
 """`make bench`: tiles per second against stock Scrapy, and whether they stay as the map grows.
 
-    make bench                               both parts
+    make bench                               all parts
     make bench ARGS="ratio --pairs 1"        ours against stock, once each
     make bench ARGS="flat --sizes 5000 20000"
+    make bench ARGS="schedulers"             a harvest with our scheduler and with Scrapy's
+    make bench ARGS="queues --queued 10000"  schedulers alone, without any request made
     make bench ARGS="stock"                  stock Scrapy alone
 
 The crawler has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
@@ -14,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -31,13 +35,21 @@ from bench.site import count, depth_for, generate
 from tests.servers.nginx import nginx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.servers.nginx import Nginx
 
 SIZES = (5_000, 20_000, 80_000)
 RATIO_SIZE = 20_000
 PAIRS = 3
+QUEUED = (10_000, 100_000, 1_000_000)
+KINDS = ("tileharvest-memory", "tileharvest-sqlite", "scrapy-memory", "scrapy-jobdir")
+SCRAPYS_SCHEDULER = (
+    "-s",
+    "SCHEDULER=scrapy.core.scheduler.Scheduler",
+    "-s",
+    "SCHEDULER_PRIORITY_QUEUE=scrapy.pqueues.ScrapyPriorityQueue",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,12 @@ class Bench:
     def stock(self, depth: int) -> Figure:
         return self._figure("stock", depth, self._stock(depth), self._start_up("stock"))
 
+    def with_scheduler(self, name: str, depth: int) -> Figure:
+        """The unchanged harvest with that scheduler; `ours`, or Scrapy's in memory."""
+        settings = () if name == "ours" else SCRAPYS_SCHEDULER
+        whole = self._ours(depth, settings)[1]
+        return self._figure(f"{name} scheduler", depth, whole, self._start_up("unchanged"))
+
     def ours(self, depth: int) -> tuple[Figure, Figure]:
         """The first harvest and the unchanged one."""
         first, unchanged = self._ours(depth)
@@ -117,10 +135,10 @@ class Bench:
             check(server, {"HEAD": count(depth), "GET": 0})
         return cost
 
-    def _ours(self, depth: int) -> tuple[Cost, Cost]:
+    def _ours(self, depth: int, settings: Sequence[str] = ()) -> tuple[Cost, Cost]:
         self.runs += 1
         with self.site(depth) as server:
-            harvests = harvest_twice(server, depth, self.folder / f"ours-{self.runs}")
+            harvests = harvest_twice(server, depth, self.folder / f"ours-{self.runs}", settings)
         return harvests.first, harvests.unchanged
 
 
@@ -169,6 +187,40 @@ def flat(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
     return {"runs": [figure.as_json() for figure in figures]}
 
 
+def schedulers(bench: Bench, console: Console, pairs: int) -> dict[str, Any]:
+    """Whole unchanged harvests with our scheduler and with Scrapy's in memory, in turn."""
+    depth = depth_for(RATIO_SIZE)
+    figures = [bench.with_scheduler(name, depth) for _ in range(pairs) for name in ("ours", "Scrapy's")]
+    console.print(table("A harvest with our scheduler, and with Scrapy's in memory", figures))
+    ours, theirs = figures[::2], figures[1::2]
+    by_wall, by_cpu = _speed(ours) / _speed(theirs), _cpu(theirs) / _cpu(ours)
+    console.print(f"As fast as with Scrapy's: {by_wall:.0%} by the clock, {by_cpu:.0%} by CPU (medians).")
+    return {"runs": [figure.as_json() for figure in figures], "ratio": by_wall, "ratio_by_cpu": by_cpu}
+
+
+def queues(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
+    """Schedulers alone: enqueue, next and finish."""
+    found = [queue_figures(kind, size, bench.folder) for size in sizes for kind in KINDS]
+    columns = ("requests_per_second", "seen_bytes_per_request", "waiting_megabytes", "peak_megabytes")
+    result = Table("scheduler", "requests", "requests/s", "bytes per seen", "MB waiting", "MB at most")
+    for figures in found:
+        result.add_row(figures["kind"], f"{figures['requests']:,}", *(f"{figures[c]:,.1f}" for c in columns))
+    console.print(result)
+    return {"runs": found}
+
+
+def queue_figures(kind: str, size: int, folder: Path) -> dict[str, Any]:
+    """One scheduler in a process of its own, on one core."""
+    place = folder / f"queue-{kind}-{size}"
+    place.mkdir()
+    with on_core(cores()[0]):
+        command = [sys.executable, "-m", "bench.scheduling", kind, str(size), str(place)]
+        printed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
+    shutil.rmtree(place)
+    figures: dict[str, Any] = json.loads(printed)
+    return figures
+
+
 def stock(bench: Bench, console: Console) -> dict[str, Any]:
     figures = [bench.stock(depth_for(RATIO_SIZE))]
     console.print(table("Stock Scrapy", figures))
@@ -177,9 +229,12 @@ def stock(bench: Bench, console: Console) -> dict[str, Any]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.partition("\n")[0])
-    parser.add_argument("part", nargs="?", choices=("all", "ratio", "flat", "stock"), default="all")
+    parser.add_argument(
+        "part", nargs="?", choices=("all", "ratio", "flat", "schedulers", "queues", "stock"), default="all"
+    )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="least tiles per map")
+    parser.add_argument("--queued", type=int, nargs="+", default=QUEUED, help="requests for the queues")
     return parser.parse_args()
 
 
@@ -193,6 +248,10 @@ def main() -> None:
             result["ratio"] = ratio(bench, console, chosen.pairs)
         if chosen.part in ("all", "flat"):
             result["flat"] = flat(bench, console, list(chosen.sizes))
+        if chosen.part in ("all", "schedulers"):
+            result["schedulers"] = schedulers(bench, console, chosen.pairs)
+        if chosen.part in ("all", "queues"):
+            result["queues"] = queues(bench, console, list(chosen.queued))
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

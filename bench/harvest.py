@@ -13,6 +13,8 @@ from bench.site import count
 from bench.stock import CONCURRENCY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.servers.nginx import Nginx
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -26,8 +28,9 @@ class Harvests:
     unchanged: Cost
 
 
-def harvest_twice(server: Nginx, depth: int, folder: Path) -> Harvests:
+def harvest_twice(server: Nginx, depth: int, folder: Path, settings: Sequence[str] = ()) -> Harvests:
     """Harvest the whole site on two days. `folder` must not exist; it gets the history and the store.
+    `settings` are further arguments of the command, such as `-s NAME=VALUE`.
 
     Raises RunFailedError when a harvest ended with an error or did not ask what it should have asked,
     as the server's log tells it.
@@ -36,16 +39,17 @@ def harvest_twice(server: Nginx, depth: int, folder: Path) -> Harvests:
     (folder / "maps.toml").write_text(
         f'[bench]\nurl = "{server.url}/"\nconcurrency = {CONCURRENCY}\ntimezone = "UTC"\n', encoding="utf-8"
     )
-    first = _harvest(server, folder, FIRST_DAY)
+    first = _harvest(server, folder, FIRST_DAY, settings)
     check(server, {"GET": count(depth)})
-    unchanged = _harvest(server, folder, SECOND_DAY)
+    unchanged = _harvest(server, folder, SECOND_DAY, settings)
     check(server, {"HEAD": count(depth), "GET": 0})
     return Harvests(first, unchanged)
 
 
-def _harvest(server: Nginx, folder: Path, day: str) -> Cost:
+def _harvest(server: Nginx, folder: Path, day: str, settings: Sequence[str]) -> Cost:
     server.clear_log()
     command = [sys.executable, "-m", "scrapy", "crawl", "overviewer", "-a", "map=bench", "-a", f"day={day}"]
+    command += settings
     environment = {"TILEHARVEST_MAPS": str(folder / "maps.toml"), "TILEHARVEST_DATA": str(folder / "data")}
     return run(command, folder / f"{day}.log", PROJECT, environment)
 

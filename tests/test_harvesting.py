@@ -26,7 +26,14 @@ from tests.middlewares.making import (
     opened,
     remember,
 )
-from tileharvest.errors import ConfigurationError, HistoryError, MovedError, StoreError
+from tileharvest.errors import (
+    AlreadyHarvestedError,
+    ConfigurationError,
+    ExitStatus,
+    HistoryError,
+    MovedError,
+    StoreError,
+)
 from tileharvest.harvesting import Traffic
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
@@ -378,3 +385,48 @@ def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
         await harvest.close()
 
     asyncio.run(run())
+
+
+def expects_work(harvest: Harvesting) -> bool:
+    try:
+        asyncio.run(harvest.expect_work())
+    except AlreadyHarvestedError:
+        return False
+    return True
+
+
+def test_there_is_work_before_the_first_harvest_and_no_history_is_begun(tmp_path: Path) -> None:
+    assert expects_work(harvesting(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_is_no_work_where_the_segment_is_finished(tmp_path: Path) -> None:
+    known(tmp_path)
+    assert not expects_work(harvesting(tmp_path, DAY))
+    assert expects_work(harvesting(tmp_path, LATER))
+
+
+def test_there_is_work_in_a_finished_segment_when_it_is_asked_for_again(tmp_path: Path) -> None:
+    known(tmp_path)
+    assert expects_work(harvesting(tmp_path, DAY, again=True))
+
+
+def test_there_is_work_where_the_segment_was_not_finished(tmp_path: Path) -> None:
+    async def stop() -> None:
+        async with opened(tmp_path) as stopped:
+            await stopped.keep(added(FIRST_LEVEL[0]))
+
+    asyncio.run(stop())
+    assert expects_work(harvesting(tmp_path))
+
+
+def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
+    """The next segment begins at midnight in the map's zone, where it is summer time."""
+    known(tmp_path)
+    with pytest.raises(AlreadyHarvestedError) as raised:
+        asyncio.run(harvesting(tmp_path, DAY, timezone="Europe/Berlin").expect_work())
+    assert str(raised.value) == (
+        "map 'small' is already harvested for 2024-05-01; the next segment begins 2024-05-02 00:00 CEST; "
+        "-a segment=run checks again"
+    )
+    assert raised.value.exit_status is ExitStatus.DONE

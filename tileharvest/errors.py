@@ -39,6 +39,12 @@ class MovedError(SiteError):
     """Most of the tiles that were known are missing: the map has moved, and nothing of it is gone."""
 
 
+class AlreadyHarvestedError(TileHarvestError):
+    """The harvest of this segment is complete: there is nothing to do, and nothing was asked."""
+
+    exit_status = ExitStatus.DONE
+
+
 class HistoryError(TileHarvestError):
     """The history cannot be opened, read or written; what it holds was not changed."""
 

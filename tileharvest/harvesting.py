@@ -12,10 +12,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tileharvest.errors import ConfigurationError, MovedError
+from tileharvest.errors import AlreadyHarvestedError, ConfigurationError, MovedError
+from tileharvest.history.ending import FINISHED
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.history.known import KnownVersions
+from tileharvest.history.reading import finished_at
 from tileharvest.maps.walk import Walk
 from tileharvest.outcomes import Outcome
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.grid import Tile
     from tileharvest.maps.site import Site, SiteLayer
+    from tileharvest.scheduler.segments import Segment
     from tileharvest.store.port import TileStore
     from tileharvest.versions import Version
 
@@ -37,6 +40,10 @@ _UNASKED_AT_ONCE: Final = 1000
 
 class Holdings(Protocol):
     """Opens what a harvest writes to; the dry ones forget all of it at the end."""
+
+    def has_history(self) -> bool:
+        """Whether a first harvest has begun one."""
+        ...
 
     def open_history(self) -> History:
         """Raises HistoryError, saying what to do."""
@@ -81,12 +88,17 @@ class Harvesting:
         description: MapDescription,
         *,
         day: date,
+        segment: Segment,
+        again: bool = False,
         holdings: Holdings,
         clock: Callable[[], datetime],
     ) -> None:
         self.description = description
         self.day = day
         """The day of every version of this harvest, fixed when it started, in the map's time zone."""
+        self.segment = segment
+        """The slice of time in which it asks for each tile once, fixed when it started."""
+        self._again = again
         self.traffic = Traffic()
         self.tally: Counter[Outcome] = Counter()
         """Outcomes of this process, for showing progress; the history's counts are the exact ones."""
@@ -97,6 +109,29 @@ class Harvesting:
         self._known_at_start = 0
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
+
+    async def expect_work(self) -> None:
+        """Raises AlreadyHarvestedError when this segment's harvest is complete, and none was asked for again.
+
+        To be called before anything is asked of the site. Raises HistoryError.
+        """
+        if self._again:
+            return
+        ended = await asyncio.to_thread(self._finished_at)
+        if ended is None:
+            return
+        end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
+        following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
+        raise AlreadyHarvestedError(
+            f"map '{self.description.name}' is already harvested for {self.segment.name}; {following}"
+            f"-a segment=run checks again"
+        )
+
+    def _finished_at(self) -> datetime | None:
+        if not self._holdings.has_history():
+            return None
+        with self._holdings.open_history() as history:
+            return finished_at(history, self.description.name, self.segment.name)
 
     async def open(self, site: Site) -> None:
         """Begin, or continue the harvest of this segment that was killed or stopped.
@@ -119,7 +154,7 @@ class Harvesting:
             begin,
             history,
             map_name=self.description.name,
-            segment=self.day.isoformat(),
+            segment=self.segment.name,
             day=self.day,
             started=self._clock(),
             renderer=site.renderer,
@@ -178,7 +213,7 @@ class Harvesting:
 
     async def finish(self) -> dict[Outcome, int]:
         """End the harvest: every tile has a result. Returns the exact counts."""
-        return await self._end("finished", settle_gone=True)
+        return await self._end(FINISHED, settle_gone=True)
 
     async def abandon_as_moved(self) -> dict[Outcome, int]:
         """End the harvest because the map has moved: what vanished is not recorded as gone."""

@@ -23,6 +23,52 @@ TILEHARVEST_DATA = os.environ.get("TILEHARVEST_DATA", "data")
 DATABASE_URL = os.environ.get("DATABASE_URL", "")
 """SQLAlchemy's address of the history; empty: SQLite's `history.sqlite` in the data folder."""
 
+# --- Ours: when a request is made ------------------------------------------------------------------
+
+SCHEDULER = "tileharvest.scheduler.scheduler.Scheduler"
+
+SCHEDULER_QUEUE = "sqlite"
+"""Where requests wait: `sqlite`, a file per map in the data folder, or `memory`, gone with the process."""
+
+SEGMENT = "day"
+"""The slice of time in which a request is made once: `day`, `hour`, `week`, an interval such as `every:3d`,
+or `run`, each start its own. Days are those of the map's time zone."""
+
+SEGMENT_RESOLVER = None
+"""The path of a class of yours in place of SEGMENT, made with (zone, started); see scheduler/segments.py."""
+
+SEGMENTS_KEPT = 2
+"""Segments of which is remembered what was seen; the present one is one of them."""
+
+REQUEST_FINGERPRINTER_CLASS = "tileharvest.scheduler.fingerprint.SegmentFingerprinter"
+
+DEDUP_IGNORE_QUERY = ["c", "_", "t", "ts", "callback", "jsonp"]
+"""Keys of an address that do not make it another request: cache busters, timestamps, JSONP callbacks."""
+
+SEEN_EXPECTED = 100_000
+"""Requests for which the filter of seen ones is made at least: 0.4 MB. It is made for what the last segment
+had where that was more, and grows, with a warning, where that is not enough."""
+
+SEEN_ERROR_RATE = 1e-6
+"""How often the filter takes a new request for a seen one; then the queue looks, so that none is lost."""
+
+MAX_ATTEMPTS = 5
+"""How often a request is offered before it goes to the failure list: because its lease expired, or its
+process ended."""
+
+LEASE_SECONDS = 300.0
+"""How long a request may be under way unheard of; a living process extends its leases."""
+
+LEASE_AHEAD = 128
+"""Requests fetched from the queue before they are asked for: so many wait for no disk."""
+
+MINUS_SHARE = 16
+"""One of so many offers goes to the minus lane first, so that it does not starve; 0: none."""
+
+CLOSE_WHEN_WAITING = 600
+"""Seconds: a spider with nothing left but requests for later stays if the next is due within them, as
+pauses before a repeat are, and else closes and says when to run again. True: it closes, False: it stays."""
+
 # --- Ours: patience --------------------------------------------------------------------------------
 
 RETRY_TIMES = 4
@@ -81,9 +127,6 @@ CONCURRENT_ITEMS = 1
 
 LOG_FORMATTER = "tileharvest.spiders.log.QuietLogFormatter"
 """No string is built for a tile unless the level is DEBUG."""
-
-SCHEDULER_PRIORITY_QUEUE = "scrapy.pqueues.ScrapyPriorityQueue"
-"""Scrapy's default spreads the requests over hosts; a map has one."""
 
 LOG_LEVEL = "INFO"
 LOG_VERSIONS: list[str] = []

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import gc
+import time
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import closest_scrapy_cfg
+from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvesting import Harvesting
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription, find_map, load_maps
+from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.segments import parse_resolver
+from tileharvest.scheduler.sqlite import SqliteQueue
 from tileharvest.store.files import FileStore
 from tileharvest.store.memory import DryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.scheduler.port import RequestQueue
+    from tileharvest.scheduler.segments import SegmentResolver
     from tileharvest.store.port import TileStore
 
 
@@ -34,6 +44,11 @@ def maps_file(settings: BaseSettings) -> Path:
 def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:
     """Raises ConfigurationError as `load_maps` does."""
     return load_maps(maps_file(settings))
+
+
+def described_map(settings: BaseSettings, name: str) -> MapDescription:
+    """Raises ConfigurationError, naming the maps that exist."""
+    return find_map(maps_file(settings), name)
 
 
 def data_folder(settings: BaseSettings) -> Path:
@@ -69,27 +84,47 @@ def relax_garbage_collection(settings: BaseSettings) -> None:
     gc.set_threshold(settings.getint("GC_THRESHOLD"))
 
 
-def harvesting_for(
-    settings: BaseSettings, map_name: str | None, day: str | None = None, dry: str | None = None
-) -> Harvesting:
+def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvesting:
     """The harvest that a spider's arguments ask for; nothing is touched yet.
 
-    `day` is an ISO date, today by default: for publishing a site's past states one after the other.
-    `dry` is `1` for a harvest that asks and reports but keeps nothing. Raises ConfigurationError.
+    `map` is the map's name. `day` is an ISO date, today by default: for harvesting a site's past states
+    one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1` asks and
+    reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError.
     """
+    map_name = arguments.get("map")
     if not map_name:
         raise ConfigurationError("which map? say -a map=NAME; `scrapy maps` lists them")
     description = find_map(maps_file(settings), map_name)
-    if dry not in (None, "0", "1"):
-        raise ConfigurationError(f"-a dry={dry} cannot be: write -a dry=1 for a dry run")
+    started = datetime.now(UTC)
+    day = _day(description, arguments.get("day"), started)
+    # A day that is past has no time of its own; the segment is that in which it began.
+    moment = (
+        started if day == started.astimezone(description.zone_info).date() else _midnight(description, day)
+    )
+    resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
+    dry = _switch(arguments, "dry", "a dry run")
     return Harvesting(
         description,
-        day=_day(description, day),
-        holdings=(DryHoldings if dry == "1" else LocalHoldings)(
+        day=day,
+        segment=resolver.segment_at(None, moment),
+        again=dry or _switch(arguments, "fresh", "asking again for everything"),
+        holdings=(DryHoldings if dry else LocalHoldings)(
             database_url(settings), data_folder(settings), map_name
         ),
         clock=lambda: datetime.now(UTC),
     )
+
+
+def segment_resolver(
+    settings: BaseSettings, name: str | None, zone: ZoneInfo, started: datetime
+) -> SegmentResolver:
+    """The resolver of that name, or of the setting SEGMENT, or the user's own class, made with the map's
+    zone and the moment of the start. Raises ConfigurationError."""
+    own = settings["SEGMENT_RESOLVER"]
+    if name is None and own:
+        resolver: SegmentResolver = load_object(own)(zone, started)
+        return resolver
+    return parse_resolver(settings["SEGMENT"] if name is None else name, zone, started)
 
 
 def harvesting_of(crawler: Crawler) -> Harvesting:
@@ -110,6 +145,9 @@ class LocalHoldings:
     folder: Path
     map_name: str
 
+    def has_history(self) -> bool:
+        return _exists(self.url)
+
     def open_history(self) -> History:
         return History.open(self.url)
 
@@ -125,6 +163,9 @@ class DryHoldings:
     folder: Path
     map_name: str
 
+    def has_history(self) -> bool:
+        return _exists(self.url)
+
     def open_history(self) -> History:
         if not _exists(self.url):
             return History.open_temporary()
@@ -135,8 +176,112 @@ class DryHoldings:
         return DryStore()
 
 
-def _day(description: MapDescription, day: str | None) -> date:
-    today = datetime.now(description.zone_info).date()
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What the scheduler of one crawl works with."""
+
+    queue: RequestQueue
+    segment_of: Callable[[object | None], str]
+    """The name of a request's segment; of the present one for None."""
+    in_words: Callable[[float], str]
+    """A time in seconds since 1970 for a person, in the map's zone."""
+    clock: Callable[[], float]
+    max_depth: int | None
+    expected: int
+    """Requests that a segment is expected to have."""
+    error_rate: float
+    ahead: int
+    """Requests leased ahead."""
+    lease_seconds: float
+    segments_kept: int
+    close_when_waiting: float | None
+    """Seconds until the next delayed request is due for which the spider stays; None: any."""
+    stay: bool
+    fresh: bool
+
+
+def scheduling_for(crawler: Crawler) -> Scheduling:
+    """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
+    settings, spider = crawler.settings, crawler.spider
+    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
+    zone = harvesting.description.zone_info if harvesting else ZoneInfo("UTC")
+    started = datetime.now(UTC)
+    arguments = {
+        name: str(getattr(spider, name)) for name in ("fresh", "stay", "dry") if hasattr(spider, name)
+    }
+    if harvesting is not None:
+
+        def segment_of(request: object | None) -> str:
+            return harvesting.segment.name
+    else:
+        resolver = segment_resolver(settings, getattr(spider, "segment", None), zone, started)
+
+        def segment_of(request: object | None) -> str:
+            return resolver.segment_at(request, datetime.now(UTC)).name
+
+    name = harvesting.description.name if harvesting else spider.name  # type: ignore[union-attr]
+    # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
+    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
+    memory = settings["SCHEDULER_QUEUE"] == "memory" or arguments.get("dry") == "1" or refused
+    return Scheduling(
+        queue=_memory_queue(settings) if memory else sqlite_queue(settings, name),
+        segment_of=segment_of,
+        in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
+        clock=time.time,
+        max_depth=_max_depth(settings, harvesting),
+        expected=settings.getint("SEEN_EXPECTED"),
+        error_rate=settings.getfloat("SEEN_ERROR_RATE"),
+        ahead=settings.getint("LEASE_AHEAD"),
+        lease_seconds=settings.getfloat("LEASE_SECONDS"),
+        segments_kept=settings.getint("SEGMENTS_KEPT"),
+        close_when_waiting=_patience(settings["CLOSE_WHEN_WAITING"]),
+        stay=_switch(arguments, "stay", "waiting for requests"),
+        fresh=_switch(arguments, "fresh", "asking again for everything"),
+    )
+
+
+def sqlite_queue(settings: BaseSettings, name: str) -> SqliteQueue:
+    """The map's queue in the data folder; not opened yet."""
+    return SqliteQueue(data_folder(settings) / "queues" / f"{name}.sqlite", **_queue_options(settings))
+
+
+def _memory_queue(settings: BaseSettings) -> MemoryQueue:
+    return MemoryQueue(**_queue_options(settings))
+
+
+def _queue_options(settings: BaseSettings) -> dict[str, Any]:
+    return {
+        "max_attempts": settings.getint("MAX_ATTEMPTS"),
+        "lease_seconds": settings.getfloat("LEASE_SECONDS"),
+        "minus_share": settings.getint("MINUS_SHARE"),
+    }
+
+
+def _max_depth(settings: BaseSettings, harvesting: Harvesting | None) -> int | None:
+    if harvesting is not None and harvesting.description.max_depth is not None:
+        return harvesting.description.max_depth
+    return settings.getint("DEPTH_LIMIT") or None
+
+
+def _patience(setting: Any) -> float | None:
+    if isinstance(setting, bool):
+        return 0.0 if setting else None
+    return float(setting)
+
+
+def _switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
+    value = arguments.get(name, "0")
+    if value not in ("0", "1"):
+        raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")
+    return value == "1"
+
+
+def _midnight(description: MapDescription, day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
+
+
+def _day(description: MapDescription, day: str | None, started: datetime) -> date:
+    today = started.astimezone(description.zone_info).date()
     if day is None:
         return today
     try:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import sqlite3
+from collections import Counter
+from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -96,6 +100,15 @@ def stage(
         yield Stage(server, before, antworld[version - 1])
 
 
+def under_way(project: Project) -> set[LayerTile]:
+    """The tiles of the requests that were handed out and whose end the queue was not told."""
+    queue = project.data / "queues" / f"{ANTWORLD}.sqlite"
+    with closing(sqlite3.connect(f"file:{queue}?mode=ro", uri=True)) as connection:
+        bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE until IS NOT NULL")]
+    wanted = [json.loads(body)["meta"] for body in bodies]
+    return {LayerTile(meta["layer"], *meta["tile"]) for meta in wanted}
+
+
 def fetched_and_recorded(project: Project, day: str) -> set[LayerTile]:
     """Tiles whose GET is paid for: recorded in this day's harvest as something that only a GET can tell."""
     asked = project.query(
@@ -113,13 +126,22 @@ def test_a_killed_harvest_run_again_ends_as_if_it_had_not_been_killed(
     expected = stage.undisturbed
     stage.begin_and_kill(project, moment=max(2, round(share * len(expected.log))))
     recorded = fetched_and_recorded(project, expected.day)
+    leased = under_way(project)
+    before = list(stage.server.log())
     stage.server.clear_log()
     project.scrapy(*stage.command)
     stage.assert_as_undisturbed(project)
+    after = list(stage.server.log())
+    # Nothing is asked twice but what was under way at the kill, and the site's configuration.
+    twice = Counter((line.method, line.path) for line in (*before, *after))
+    tiles = expected.rendering.tiles_of_files
+    repeated = [path.removeprefix("/") for (_, path), times in twice.items() if times > 1]
+    assert set(twice.values()) <= {1, 2}
+    assert tiles(repeated) <= leased
     # What was recorded before the kill is not fetched again; everything else is.
     fetched = {tile for tile, found in expected.outcomes.items() if found in ("add", "upd", "nMod")}
-    again = [line.path.removeprefix("/") for line in stage.server.log() if line.method == "GET"]
-    assert expected.rendering.tiles_of_files(again) == fetched - recorded
+    again = tiles(line.path.removeprefix("/") for line in after if line.method == "GET")
+    assert again - (leased & recorded) == fetched - recorded
 
 
 def test_a_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, project: Project) -> None:

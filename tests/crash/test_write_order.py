@@ -109,6 +109,6 @@ def test_a_kill_after_the_end_leaves_a_finished_harvest(stage: Stage, staged: Pr
     kill(staged, ENDED)
     assert_sound(staged)
     assert state(staged) == stage.undisturbed
-    report = staged.harvest(SMALL, DAY)
+    report = staged.harvest(SMALL, DAY, "-a", "segment=run")
     assert report["counts"].keys() == {"404", "ign"}
     assert staged.versions() == stage.undisturbed.versions

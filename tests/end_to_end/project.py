@@ -164,6 +164,10 @@ class Project:
         )
         return {RecordedVersion(*row) for row in rows}
 
+    def kept(self) -> dict[str, bytes]:
+        """Every file of the data folder but those of queues, which tell who opened them last."""
+        return {name: body for name, body in contents(self.data).items() if not name.startswith("queues/")}
+
     def stored(self) -> dict[str, bytes]:
         """Every file of the store, hidden ones included: its path below the store, and its bytes."""
         return contents(self.data / "tiles")

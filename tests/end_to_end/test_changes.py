@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TODAY = SMALL_DAY
 """Of the harvest that has been."""
 TOMORROW, LATER, MUCH_LATER = "2016-10-07", "2016-10-08", "2016-10-09"
+AGAIN = ("-a", "segment=run")
+"""For a second harvest of a day."""
 NOW = 1_476_500_000
 """A modification time after all of the map's own, in seconds since 1970."""
 
@@ -47,7 +49,7 @@ def test_a_tile_that_changes_twice_on_a_day_has_one_version_of_it(
     first, second, *_ = deepest(harvested_map)
     image = harvested_map.file(second).read_bytes()
     harvested_map.replace(first, image, NOW)
-    report = project.harvest(SMALL, TODAY)
+    report = project.harvest(SMALL, TODAY, *AGAIN)
     tile = harvested_map.tile(first)
     assert with_outcome(project, "rep") == {tile}
     assert report["counts"]["ign"] == len(harvested_map.paths()) - 1
@@ -123,11 +125,11 @@ def test_tiles_gone_and_back_on_one_day_are_where_they_were(
     project: Project, harvested_map: Rendering, branch: dict[str, bytes]
 ) -> None:
     """`gone` takes the place of the version of its day, and is replaced in turn."""
-    project.harvest(SMALL, TODAY)
+    project.harvest(SMALL, TODAY, *AGAIN)
     assert with_outcome(project, "gone") == harvested_map.tiles(branch)
     for path, image in branch.items():
         harvested_map.replace(path, image, NOW)
-    project.harvest(SMALL, TODAY)
+    project.harvest(SMALL, TODAY, *AGAIN)
     for path, image in branch.items():
         assert days_of(project, harvested_map.tile(path)) == [(TODAY, sha1(image).hexdigest())]
 

@@ -102,7 +102,7 @@ def test_a_failed_tile_is_told_and_asked_for_again_the_next_time(
     assert project.outcomes()[small_map.tile(failing)] == "fail"
     project.maps_file.unlink()
     project.add_map(SMALL, nginx(small_map.folder).url)
-    project.harvest(SMALL, SMALL_DAY)
+    project.harvest(SMALL, SMALL_DAY, "-a", "segment=run")
     assert project.outcomes()[small_map.tile(failing)] == "add"
     assert {version.tile for version in project.versions()} == small_map.tiles(small_map.paths())
 
@@ -114,7 +114,7 @@ def test_a_site_that_does_not_answer_is_unreachable(project: Project, nobody: st
     (report,) = json.loads(done.stdout)
     assert (report["finished"], report["requests"], report["exit_status"]) == (False, 5, 5)
     assert nobody in report["error"]
-    assert not project.data.exists()
+    assert project.kept() == {}
 
 
 def test_all_leaves_out_maps_that_are_not_enabled(

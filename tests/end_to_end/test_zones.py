@@ -113,4 +113,4 @@ def test_a_zone_that_does_not_meet_the_map_is_refused_and_nothing_is_touched(
     (line,) = done.stderr.splitlines()
     assert "map 'far'" in line
     assert "zone" in line
-    assert not project.data.exists()
+    assert project.kept() == {}

@@ -10,6 +10,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.reading import (
     HarvestSummary,
     RecordedVersion,
+    finished_at,
     harvest_summaries,
     map_summaries,
     tile_versions,
@@ -115,3 +116,30 @@ def test_an_unknown_layer_is_refused_with_the_names_of_the_others(harvested: His
 def test_an_empty_history_says_that_it_has_no_map(history: History) -> None:
     with pytest.raises(HistoryError, match="no map 'world'; it has none yet"):
         harvest_summaries(history, "world")
+
+
+def test_a_finished_segment_says_when_it_was(harvested: History) -> None:
+    assert finished_at(harvested, "world", DAY.isoformat()) == END
+
+
+def test_a_segment_never_harvested_is_not_finished(harvested: History) -> None:
+    assert finished_at(harvested, "world", "2021-02-14") is None
+
+
+def test_a_segment_of_another_map_is_not_finished(harvested: History) -> None:
+    began(harvested, name="nether")
+    assert finished_at(harvested, "nether", DAY.isoformat()) is None
+
+
+def test_an_unfinished_segment_is_not_finished(harvested: History) -> None:
+    day = LATER.replace(day=20)
+    began(harvested, day)
+    assert finished_at(harvested, "world", day.isoformat()) is None
+
+
+def test_an_interrupted_segment_is_not_finished(harvested: History) -> None:
+    interrupted = LATER.replace(day=20)
+    began(harvested, interrupted)
+    began(harvested, LATER.replace(day=21))
+    assert harvest_summaries(harvested, "world")[-2].reason == "interrupted"
+    assert finished_at(harvested, "world", interrupted.isoformat()) is None

@@ -16,6 +16,7 @@ zooms = [-3, 0]
 zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]
 timezone = "Asia/Shanghai"
 concurrency = 2
+max_depth = 6
 enabled = false
 note = "the first"
 
@@ -39,18 +40,15 @@ def test_every_key_is_read(write):
     assert kedama.layers == ("v2_daytime", "v2_nether")
     assert kedama.zooms == (-3, 0)
     assert kedama.zones == (Zone(center=(0, -8), width=56, height=29, zoom=-3),)
-    assert (kedama.timezone, kedama.concurrency, kedama.enabled, kedama.note) == (
-        "Asia/Shanghai",
-        2,
-        False,
-        "the first",
-    )
+    assert (kedama.timezone, kedama.concurrency, kedama.max_depth) == ("Asia/Shanghai", 2, 6)
+    assert (kedama.enabled, kedama.note) == (False, "the first")
 
 
 def test_only_the_url_must_be_given(write):
     second = load_maps(write(WHOLE))["second.map"]
     assert (second.layers, second.zooms, second.zones) == ((), None, ())
-    assert (second.timezone, second.concurrency, second.enabled) == ("UTC", 4, True)
+    assert (second.timezone, second.concurrency, second.max_depth) == ("UTC", 4, None)
+    assert second.enabled is True
 
 
 def test_maps_come_in_the_order_of_the_file(write):
@@ -81,6 +79,8 @@ MISTAKES = [
     ('url = "http://h/"\nlayers = ["a", "a"]', "'layers': this cannot be"),
     ('url = "http://h/"\nconcurrency = "4"', "'concurrency': expected `int`, got `str`"),
     ('url = "http://h/"\nconcurrency = 0', "'concurrency': this cannot be"),
+    ('url = "http://h/"\nmax_depth = -1', "'max_depth': this cannot be; write for example max_depth = 6"),
+    ('url = "http://h/"\nmax_depth = "6"', "'max_depth': expected `int"),
     ('url = "http://h/"\nzooms = [0, -3]', r"'zooms': this cannot be; write for example zooms = \[-3, 0\]"),
     ('url = "http://h/"\nzooms = [-3, 1]', "'zooms': this cannot be"),
     ('url = "http://h/"\nenabled = 1', "'enabled': expected `bool`"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha1
 from io import BytesIO
 from random import Random
@@ -19,6 +19,7 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.site import Site, SiteLayer
 from tileharvest.outcomes import Outcome
+from tileharvest.scheduler.segments import Segment
 from tileharvest.versions import Image, Validator
 from tileharvest.wiring import LocalHoldings
 
@@ -55,11 +56,15 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
     return TileResult(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
 
 
-def harvesting(folder: Path, day: date = LATER, **keys: Any) -> Harvesting:
-    """A harvest that is not open yet, of a map that keeps its data in the folder."""
+def harvesting(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvesting:
+    """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
     holdings = LocalHoldings(f"sqlite:///{folder / 'history.sqlite'}", folder, "small")
-    return Harvesting(description, day=day, holdings=holdings, clock=lambda: NOW)
+    begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
+    segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
+    return Harvesting(
+        description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: NOW
+    )
 
 
 @asynccontextmanager

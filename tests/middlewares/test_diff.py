@@ -106,8 +106,14 @@ def test_a_head_with_another_etag_becomes_a_get_in_the_lane_for_what_changed(
     folder: Path, tile: Tile
 ) -> None:
     instead = asked_instead(folder, ask(tile), 200, headers={"ETag": '"other"'})
-    assert (instead.method, instead.priority, instead.dont_filter) == ("GET", 1, True)
+    assert (instead.method, instead.priority, instead.dont_filter) == ("GET", 1, False)
     assert dict(instead.headers) == {}
+
+
+def test_the_get_for_a_head_that_is_not_filtered_is_not_either(folder: Path) -> None:
+    """What is asked again after a failure, or after a redirect to an address that others share."""
+    request = ask(TILE).replace(dont_filter=True)
+    assert asked_instead(folder, request, 200, headers={"ETag": '"other"'}).dont_filter is True
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from scrapy.settings import Settings
 from tests.middlewares.making import NOW, run_jumping
 from tileharvest import settings as project_settings
 from tileharvest.middlewares.retry import PatientRetryMiddleware
+from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -262,6 +263,98 @@ def test_a_host_rests_although_the_request_has_no_attempts_left() -> None:
         return await seconds(tested.process_request(head()))
 
     assert run_jumping(run()) == pytest.approx(20)
+
+
+def leased(**meta: Any) -> Request:
+    """As the scheduler offers it."""
+    return head(**{ATTEMPT: 1, **meta})
+
+
+def repeated(tested: PatientRetryMiddleware, request: Request, response: Response) -> tuple[Request, float]:
+    """What is enqueued instead, and how long that took."""
+
+    async def run() -> tuple[Request, float]:
+        start = asyncio.get_running_loop().time()
+        again = await result(tested.process_response(request, response))
+        return again, asyncio.get_running_loop().time() - start
+
+    again, waited = run_jumping(run())
+    assert isinstance(again, Request)
+    return again, waited
+
+
+def pause_until(request: Request) -> float:
+    """Seconds from now to the time before which the request is not to be made."""
+    return float(request.meta[NOT_BEFORE]) - NOW.timestamp()
+
+
+@pytest.mark.parametrize(("made", "pause"), [(0, 1), (1, 2), (2, 4), (3, 8)])
+def test_a_leased_request_is_enqueued_for_later_at_once(made: int, pause: float) -> None:
+    again, waited = repeated(middleware(base=1.0), leased(retry_times=made), answer(500))
+    assert waited == 0
+    assert (again.method, again.priority, again.dont_filter) == ("HEAD", -1, True)
+    assert pause_until(again) == pytest.approx(pause)
+    assert again.meta["retry_times"] == made + 1
+
+
+def test_a_leased_request_has_no_more_attempts_than_another() -> None:
+    async def run() -> Any:
+        return await result(middleware().process_response(leased(retry_times=4), answer(500)))
+
+    assert run_jumping(run()).status == 500
+
+
+def test_a_leased_request_is_not_changed_when_it_is_enqueued_for_later() -> None:
+    request = leased()
+    repeated(middleware(), request, answer(500))
+    assert request.meta.keys() == leased().meta.keys()
+
+
+def test_retry_after_delays_a_leased_request() -> None:
+    again, waited = repeated(middleware(base=1.0), leased(), answer(429, "90"))
+    assert (waited, pause_until(again)) == (0, pytest.approx(90))
+
+
+def test_a_leased_request_whose_connection_failed_is_enqueued_for_later() -> None:
+    async def run() -> Any:
+        return await middleware(base=1.0).process_exception(leased(), DownloadFailedError())
+
+    again = run_jumping(run())
+    assert (again.priority, again.dont_filter) == (-1, True)
+    assert pause_until(again) == pytest.approx(1)
+
+
+def test_while_a_host_rests_leased_requests_go_back_until_its_end() -> None:
+    async def run() -> list[Request]:
+        tested = middleware()
+        await result(tested.process_response(leased(), answer(503, "20")))
+        await asyncio.sleep(5)
+        return [tested.process_request(leased()) for _ in range(3)]
+
+    sent_back = run_jumping(run())
+    assert [pause_until(request) for request in sent_back] == pytest.approx([15, 15, 15])
+    # It was not asked: that is no attempt, and it keeps its lane.
+    assert [request.meta.get("retry_times", 0) for request in sent_back] == [0, 0, 0]
+    assert [(request.priority, request.dont_filter) for request in sent_back] == [(0, True)] * 3
+
+
+def test_a_leased_request_passes_when_its_host_has_rested() -> None:
+    async def run() -> list[Any]:
+        tested = middleware()
+        await result(tested.process_response(leased(), answer(503, "20")))
+        await asyncio.sleep(20)
+        return [tested.process_request(leased()) for _ in range(2)]
+
+    assert run_jumping(run()) == [None, None]
+
+
+@pytest.mark.parametrize("request_", [head(), leased()], ids=["not leased", "leased"])
+def test_what_nobody_else_hears_of_says_why_it_failed(request_: Request) -> None:
+    async def run() -> Any:
+        return await middleware().process_exception(request_, ValueError("broken"))
+
+    assert run_jumping(run()) is None
+    assert request_.meta[FAILURE] == "broken"
 
 
 def begun(waiting: Any) -> asyncio.Task[Any]:

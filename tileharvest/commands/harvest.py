@@ -23,6 +23,7 @@ from tileharvest.terminal import (
     failing_clearly,
     write_error,
     write_json,
+    write_line,
     write_outcomes,
 )
 from tileharvest.wiring import all_maps, harvesting_for, quieten
@@ -75,6 +76,8 @@ class Command(BaseRunSpiderCommand):
             for spider in spiders:
                 if not opts.json and spider.counts:
                     write_outcomes(_title(spider), spider.counts)
+                if not opts.json and _is_done_already(spider):
+                    write_line(str(spider.ending))
                 if not spider.finished and spider.ending is None:
                     name = spider.harvesting.description.name
                     write_error(f"map '{name}' was stopped; run it again to continue where it stopped")
@@ -88,7 +91,7 @@ class Command(BaseRunSpiderCommand):
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         for name in names:
-            harvesting_for(self.settings, name, arguments.get("day"), arguments.get("dry"))
+            harvesting_for(self.settings, {**arguments, "map": name})
         if not names:
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names
@@ -149,6 +152,10 @@ def _report(spider: TileSpider) -> dict[str, Any]:
         "error": None if spider.ending is None else str(spider.ending),
         "exit_status": int(_exit_status(spider)),
     }
+
+
+def _is_done_already(spider: TileSpider) -> bool:
+    return spider.ending is not None and spider.ending.exit_status is ExitStatus.DONE
 
 
 def _exit_status(spider: TileSpider) -> ExitStatus:

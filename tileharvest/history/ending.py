@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Select, Update
 
+FINISHED = "finished"
+"""Why a harvest ended in which every tile has a result."""
 INTERRUPTED = "interrupted"
 """Why a harvest ended that was still unfinished when the map's next one began."""
 

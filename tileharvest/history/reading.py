@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import VERSION_COLUMNS, version_of
-from tileharvest.history.ending import count_outcomes
+from tileharvest.history.ending import FINISHED, count_outcomes
 from tileharvest.history.schema import (
     harvest_counts,
     harvest_layers,
@@ -89,6 +89,18 @@ def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     with history.reading() as connection:
         query = _harvests_of(_map_id(connection, map_name))
         return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
+
+
+def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
+    """When a harvest of that map and segment was finished, in UTC; None if none was."""
+    query = (
+        select(func.max(harvests.c.ended))
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.segment == segment, harvests.c.reason == FINISHED)
+    )
+    with history.reading() as connection:
+        ended: datetime | None = connection.execute(query).scalar()
+        return ended
 
 
 def tile_versions(

@@ -30,6 +30,7 @@ _EXAMPLES: Final = {
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
     "timezone": 'timezone = "Europe/Berlin"',
     "concurrency": "concurrency = 4",
+    "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
 }
@@ -51,6 +52,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """In which a day begins and ends."""
     concurrency: int = 4
     """Requests on the way at the same time."""
+    max_depth: int | None = None
+    """Levels below the first tiles asked that the walk may go; None: all."""
     enabled: bool = True
     """Whether `scrapy harvest --all` harvests it."""
     note: str = ""
@@ -60,6 +63,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(all(self.layers) and len(set(self.layers)) == len(self.layers), "layers")
         _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
         _check(self.concurrency >= 1, "concurrency")
+        _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
         if self.timezone not in available_timezones():
             meant = difflib.get_close_matches(self.timezone, available_timezones(), n=1)
             hint = f"did you mean '{meant[0]}'?" if meant else f"write for example {_EXAMPLES['timezone']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
-from tileharvest.maps.grid import Tile, path_of
+from tileharvest.maps.grid import Tile, path_of, tile_at
 from tileharvest.versions import EXTENSIONS
 
 TILE_SIZE = 384
@@ -52,6 +52,16 @@ class SiteLayer:
     def host(self) -> str:
         """The host that the tiles are asked of: what a rate is limited for."""
         return urlsplit(self.folder_url).hostname or ""
+
+    def tile_at(self, url: str) -> tuple[str, Tile] | None:
+        """The layer's name and the tile that an address of this layer asks for; None for any other."""
+        path = url.partition("?")[0].removesuffix(f".{self.image_extension}")
+        if not path.startswith(f"{self.folder_url}/"):
+            return None
+        try:
+            return self.name, tile_at(path.removeprefix(self.folder_url), self.depth)
+        except ValueError:
+            return None
 
     def tile_url(self, tile: Tile) -> str:
         """The tile's address, as the site's own page asks for it. Raises ValueError outside the layer."""

@@ -113,7 +113,7 @@ class DiffMiddleware:
 
 
 def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
-    return request.replace(method="GET", priority=GETS, headers=headers, dont_filter=True)
+    return request.replace(method="GET", priority=GETS, headers=headers)
 
 
 def _answer(response: Response) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class TileRedirectMiddleware(RedirectMiddleware):
-    """Scrapy's, without its care for a Referer header, which our requests do not have."""
+    """Scrapy's, without its care for a Referer header, which our requests do not have.
+
+    What it sends elsewhere is never filtered: a host may put many tiles onto one address.
+    """
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -21,6 +24,11 @@ class TileRedirectMiddleware(RedirectMiddleware):
         middleware = cls(crawler.settings)
         middleware.crawler = crawler
         return middleware
+
+    def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
+        followed = super()._redirect(redirected, request, reason)
+        followed.dont_filter = True
+        return followed
 
     def handle_referer(self, request: Request, response: Response) -> None:
         """Nothing to do."""

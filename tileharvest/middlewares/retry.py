@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
 
+from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE
 from tileharvest.verdict import Answer, may_pass, pause_before, retry_after
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ REPEATS: Final = -1
 class PatientRetryMiddleware:
     """Repeats a request after a growing pause, and holds back a whole host while it asks for that.
 
-    Scrapy's own retry middleware repeats at once and does not know `Retry-After`.
+    Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that the
+    scheduler has leased goes back to it with the time before which it is not to be made; no timer holds it
+    in memory. Others, as those that probe a site, have nowhere to wait but here.
     """
 
     def __init__(
@@ -58,12 +61,20 @@ class PatientRetryMiddleware:
             now=lambda: datetime.now(UTC),
         )
 
-    def process_request(self, request: Request) -> Awaitable[None] | None:
+    def process_request(self, request: Request) -> Request | Awaitable[None] | None:
         """Hold the request back while its host rests."""
         if not self._resting:
             return None
         host = request.meta.get("download_slot", "")
-        return self._await_rest(host) if host in self._resting else None
+        if host not in self._resting:
+            return None
+        if ATTEMPT not in request.meta:
+            return self._await_rest(host)
+        left = self._resting[host] - asyncio.get_running_loop().time()
+        if left > 0:
+            return self._later(request, left)
+        del self._resting[host]
+        return None
 
     def process_response(
         self, request: Request, response: Response
@@ -77,9 +88,13 @@ class PatientRetryMiddleware:
         return response if repeat is None else repeat
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if not isinstance(exception, self._exceptions):
-            return None
-        return await self._repeat(request, type(exception).__name__, None)
+        repeat = None
+        if isinstance(exception, self._exceptions):
+            repeat = await self._repeat(request, type(exception).__name__, None)
+        if repeat is None and request.errback is None:
+            # Nobody else will hear of it.
+            request.meta[FAILURE] = str(exception) or type(exception).__name__
+        return repeat
 
     async def _repeat(self, request: Request, reason: str, seconds: float | None) -> Request | None:
         attempt = request.meta.get("retry_times", 0) + 2
@@ -91,9 +106,16 @@ class PatientRetryMiddleware:
             return None
         pause = pause_before(attempt, self._base, seconds)
         _logger.debug("asking again in %s s, attempt %s: %s %s", pause, attempt, reason, request)
-        await asyncio.sleep(pause)
         again = request.replace(priority=REPEATS, dont_filter=True)
         again.meta["retry_times"] = attempt - 1
+        if ATTEMPT in request.meta:
+            return self._later(again, pause)
+        await asyncio.sleep(pause)
+        return again
+
+    def _later(self, request: Request, pause: float) -> Request:
+        again = request.replace(dont_filter=True)
+        again.meta[NOT_BEFORE] = self._now().timestamp() + pause
         return again
 
     def _let_rest(self, host: str, seconds: float) -> None:

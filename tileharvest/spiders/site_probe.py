@@ -13,6 +13,8 @@ from tileharvest.spiders.fetching import fetch_with
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from scrapy.settings import BaseSettings
+
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.site import Site
 
@@ -21,6 +23,12 @@ class SiteProbeSpider(Spider):
     """Probes the site of a description; afterwards either `site` or `ending` is set."""
 
     name = "site_probe"
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        # Nothing is queued, so nothing must be left behind.
+        settings.set("SCHEDULER_QUEUE", "memory", priority="spider")
 
     def __init__(self, description: MapDescription, **kwargs: Any) -> None:
         super().__init__(**kwargs)

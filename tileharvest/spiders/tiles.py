@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
-from tileharvest.errors import MovedError, TileHarvestError
+from tileharvest.errors import ExitStatus, MovedError, TileHarvestError
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
+from tileharvest.scheduler.requests import ATTEMPT, FAILURE, PUSHED
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.verdict import with_attempts
 from tileharvest.wiring import harvesting_for, relax_garbage_collection
@@ -32,12 +33,15 @@ CHECKS = 0
 
 
 class TileSpider(Spider):
-    """Harvests one map: `-a map=NAME`, and if wanted `-a dry=1`, `-a day=2026-11-20`.
+    """Harvests one map: `-a map=NAME`, and if wanted `-a dry=1`, `-a day=2026-11-20`, `-a segment=run`,
+    `-a fresh=1`, `-a stay=1`.
 
     A failure ends it with one line in the log; `ending` holds it for the command that ran the spider.
     """
 
     harvesting: Harvesting
+    holds_scheduler = True
+    """The site must be probed before a tile has an address."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -56,9 +60,7 @@ class TileSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         try:
-            spider.harvesting = harvesting_for(
-                crawler.settings, kwargs.get("map"), kwargs.get("day"), kwargs.get("dry")
-            )
+            spider.harvesting = harvesting_for(crawler.settings, kwargs)
         except TileHarvestError as error:
             spider.ending = error
             return spider
@@ -71,30 +73,56 @@ class TileSpider(Spider):
 
     async def start(self) -> AsyncIterator[Request]:
         """Probe the site, begin the harvest, and ask for the tiles at which the walks start."""
+        # By the scheduler, before this.
+        said = self.ending is not None and hasattr(self, "harvesting")
         try:
             await self._begin()
         except TileHarvestError as error:
             self.ending = error
+        if self.ending is not None and not said:
+            say = self.logger.info if self.ending.exit_status is ExitStatus.DONE else self.logger.error
+            say("%s", self.ending)
         if self.ending is not None:
-            self.logger.error("%s", self.ending)
             raise CloseSpider(close_reason(self.ending))
+        release = getattr(self.crawler.engine.scheduler, "release", None)
+        if release is not None:
+            await release(continued=self.harvesting.continued)
         for layer, tile in self.harvesting.first():
             yield self.ask(layer, tile)
 
-    def ask(self, layer: SiteLayer, tile: Tile) -> Request:
-        """The request that asks whether a tile has changed."""
+    def prepared(self, request: Request, segment: str) -> Request | None:
+        """A request that has waited, as the site now wants it: its address may have changed with the map's
+        depth. None for one of an earlier segment, whose tile the present walk asks for itself."""
+        meta = request.meta
+        if segment == PUSHED:
+            return self._pushed(request)
+        if segment != self.harvesting.segment.name:
+            return None
+        return self._addressed(request, meta) if self.harvesting.continued else request
+
+    def again(self, request: Request, *, surely: bool = False) -> Request | None:
+        """A request that failed in an earlier segment, as the present walk asks it: so it is asked once."""
+        addressed = self._addressed(request, request.meta)
+        if addressed is None:
+            return None
+        meta = addressed.meta
+        layer = self.harvesting.layers[meta["layer"]].layer
+        return self.ask(layer, Tile(*meta["tile"]), meta["depth"], surely=surely)
+
+    def ask(self, layer: SiteLayer, tile: Tile, depth: int = 0, *, surely: bool = False) -> Request:
+        """The request that asks whether a tile has changed; `surely`: although it was asked already."""
         return Request(
             layer.tile_url(tile),
             method="HEAD",
             callback=self.answered,
             errback=self.failed,
-            # Every tile is asked for once per walk, so that there is nothing to filter; its address has
-            # been made valid once for the whole layer.
-            dont_filter=True,
+            dont_filter=surely,
             priority=CHECKS,
             meta={
                 "layer": layer.name,
                 "tile": (tile.zoom, tile.x, tile.y),
+                "depth": depth,
+                # It has been made valid once for the whole layer.
                 "verbatim_url": True,
                 "download_slot": layer.host,
             },
@@ -102,15 +130,15 @@ class TileSpider(Spider):
 
     def answered(self, response: Response) -> Iterator[TileResult | Request]:
         """Yield the result, which the diff middleware has put beside the answer, and the tiles below."""
-        yield from self._go_on(response.meta["result"], known=response.meta["known"])
+        yield from self._go_on(response.meta["result"], response.meta)
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
         """Yield a `fail` for a request that got no answer."""
         meta = failure.request.meta  # type: ignore[attr-defined]
         name, tile = meta["layer"], Tile(*meta["tile"])
         reason = with_attempts(failure.getErrorMessage(), meta.get("retry_times", 0) + 1)
-        result = TileResult(name, tile, Outcome.FAILED, reason=reason)
-        for step in self._go_on(result, known=await self.harvesting.knows_below(name, tile)):
+        meta["known"] = await self.harvesting.knows_below(name, tile)
+        for step in self._go_on(TileResult(name, tile, Outcome.FAILED, reason=reason), meta):
             yield step
 
     def ask_for_the_rest(self) -> None:
@@ -123,7 +151,7 @@ class TileSpider(Spider):
             self.give_up(error)
             raise CloseSpider(close_reason(error)) from None
         for layer, tile in unasked:
-            self.crawler.engine.crawl(self.ask(layer, tile))
+            self.crawler.engine.crawl(self.ask(layer, tile, surely=True))
         if unasked:
             raise DontCloseSpider
 
@@ -151,6 +179,7 @@ class TileSpider(Spider):
         if self.ending is not None:
             raise self.ending
         description = self.harvesting.description
+        await self.harvesting.expect_work()
         site = await self.probe(description, fetch_with(self.crawler))
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
@@ -163,18 +192,55 @@ class TileSpider(Spider):
             ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
         )
 
-    def _go_on(self, result: TileResult, *, known: bool) -> Iterator[TileResult | Request]:
+    def _go_on(self, result: TileResult, meta: dict[str, Any]) -> Iterator[TileResult | Request]:
         layer, walk = self.harvesting.layers[result.layer]
+        if result.outcome is Outcome.FAILED:
+            meta[FAILURE] = result.reason
+        depth = meta["depth"] + 1
         # The tiles below come first: what is yielded after the result waits until that is durable.
-        for child in walk.below(result.tile, result.outcome, known=known):
-            yield self.ask(layer, child)
+        for child in walk.below(result.tile, result.outcome, known=meta["known"]):
+            yield self.ask(layer, child, depth)
         if walk.keeps(result.tile.zoom) or result.outcome is Outcome.FAILED:
             yield result
+
+    def _pushed(self, request: Request) -> Request | None:
+        asked = self.again(request, surely=True)
+        if asked is not None:
+            asked.meta[ATTEMPT] = request.meta[ATTEMPT]
+        return asked
+
+    def _addressed(self, request: Request, meta: dict[str, Any]) -> Request | None:
+        layers = self.harvesting.layers
+        if meta["tile"] is None:
+            # A person has pushed an address.
+            found = next((at for part in layers.values() if (at := part.layer.tile_at(request.url))), None)
+            if found is None:
+                self.logger.error("%s is no tile of the map; it was not asked for", request.url)
+                return None
+            meta.update(layer=found[0], tile=(found[1].zoom, found[1].x, found[1].y))
+        name = meta["layer"] or (next(iter(layers)) if len(layers) == 1 else "")
+        if name not in layers:
+            self.logger.error("layer '%s' is not harvested; it has: %s", name, ", ".join(layers))
+            return None
+        layer = layers[name].layer
+        try:
+            url = layer.tile_url(Tile(*meta["tile"]))
+        except ValueError as error:
+            self.logger.error("a request was dropped: %s", error)
+            return None
+        meta.update(layer=name, download_slot=layer.host)
+        return request if url == request.url else request.replace(url=url)
+
+    def _stayed_to_the_end(self) -> bool:
+        """Whether a spider that waited for pushed requests (`-a stay=1`) was stopped with nothing left."""
+        if getattr(self, "stay", "0") != "1":
+            return False
+        return getattr(self.crawler.engine.scheduler, "left_nothing", False) and not self.harvesting.unasked()
 
     async def _settle(self, reason: str) -> None:
         if isinstance(self.ending, MovedError):
             self.counts = await self.harvesting.abandon_as_moved()
-        elif self.ending is None and reason == "finished":
+        elif self.ending is None and (reason == "finished" or self._stayed_to_the_end()):
             self.counts = await self.harvesting.finish()
             self.finished = True
         else:

@@ -43,7 +43,7 @@ SAID = {
 
 class Tried(NamedTuple):
     visit: Visit
-    data_folder_exists: bool
+    kept: dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
             }.items()
         }
         done = visit(project, FIRST_DAY, names=tuple(SAID))
-        yield Tried(done, project.data.exists())
+        yield Tried(done, project.kept())
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -93,7 +93,7 @@ def test_the_exit_status_says_unreachable(tried: Tried) -> None:
 
 
 def test_nothing_is_begun_for_a_site_that_cannot_be_read(tried: Tried) -> None:
-    assert not tried.data_folder_exists
+    assert tried.kept == {}
 
 
 def test_without_configuration_the_depth_of_named_layers_is_probed(stage: Stage) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SMALL = 768 * 1024
-"""Bytes of a disk with room for a history and some of the tiles."""
+SMALL = 896 * 1024
+"""Bytes of a disk with room for a queue, a history and some of the tiles."""
 
 
 def test_a_file_in_place_of_the_data_folder(stage: Stage) -> None:
@@ -54,18 +54,21 @@ def test_a_data_folder_that_may_only_be_read(stage: Stage) -> None:
     with read_only(stage.project.data):
         done = visit(stage.project, SECOND_DAY)
     assert done.status == 1
-    assert str(stage.project.database) in done.error
+    # Before the history is looked at.
+    assert str(stage.project.data / "queues" / "small.sqlite") in done.error
     assert "writable" in done.error
     assert contents(stage.project.data) == before
 
 
 def test_a_full_disk_keeps_what_was_recorded_and_the_next_run_goes_on(stage: Stage) -> None:
-    """The images are so large that not all of them fit beside the history."""
+    """The images are so large that not all of them fit beside the history. They come one by one, each later
+    than results are gathered for, so that some are recorded before the disk is full."""
     for path in PATHS:
         stage.files.write(path, drawn(path, pixels=128))
     stage.project.data.mkdir()
+    one_by_one = ("-s", "CONCURRENT_REQUESTS=1", "-s", "DOWNLOAD_DELAY=0.06", "-s", "DOWNLOAD_DELAY_JITTER=0")
     with mounted(stage.project.data, f"size={SMALL}"):
-        done = visit(stage.project, FIRST_DAY)
+        done = visit(stage.project, FIRST_DAY, *one_by_one)
         assert done.status == 1
         assert done.error.startswith("disk full: ")
         recorded = stage.project.versions()

@@ -74,12 +74,12 @@ def test_a_database_of_another_program_is_left_alone(harvested: Stage) -> None:
 
 
 def error_without_a_change(stage: Stage) -> str:
-    """What a harvest of the next day says that ends with an error and changes no byte of the data folder."""
-    before = contents(stage.project.data)
+    """What a harvest of the next day says that ends with an error; no byte of history and store changes."""
+    before = stage.project.kept()
     done = visit(stage.project, SECOND_DAY)
     assert done.status == 1
     assert str(stage.project.database) in done.error
-    assert contents(stage.project.data) == before
+    assert stage.project.kept() == before
     return done.error
 
 

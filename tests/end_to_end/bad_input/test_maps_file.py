@@ -61,7 +61,7 @@ def test_zooms_and_zones_that_the_site_has_not_are_mistakes_too(stage: Stage) ->
     coarse, outside = done.said.splitlines()
     assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
     assert "map 'far', layer 'world-day': no zone lies within the square" in outside
-    assert not stage.project.data.exists()
+    assert stage.project.kept() == {}
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2999-01-01"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from hashlib import sha1
 
 import pytest
 
@@ -93,3 +94,13 @@ def test_layers_lie_beside_the_configuration_that_was_found(stage: Stage) -> Non
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": 20})
     assert {request.path.split("/")[1] for request in stage.site.received} == {"overviewerConfig.js", "new"}
+
+
+def test_tiles_that_all_lie_at_one_address_are_all_recorded(stage: Stage) -> None:
+    """As a host does it that keeps one blank image for many places."""
+    blank = drawn("blank")
+    (stage.files.folder / "blank.png").write_bytes(blank)
+    paths = ("00", "01", "10")
+    stage.site.rules = {address(path): rules.redirect(302, "/blank.png") for path in paths}
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+    assert {versions(stage.project, path)[0][1] for path in paths} == {sha1(blank).hexdigest()}

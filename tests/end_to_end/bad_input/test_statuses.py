@@ -102,7 +102,7 @@ class Days(NamedTuple):
 def days(refusing: Stage, first_visit: Visit) -> Days:
     """A day with all tiles right, one on which a known tile above others fails, and the one after."""
     refusing.site.rules = {}
-    visit(refusing.project, FIRST_DAY)
+    visit(refusing.project, FIRST_DAY, "-a", "segment=run")
     refusing.site.received.clear()
     refusing.site.rules = {address("3"): rules.status(500)}
     failing = visit(refusing.project, SECOND_DAY)

@@ -1,0 +1,234 @@
+"""What every queue keeps to: what was seen, what it counts, and the segments that requests belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.driving import DAY, entry, pending
+from tileharvest.scheduler.lanes import Lane
+
+if TYPE_CHECKING:
+    from tests.scheduler.driving import Driven
+
+NEXT_DAY = "2021-02-14"
+
+
+# What was seen
+
+
+def test_a_request_is_made_once_in_a_segment(queue: Driven) -> None:
+    queue.push(entry("1"))
+    assert queue.push(entry("1")).duplicates == 1
+    assert queue.bodies() == ["1"]
+
+
+def test_a_request_that_is_finished_is_still_seen(queue: Driven) -> None:
+    queue.exchange(finished=queue.exchange(1, pushed=[entry("1")]).leases)
+    assert queue.push(entry("1")).duplicates == 1
+    assert queue.bodies() == []
+
+
+def test_a_request_twice_in_one_push_is_made_once(queue: Driven) -> None:
+    assert queue.push(entry("1"), entry("2"), entry("1")).duplicates == 1
+    assert queue.bodies() == ["1", "2"]
+
+
+def test_a_request_is_made_again_in_the_next_segment(queue: Driven) -> None:
+    queue.push(entry("1"))
+    assert queue.push(entry("1", segment=NEXT_DAY)).duplicates == 0
+    assert [lease.segment for lease in queue.lease(9)] == [DAY, NEXT_DAY]
+
+
+def test_a_fingerprint_stands_for_a_request_whatever_its_body(queue: Driven) -> None:
+    queue.push(entry("1", fingerprint=b"same"), entry("2", fingerprint=b"same"))
+    assert queue.bodies() == ["1"]
+
+
+def test_without_a_fingerprint_nothing_is_filtered_or_counted(queue: Driven) -> None:
+    answer = queue.push(entry("1", fingerprint=None), entry("1", fingerprint=None))
+    assert (answer.duplicates, answer.false_alarms) == (0, 0)
+    assert queue.counts().seen == 0
+    assert queue.seen() == []
+    assert queue.bodies() == ["1", "1"]
+
+
+def test_a_false_alarm_is_what_was_maybe_seen_and_is_new(queue: Driven) -> None:
+    answer = queue.push(entry("1"), entry("2", maybe_seen=False), entry("3"), entry("1"))
+    assert (answer.duplicates, answer.false_alarms) == (1, 2)
+
+
+def test_what_a_filter_called_new_is_seen_from_then_on(queue: Driven) -> None:
+    queue.push(entry("1", maybe_seen=False))
+    assert queue.push(entry("1")).duplicates == 1
+
+
+@pytest.mark.parametrize("number", [0, 1, 10_000])
+def test_all_fingerprints_of_a_segment_are_told(queue: Driven, number: int) -> None:
+    prints = [b"%d" % n for n in range(number)]
+    queue.push(*(entry("", fingerprint=one) for one in prints), entry("", fingerprint=b"x", segment=NEXT_DAY))
+    assert sorted(queue.seen()) == sorted(prints)
+
+
+def test_fingerprints_are_told_while_others_are_pushed(queue: Driven) -> None:
+    prints = {b"%d" % n for n in range(10_000)}
+    queue.push(*(entry("", fingerprint=one) for one in prints))
+
+    async def told() -> set[bytes]:
+        batches = queue.queue.fingerprints(DAY)
+        found = set(await anext(batches))
+        await queue.queue.note(DAY, "meanwhile", "1")
+        return found.union(*[batch async for batch in batches])
+
+    assert queue.run(told()) == prints
+
+
+def test_fingerprints_may_be_left_before_their_end(queue: Driven) -> None:
+    queue.push(*(entry("", fingerprint=b"%d" % n) for n in range(10_000)))
+
+    async def first() -> int:
+        batches = queue.queue.fingerprints(DAY)
+        found = len(await anext(batches))
+        await batches.aclose()
+        return found
+
+    assert 0 < queue.run(first()) < 10_000
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(prints=st.sets(st.binary(max_size=40), max_size=20))
+def test_any_bytes_are_a_fingerprint(queue: Driven, prints: set[bytes]) -> None:
+    queue.forget(DAY)
+    entries = [entry("", fingerprint=one) for one in prints]
+    assert queue.push(*entries).duplicates == 0
+    assert queue.push(*entries).duplicates == len(prints)
+    assert sorted(queue.seen()) == sorted(prints)
+
+
+# Counts
+
+
+def test_counts_tell_what_is_where(queue: Driven) -> None:
+    priorities = [1, 1, 1, 1, 0, 0, 0, -1, -1]
+    queue.push(*(entry(str(number), priority) for number, priority in enumerate(priorities)))
+    queue.push(entry("delayed", due=10.0))
+    first, second, _ = queue.lease(3)
+    queue.exchange(finished=[first], failed=[(second, "no")])
+    counts = queue.counts()
+    assert pending(queue) == (1, 3, 2)
+    assert (counts.delayed, counts.leased, counts.failed) == (1, 1, 1)
+    assert (counts.done, counts.seen) == (1, 10)
+
+
+def test_an_empty_queue_counts_nothing(queue: Driven) -> None:
+    counts = queue.counts()
+    assert counts.pending == {Lane.PLUS: 0, Lane.NORMAL: 0, Lane.MINUS: 0}
+    assert (counts.delayed, counts.leased, counts.failed, counts.done, counts.seen) == (0, 0, 0, 0, 0)
+
+
+def test_what_is_due_by_now_is_counted_as_pending(queue: Driven) -> None:
+    queue.push(entry("1", 1, due=10.0))
+    assert pending(queue, now=10.0) == (1, 0, 0)
+    assert queue.counts(10.0).delayed == 0
+
+
+def test_what_expired_by_now_is_counted_as_pending(queue: Driven) -> None:
+    queue.exchange(1, pushed=[entry("1")])
+    assert pending(queue, now=100.0) == (0, 1, 0)
+    assert queue.counts(100.0).leased == 0
+
+
+def test_done_and_seen_are_those_of_the_newest_segment(queue: Driven) -> None:
+    queue.exchange(finished=queue.exchange(2, pushed=[entry("1"), entry("2")]).leases)
+    queue.push(entry("1", segment=NEXT_DAY))
+    counts = queue.counts()
+    assert (counts.done, counts.seen) == (0, 1)
+
+
+# Segments
+
+
+def test_a_forgotten_segment_leaves_nothing_but_failures(queue: Driven) -> None:
+    queue.push(entry("failed"), entry("leased"), entry("waiting"), entry("delayed", due=9.0))
+    failed, leased = queue.lease(2)
+    queue.exchange(failed=[(failed, "no")])
+    queue.note(DAY, "audit", "done")
+    queue.forget(DAY)
+    counts = queue.counts(99.0)
+    assert (pending(queue, 99.0), counts.leased, counts.delayed) == ((0, 0, 0), 0, 0)
+    assert (queue.seen(), queue.note(DAY, "audit")) == ([], None)
+    assert queue.reasons() == [("failed", "no")]
+    assert queue.exchange(finished=[leased]).refused == 1
+
+
+def test_a_forgotten_segment_can_begin_again(queue: Driven) -> None:
+    (old,) = queue.exchange(1, pushed=[entry("1")]).leases
+    queue.forget(DAY)
+    answer = queue.exchange(1, pushed=[entry("1")])
+    assert answer.duplicates == 0
+    assert queue.exchange(finished=[old]).refused == 1
+    assert queue.exchange(finished=answer.leases).refused == 0
+
+
+def test_to_forget_a_segment_spares_the_others(queue: Driven) -> None:
+    queue.push(entry("1"), entry("1", segment=NEXT_DAY), entry("2", due=5.0, segment=NEXT_DAY))
+    queue.note(NEXT_DAY, "audit", "done")
+    queue.forget(DAY)
+    queue.forget("never opened")
+    assert queue.bodies(now=5.0) == ["1", "2"]
+    assert (sorted(queue.seen(NEXT_DAY)), queue.note(NEXT_DAY, "audit")) == ([b"1", b"2"], "done")
+
+
+@pytest.mark.parametrize(
+    ("kept", "current", "dropped"),
+    [
+        (1, "d", ["a", "b", "c"]),
+        (2, "d", ["a", "b"]),
+        (9, "d", []),
+        (2, "a", ["b", "c"]),
+        (1, "not yet", ["a", "b", "c", "d"]),
+    ],
+)
+def test_old_segments_are_forgotten(queue: Driven, kept: int, current: str, dropped: list[str]) -> None:
+    for segment in "abcd":
+        queue.push(entry(segment, segment=segment))
+    assert queue.forget_others(kept, current) == dropped
+    assert queue.bodies() == [segment for segment in "abcd" if segment not in dropped]
+
+
+def test_the_current_segment_is_always_kept(queue: Driven) -> None:
+    with pytest.raises(ValueError, match="0 segments"):
+        queue.forget_others(0, DAY)
+
+
+def test_a_remark_stays_with_its_segment(queue: Driven) -> None:
+    assert queue.note(DAY, "depth") is None
+    assert queue.note(DAY, "depth", "12") is None
+    assert queue.note(DAY, "depth", "13") == "12"
+    assert queue.note(DAY, "depth") == "13"
+    assert (queue.note(DAY, "zones"), queue.note(NEXT_DAY, "depth")) == (None, None)
+
+
+def test_to_read_a_remark_opens_no_segment(queue: Driven) -> None:
+    queue.exchange(finished=queue.exchange(1, pushed=[entry("1")]).leases)
+    queue.note(NEXT_DAY, "depth")
+    assert queue.counts().done == 1
+
+
+def test_to_write_a_remark_opens_the_segment(queue: Driven) -> None:
+    queue.exchange(finished=queue.exchange(1, pushed=[entry("1")]).leases)
+    queue.note(NEXT_DAY, "depth", "12")
+    assert queue.counts().done == 0
+
+
+def test_all_is_there_for_the_next_program(queue: Driven) -> None:
+    queue.push(entry("1"), entry("2", due=50.0), entry("failed", 1))
+    queue.exchange(failed=[(queue.lease()[0], "no")])
+    queue.note(DAY, "depth", "12")
+    queue.restart()
+    assert (queue.note(DAY, "depth"), queue.reasons()) == ("12", [("failed", "no")])
+    assert queue.push(entry("1")).duplicates == 1
+    assert queue.bodies(now=49.0) + queue.bodies(now=50.0) == ["1", "2"]

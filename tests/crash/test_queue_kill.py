@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.scheduler.driving import Driven
+from tileharvest.scheduler.sqlite import SqliteQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+KILLS = 20
+PROJECT = Path(__file__).parents[2]
+
+
+def run_until_killed(file: Path, lines: int) -> list[str]:
+    """Kills the program some moment after its n-th line; gives the lines that were whole."""
+    program = [sys.executable, "-m", "tests.crash.queue_worker", str(file)]
+    with subprocess.Popen(program, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(lines)]
+        process.kill()
+        said += process.stdout.readlines()
+    assert process.returncode == -9
+    return [line for line in said if line.endswith("\n")]
+
+
+def confirmed(lines: Iterable[str]) -> dict[str, set[int]]:
+    """The numbers after each of the words pushed, finished, failed."""
+    found: dict[str, set[int]] = defaultdict(set)
+    what = ""
+    for word in " ".join(lines).split():
+        if word.isdigit():
+            found[what].add(int(word))
+        else:
+            what = word
+    return found
+
+
+def numbers(file: Path, statement: str) -> set[int]:
+    """The single column of what is there; no number may be there twice."""
+    with closing(sqlite3.connect(file)) as connection:
+        rows = [int(row[0]) for row in connection.execute(statement)]
+    assert len(rows) == len(set(rows))
+    return set(rows)
+
+
+def assert_sound(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_path: Path) -> None:
+    """The worker runs on while it is being killed, so the moments fall anywhere in its work."""
+    random = Random(20)
+    file = tmp_path / "world.sqlite"
+    lines: list[str] = []
+    for _ in range(KILLS):
+        lines += run_until_killed(file, random.randint(1, 40))
+        assert_sound(file)
+        said = confirmed(lines)
+        seen = numbers(file, "SELECT fingerprint FROM seen")
+        queued = numbers(file, "SELECT body FROM requests")
+        failed = numbers(file, "SELECT body FROM failures")
+        finished = seen - queued - failed
+        assert said["pushed"] <= seen
+        assert queued | failed <= seen
+        assert said["finished"] <= finished
+        assert said["failed"] <= failed
+        assert not queued & failed
+        # One step: the children of all that is finished are there, and of nothing else.
+        assert seen == {1} | {child for n in finished for child in (2 * n, 2 * n + 1)}
+    assert len(said["finished"]) > 10 * KILLS
+
+
+def test_the_lease_of_a_killed_worker_is_offered_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "world.sqlite"
+    run_until_killed(file, 10)
+    leased = numbers(file, "SELECT body FROM requests WHERE until IS NOT NULL")
+    assert leased
+    with Driven(lambda: SqliteQueue(file, max_attempts=1000)).open(2.0) as queue:
+        assert queue.counts(2.0).leased == 0
+        assert leased <= {int(body) for body in queue.bodies(10_000, now=2.0)}
+    assert_sound(file)
+
+
+def test_a_killed_worker_locks_nobody_out(tmp_path: Path) -> None:
+    file = tmp_path / "world.sqlite"
+    for _ in range(2):
+        assert run_until_killed(file, 1)[0] == "began\n"
+    assert (tmp_path / "world.sqlite.lock").exists()

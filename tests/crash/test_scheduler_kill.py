@@ -1,0 +1,119 @@
+"""SIGKILL at any moment of a crawl: every request has its effect, and none is made again without reason."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.crash.killed_crawl import STEPS
+from tests.end_to_end.project import answered, await_condition
+from tests.scheduler.crawling import Crawls, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.servers.nginx import Nginx
+
+PROGRAM: Final = "tests.crash.killed_crawl"
+KILLS: Final = 20
+FAN: Final = 7
+"""Links on each page of the tree."""
+
+
+class Tree:
+    """Pages numbered from 0, each but the last ones with links to the next in order, and a crawl of them."""
+
+    def __init__(self, crawls: Crawls, pages: int) -> None:
+        self.crawls = crawls
+        for page in range(pages):
+            children = range(page * FAN + 1, min(pages, page * FAN + FAN + 1))
+            crawls.write_page(f"{page}", *[f"/{child}" for child in children])
+        self.pages = {f"{crawls.server.url}/{page}" for page in range(pages)}
+        self.effects = crawls.folder / "effects"
+        self.run = run(
+            f"{crawls.server.url}/0",
+            ITEM_PIPELINES={"tests.scheduler.stub_spiders.AppendingPipeline": 1},
+            EFFECTS=str(self.effects),
+            MAX_ATTEMPTS=50,
+            CONCURRENT_REQUESTS_PER_DOMAIN=16,
+        )
+
+    def kill(self, further: int) -> int:
+        """Crawl, and kill as soon as nginx has logged so many more; how many requests were leased then."""
+        seen = answered(self.crawls.server)
+        with self.crawls.running(self.run, program=PROGRAM) as process:
+            assert await_condition(lambda: answered(self.crawls.server) >= seen + further, process)
+            process.kill()
+            process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        return self.leased()
+
+    def leased(self) -> int:
+        with closing(sqlite3.connect(self.crawls.file())) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            found: int = connection.execute(
+                "SELECT count(*) FROM requests WHERE until IS NOT NULL"
+            ).fetchone()[0]
+        return found
+
+    def assert_complete(self) -> None:
+        """Every page has had its effect, and nothing waits, is leased or has failed."""
+        assert set(self.effects.read_text(encoding="utf-8").split()) == self.pages
+        counts = self.crawls.counts()
+        assert (counts.left, counts.failed) == (0, 0)
+        assert (counts.done, counts.seen) == (len(self.pages), len(self.pages))
+
+    @property
+    def repeated(self) -> int:
+        """Requests beyond one for each page."""
+        return len(self.crawls.asked()) - len(self.pages)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, nginx: Callable[..., Nginx]) -> Callable[[int], Tree]:
+    (tmp_path / "site").mkdir()
+    crawls = Crawls(tmp_path, nginx(tmp_path / "site"))
+    return lambda pages: Tree(crawls, pages)
+
+
+def test_a_crawl_killed_again_and_again_processes_every_page(tree: Callable[[int], Tree]) -> None:
+    killed = tree(2000)
+    random = Random(20261120)
+    leased = sum(killed.kill(random.randint(1, 180)) for _ in range(KILLS))
+    killed.crawls.crawl(killed.run)
+    killed.assert_complete()
+    assert 0 < killed.repeated <= leased
+
+
+@pytest.mark.parametrize("share", [0.02, 0.8])
+def test_a_crawl_killed_once_processes_every_page(tree: Callable[[int], Tree], share: float) -> None:
+    killed = tree(300)
+    leased = killed.kill(round(300 * share))
+    killed.crawls.crawl(killed.run)
+    killed.assert_complete()
+    assert killed.repeated <= leased
+
+
+def test_an_undisturbed_crawl_asks_for_each_page_once(tree: Callable[[int], Tree]) -> None:
+    undisturbed = tree(300)
+    undisturbed.crawls.crawl(undisturbed.run)
+    undisturbed.assert_complete()
+    assert undisturbed.repeated == 0
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crawl_killed_at_a_step_processes_every_page(tree: Callable[[int], Tree], step: str) -> None:
+    killed = tree(40)
+    with killed.crawls.running(killed.run, program=PROGRAM, arguments=(step, "4")) as process:
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL, stderr[-2000:]
+    leased = killed.leased()
+    killed.crawls.crawl(killed.run)
+    killed.assert_complete()
+    assert killed.repeated <= leased

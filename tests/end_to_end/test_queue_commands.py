@@ -1,0 +1,286 @@
+"""The commands that look into a map's queue and put something into it, while a harvest runs and after."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    LAYER,
+    PATHS,
+    SECOND_DAY,
+    Found,
+    Stage,
+    address,
+    drawn,
+    found,
+    methods,
+    staged,
+    versions,
+    visit,
+)
+from tests.end_to_end.project import await_condition
+from tests.servers import rules
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LAST: Final = "33"
+"""A tile that a walk asks among the last."""
+LAST_NAME: Final = "0_3_-3"
+FIRST_LEVEL_NAME: Final = "-1_-2_2"
+"""Of the tile `0`."""
+ALL_OF_IT: Final = 1 + 2 * len(PATHS)
+"""Requests of a first harvest: the configuration, then a HEAD and a GET for each tile."""
+NOTHING: Final = dict.fromkeys(
+    [*(f"pending/{lane}" for lane in ("plus", "normal", "minus")), "delayed", "leased", "failed"], 0
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """Asked for one tile after the other, so that their order is certain."""
+    with staged(tmp_path) as stage:
+        describe(stage, concurrency=1)
+        yield stage
+
+
+def describe(stage: Stage, **keys: Any) -> None:
+    """Let `maps.toml` have the map with these keys only."""
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", **keys)
+
+
+def queue(stage: Stage) -> dict[str, int]:
+    return dict(json.loads(stage.project.scrapy("queue", "small", "--json").stdout))
+
+
+def failures(stage: Stage) -> list[dict[str, Any]]:
+    return list(json.loads(stage.project.scrapy("failures", "small", "--json").stdout))
+
+
+def first_asked(stage: Stage) -> str:
+    """What was asked first after the configuration."""
+    return stage.site.received[1].path
+
+
+def order(stage: Stage, *paths: str) -> list[str]:
+    """The tiles in the order in which they were first asked."""
+    asked = [request.path for request in stage.site.received]
+    return sorted(paths, key=lambda path: asked.index(address(path)))
+
+
+@contextmanager
+def staying(stage: Stage) -> Iterator[subprocess.Popen[str]]:
+    """A harvest that has asked for everything and waits for more."""
+    command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}", "-a", "stay=1")
+    with stage.project.running(*command) as process:
+        assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
+        yield process
+
+
+def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage) -> None:
+    """A tile that is not answered is under way, and those below it are not asked yet."""
+    describe(stage, concurrency=4)
+    stage.site.rules[address("3")] = rules.hang()
+    others = len(PATHS) - 5
+    with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}") as process:
+        assert await_condition(lambda: len(stage.site.received) >= 2 + 2 * others, process)
+        running = {"leased": 1, "done": 2 * others, "seen": 2 * others + 1, "left": 1}
+        assert queue(stage) == NOTHING | running
+    stage.site.rules.clear()
+    visit(stage.project, FIRST_DAY)
+    assert queue(stage) == NOTHING | {"done": 2 * len(PATHS), "seen": 2 * len(PATHS), "left": 0}
+
+
+def test_the_queue_is_shown_as_a_table(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY)
+    lines = [line.split() for line in stage.project.scrapy("queue", "small").stdout.splitlines()]
+    assert ["done", str(2 * len(PATHS))] in lines
+    assert ["left", "0"] in lines
+
+
+def test_a_map_that_was_never_harvested_has_an_empty_queue(stage: Stage) -> None:
+    assert set(queue(stage).values()) == {0}
+    assert failures(stage) == []
+
+
+@pytest.mark.parametrize("command", [["queue"], ["failures"], ["push", "0_1_1"]], ids=lambda words: words[0])
+def test_an_unknown_map_is_wrong_usage_and_gets_no_queue(stage: Stage, command: list[str]) -> None:
+    name, *more = command
+    done = stage.project.scrapy(name, "smal", *more, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "'smal'" in line
+    assert "'small'" in line
+    assert not stage.project.data.exists()
+
+
+def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
+    stage.site.rules[address(LAST)] = rules.status(403)
+    visit(stage.project, FIRST_DAY)
+    (failure,) = failures(stage)
+    assert failure["tile"] == f"{LAYER}:{LAST_NAME}"
+    assert failure["url"] == f"{stage.site.url}{address(LAST)}"
+    assert (failure["segment"], failure["reason"]) == (FIRST_DAY, "403 Forbidden (1 attempt)")
+    age = datetime.now(UTC) - datetime.fromisoformat(failure["failed"])
+    assert 0 <= age.total_seconds() < 60
+    table = stage.project.scrapy("failures", "small").stdout
+    assert f"{LAYER}:{LAST_NAME}" in table
+    assert "403 Forbidden (1 attempt)" in table
+    assert queue(stage)["failed"] == 1
+
+
+def test_what_failed_is_asked_first_and_once_on_the_next_day(stage: Stage) -> None:
+    stage.site.rules[address(LAST)] = rules.status(500)
+    visit(stage.project, FIRST_DAY)
+    stage.site.rules.clear()
+    stage.site.received.clear()
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
+    assert first_asked(stage) == address(LAST)
+    assert methods(stage.site, LAST) == ["HEAD", "GET"]
+    assert failures(stage) == []
+
+
+def test_what_fails_every_day_has_all_attempts_every_day_and_one_place_in_the_list(stage: Stage) -> None:
+    stage.site.rules[address(LAST)] = rules.status(500)
+    for day in (FIRST_DAY, SECOND_DAY):
+        stage.site.received.clear()
+        visit(stage.project, day)
+        assert methods(stage.site, LAST) == ["HEAD"] * 5
+        assert found(stage.project)[LAST] == Found("fail", "500 Internal Server Error (5 attempts)")
+        assert [failure["segment"] for failure in failures(stage)] == [day]
+
+
+def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> None:
+    stage.site.rules[address(LAST)] = rules.status(500)
+    visit(stage.project, FIRST_DAY)
+    done = stage.project.scrapy("failures", "small", "--retry")
+    assert "1 requests are back in the queue of map 'small'" in done.stdout
+    assert failures(stage) == []
+    assert queue(stage)["pending/plus"] == 1
+    stage.site.rules[address(LAST)] = rules.first(4, rules.status(500))
+    stage.site.received.clear()
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
+    assert first_asked(stage) == address(LAST)
+
+
+def test_failures_can_be_forgotten(stage: Stage) -> None:
+    stage.site.rules[address(LAST)] = rules.status(403)
+    visit(stage.project, FIRST_DAY)
+    done = stage.project.scrapy("failures", "small", "--clear")
+    assert "1 failures of map 'small' are forgotten" in done.stdout
+    assert failures(stage) == []
+    assert "no request of map 'small' has failed" in stage.project.scrapy("failures", "small").stdout
+    stage.site.rules.clear()
+    stage.site.received.clear()
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
+    assert first_asked(stage) != address(LAST)
+
+
+@pytest.mark.parametrize("by", ["tile", "layer and tile", "address"])
+def test_what_is_pushed_into_a_harvest_that_stays_is_asked_within_a_second_and_recorded(
+    stage: Stage, by: str
+) -> None:
+    with staying(stage) as process:
+        stage.files.write(LAST, drawn("changed"))
+        asked = len(stage.site.received)
+        url = f"{stage.site.url}{address(LAST)}"
+        what = {"tile": [LAST_NAME], "layer and tile": [f"{LAYER}:{LAST_NAME}"], "address": ["--url", url]}
+        done = stage.project.scrapy("push", "small", *what[by])
+        pushed = time.monotonic()
+        assert "1 pushed into the queue of map 'small'" in done.stdout
+        digest = stage.files.sha1(LAST)
+        recorded = (FIRST_DAY, digest)
+        assert await_condition(
+            lambda: recorded in [row[:2] for row in versions(stage.project, LAST)], process
+        )
+        assert [request.method for request in stage.site.received[asked:]] == ["HEAD", "GET"]
+        assert stage.site.received[asked].time - pushed < 1
+    assert [row[:2] for row in versions(stage.project, LAST)] == [recorded]
+
+
+def test_what_is_pushed_while_nothing_runs_is_asked_first_by_the_next_harvest(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY)
+    stage.project.scrapy("push", "small", LAST_NAME)
+    stage.site.received.clear()
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+    assert first_asked(stage) == address(LAST)
+    assert queue(stage)["left"] == 0
+
+
+def test_tiles_can_be_pushed_before_the_first_harvest(stage: Stage) -> None:
+    stage.project.scrapy("push", "small", "--", FIRST_LEVEL_NAME, LAST_NAME)
+    assert queue(stage)["pending/plus"] == 2
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+    assert order(stage, "1", LAST, "0") == ["0", LAST, "1"]
+
+
+def test_what_is_pushed_with_more_priority_goes_first(stage: Stage) -> None:
+    for name, priority in (("0_-3_3", "-1"), (LAST_NAME, "1"), ("0_-3_-3", "5")):
+        stage.project.scrapy("push", "small", name, "--priority", priority)
+    waiting = queue(stage)
+    assert (waiting["pending/plus"], waiting["pending/minus"]) == (2, 1)
+    visit(stage.project, FIRST_DAY)
+    assert [request.path for request in stage.site.received[1:3]] == [address("22"), address("33")]
+
+
+def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: Stage) -> None:
+    stage.project.scrapy("push", "small", LAST_NAME, "--at", "2999-01-01T00:00")
+    assert queue(stage)["delayed"] == 1
+    log = stage.project.crawl("small", FIRST_DAY).stderr
+    assert "requests wait until 2999-01-01 00:00:00 UTC; run it again then" in log
+    assert "Spider closed (finished)" in log
+    assert methods(stage.site, LAST) == ["HEAD", "GET"]
+    assert queue(stage)["delayed"] == 1
+
+
+def test_a_time_without_a_zone_is_one_of_the_maps_zone(stage: Stage) -> None:
+    describe(stage, timezone="Asia/Shanghai")
+    for time_of_day in ("2999-01-01T08:00", "2999-01-01T00:00+00:00"):
+        stage.project.scrapy("push", "small", LAST_NAME, "--at", time_of_day)
+    with closing(sqlite3.connect(stage.project.data / "queues" / "small.sqlite")) as connection:
+        moments = {due for (due,) in connection.execute("SELECT due FROM requests")}
+    assert moments == {datetime(2999, 1, 1, tzinfo=UTC).timestamp()}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [["0_2_1"], [LAST_NAME, "--at", "soon"], ["--url", "0.png"]],
+    ids=["no tile", "no time", "no address"],
+)
+def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, what: list[str]) -> None:
+    done = stage.project.scrapy("push", "small", *what, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert not stage.project.data.exists()
+
+
+def test_a_pushed_address_that_is_no_tile_is_one_error_and_the_harvest_goes_on(stage: Stage) -> None:
+    url = f"{stage.site.url}/{LAYER}/legend.png"
+    stage.project.scrapy("push", "small", "--url", url)
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+    assert done.error == f"{url} is no tile of the map; it was not asked for"
+    assert "legend" not in "".join(request.path for request in stage.site.received)
+    assert queue(stage)["left"] == 0
+
+
+@pytest.mark.parametrize("name", ["elsewhere:0_1_1", "0_99_1"], ids=["layer", "place"])
+def test_a_pushed_tile_that_the_map_has_not_is_one_error_and_the_harvest_goes_on(
+    stage: Stage, name: str
+) -> None:
+    stage.project.scrapy("push", "small", name)
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+    assert len(done.said.splitlines()) == 1
+    assert len(stage.site.received) == ALL_OF_IT

@@ -1,0 +1,263 @@
+"""A request is made once in a segment: a day is not harvested twice, and one that was cut short goes on."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    FIRST_LEVEL,
+    PATHS,
+    SECOND_DAY,
+    THIRD_DAY,
+    Stage,
+    address,
+    asked,
+    found,
+    staged,
+    visit,
+)
+from tests.end_to_end.project import Project, answered, await_condition, stop
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+from tests.end_to_end.rendering import Rendering
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.servers.nginx import Nginx
+
+NEXT_DAY: Final = "2016-10-07"
+ZONE: Final = "Asia/Shanghai"
+"""Has no summer time."""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        yield stage
+
+
+def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(
+    project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
+    project.add_map(SMALL, server.url, timezone=ZONE)
+    project.harvest(SMALL, SMALL_DAY)
+    server.clear_log()
+    kept = project.kept()
+    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"map 'small' is already harvested for {SMALL_DAY}; the next segment begins {NEXT_DAY} 00:00 CST; "
+        "-a segment=run checks again\n"
+    )
+    assert list(server.log()) == []
+    assert project.kept() == kept
+
+
+def test_what_is_harvested_already_is_told_to_programs_too(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY)
+    done = visit(stage.project, FIRST_DAY)
+    (report,) = done.reports
+    assert (done.status, done.said, report["exit_status"]) == (0, "", 0)
+    assert (report["requests"], report["counts"]) == (0, {})
+    assert "is already harvested for 2024-05-01" in report["error"]
+
+
+def test_a_second_harvest_of_a_day_can_be_asked_for(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY)
+    for wish in ("segment=run", "fresh=1"):
+        stage.site.received.clear()
+        assert visit(stage.project, FIRST_DAY, "-a", wish).counts == {"ign": 20}
+        assert len(stage.site.received) == 21
+    days = stage.project.query("SELECT day, reason FROM harvests")
+    assert days == [(FIRST_DAY, "finished")] * 3
+
+
+def test_todays_harvest_is_told_with_the_maps_own_midnight(stage: Stage) -> None:
+    """The clock is this computer's; at the day's end the second run may come in the next one."""
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", timezone=ZONE)
+    zone = ZoneInfo(ZONE)
+    for _ in range(2):
+        today = datetime.now(zone).date()
+        stage.project.scrapy("harvest", "small")
+        said = stage.project.scrapy("harvest", "small").stdout
+        if datetime.now(zone).date() == today:
+            break
+    assert f"for {today}; the next segment begins {today + timedelta(days=1)} 00:00 CST; " in said
+
+
+@pytest.mark.parametrize(
+    ("segment", "name"),
+    [
+        ("hour", r"\d{4}-\d\d-\d\dT\d\d\+00:00"),
+        ("every:3d", r"every-3d-\d{4}-\d\d-\d\d"),
+        ("run", r"run-\d{8}T\d{6}\.\d{6}Z"),
+    ],
+)
+def test_segments_of_other_lengths_can_be_had(stage: Stage, segment: str, name: str) -> None:
+    stage.project.scrapy("harvest", "small", "-a", f"segment={segment}")
+    ((recorded,),) = stage.project.query("SELECT segment FROM harvests")
+    assert re.fullmatch(name, recorded)
+
+
+def test_an_interval_of_days_lasts_until_its_end(stage: Stage) -> None:
+    """Counted from a Monday, 1970-01-05: 2024-05-01 is the second day of three."""
+    first = datetime(2024, 5, 1, tzinfo=UTC).date()
+    assert (first - datetime(1970, 1, 5, tzinfo=UTC).date()).days % 3 == 1
+    visit(stage.project, FIRST_DAY, "-a", "segment=every:3d")
+    again = visit(stage.project, SECOND_DAY, "-a", "segment=every:3d")
+    assert "the next segment begins 2024-05-03 00:00 UTC" in again.reports[0]["error"]
+    assert visit(stage.project, THIRD_DAY, "-a", "segment=every:3d").counts == {"ign": 20}
+
+
+def test_the_setting_names_the_segment_where_no_argument_does(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY, "-s", "SEGMENT=week")
+    again = visit(stage.project, SECOND_DAY, "-s", "SEGMENT=week")
+    assert (
+        "is already harvested for 2024-W18; the next segment begins 2024-05-06 00:00"
+        in (again.reports[0]["error"])
+    )
+
+
+@pytest.mark.parametrize("segment", ["fortnight", "every:0d", ""])
+def test_a_segment_that_cannot_be_is_wrong_usage_and_touches_nothing(stage: Stage, segment: str) -> None:
+    done = visit(stage.project, FIRST_DAY, "-a", f"segment={segment}")
+    assert done.status == 2
+    assert f"segment '{segment}' cannot be" in done.error
+    assert "every:3d" in done.error
+    assert stage.site.received == []
+    assert not stage.project.data.exists()
+
+
+def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
+    """A clean stop waits for what is under way: not one request is made twice."""
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+    command = ("harvest", "small", "-a", f"day={FIRST_DAY}")
+    with stage.project.running(*command) as process:
+        assert await_condition(lambda: len(stage.site.received) >= 15, process)
+        stop(process, signal.SIGTERM)
+    assert process.returncode == 1
+    before = len(stage.site.received)
+    assert before < 41
+    stage.project.scrapy(*command)
+    times = Counter((request.method, request.path) for request in stage.site.received)
+    assert times.pop(("GET", "/overviewerConfig.js")) == 2
+    assert times == Counter({(method, address(path)): 1 for method in ("HEAD", "GET") for path in PATHS})
+
+
+def test_a_day_whose_history_was_taken_away_is_harvested_anew(stage: Stage) -> None:
+    """The queue remembers what was asked; the new history has nothing of it."""
+    visit(stage.project, FIRST_DAY)
+    stage.project.database.unlink()
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+
+
+def test_what_was_left_of_yesterday_is_not_asked_today_on_a_map_that_has_grown(
+    project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    """All addresses have changed: one of yesterday would show another tile."""
+    server = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
+    project.add_map(SMALL, server.url, concurrency=1)
+    command = ("harvest", SMALL, "-a", f"day={SMALL_DAY}")
+    with project.running(*command) as process:
+        assert await_condition(lambda: answered(server) >= 12, process)
+        stop(process, signal.SIGTERM)
+    assert process.returncode == 1
+    kept = {version.tile: version for version in project.versions()}
+    published(shared_maps, "alexjj", 2, tmp_path / "site")
+    server.clear_log()
+    project.harvest(SMALL, NEXT_DAY)
+    asked_today = Counter((line.method, line.path) for line in server.log())
+    assert set(asked_today.values()) == {1}
+    undisturbed = Project(tmp_path)
+    undisturbed.add_map(SMALL, server.url)
+    server.clear_log()
+    undisturbed.harvest(SMALL, NEXT_DAY)
+    assert asked_today.keys() >= {(line.method, line.path) for line in server.log() if line.method == "HEAD"}
+    latest = {version.tile: version.sha1 for version in sorted(project.versions(), key=lambda one: one.day)}
+    new = {version.tile: version.sha1 for version in undisturbed.versions()}
+    assert {tile: name for tile, name in latest.items() if name is not None} == new
+    ended = project.query("SELECT day, reason FROM harvests ORDER BY id")
+    assert ended == [(SMALL_DAY, "interrupted"), (NEXT_DAY, "finished")]
+    assert kept.keys() <= latest.keys()
+
+
+def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grown(
+    project: Project,
+    small_map: Rendering,
+    shared_maps: Path,
+    tmp_path: Path,
+    nginx: Callable[..., Nginx],
+) -> None:
+    """What is at yesterday's address is another tile's image now."""
+    second = Rendering(published(shared_maps, "alexjj", 2, tmp_path / "second"), depth=6)
+    failing = min(small_map.paths() & second.paths())
+    refusing = f"location = /{small_map.layer}{failing}.png {{ return 403; }}"
+    tile = small_map.tile(failing)
+    project.harvest(SMALL, SMALL_DAY)
+    before = project.versions()
+    project.maps_file.unlink()
+    project.add_map(SMALL, nginx(small_map.folder, server=refusing).url)
+    project.harvest(SMALL, "2016-10-07", check=False)
+    assert project.outcomes()[tile] == "fail"
+    server = nginx(published(shared_maps, "alexjj", 2, small_map.folder))
+    project.maps_file.unlink()
+    project.add_map(SMALL, server.url)
+    project.harvest(SMALL, "2016-10-08")
+    heads = Counter(line.path for line in server.log() if line.method == "HEAD")
+    fresh = Project(tmp_path)
+    fresh.add_map(SMALL, server.url)
+    fresh.harvest(SMALL, "2016-10-08")
+    right = {version.tile: version.sha1 for version in fresh.versions()}
+    latest = {version.tile: version.sha1 for version in sorted(project.versions(), key=lambda one: one.day)}
+    assert {name for name, digest in latest.items() if digest is not None} == right.keys()
+    assert {name: latest[name] for name in right} == right
+    assert {version.tile for version in before} <= latest.keys()
+    assert set(heads.values()) == {1}
+
+
+def test_tiles_below_the_maps_max_depth_are_not_asked_and_counted(stage: Stage) -> None:
+    """The first tiles asked have depth 0, those below them 1."""
+    log = limited(stage, 0)
+    assert set(found(stage.project)) == set(FIRST_LEVEL)
+    assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
+    assert statistic(log, "dropped/depth") == len(PATHS) - len(FIRST_LEVEL)
+
+
+def test_tiles_at_the_maps_max_depth_are_asked(stage: Stage) -> None:
+    log = limited(stage, 1)
+    assert set(found(stage.project)) == set(PATHS)
+    assert statistic(log, "dropped/depth") is None
+
+
+def test_the_maps_max_depth_goes_before_the_setting(stage: Stage) -> None:
+    """For the setting, as Scrapy has it, 0 is no limit."""
+    stage.project.crawl("small", FIRST_DAY, "-s", "DEPTH_LIMIT=0")
+    assert set(found(stage.project)) == set(PATHS)
+    log = limited(stage, 0, "-s", "DEPTH_LIMIT=5", "-a", "dry=1")
+    assert statistic(log, "dropped/depth") == len(PATHS) - len(FIRST_LEVEL)
+
+
+def limited(stage: Stage, depth: int, *more: str) -> str:
+    """Harvest with that max_depth: the log."""
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", max_depth=depth)
+    return stage.project.crawl("small", FIRST_DAY, *more).stderr
+
+
+def statistic(log: str, name: str) -> int | None:
+    """A number of the scheduler's that Scrapy writes at the end; None if it does not."""
+    shown = re.search(rf"'scheduler/{name}': (\d+)", log)
+    return None if shown is None else int(shown[1])

@@ -1,0 +1,76 @@
+"""A program for the scheduler's tests: crawls by stub spiders, one after the other.
+
+Its argument is the name of a file with a JSON list of runs: `spider`, the name of its class; `arguments`;
+`settings`, in addition to the project's. Writes to stdout one JSON line per run: `reason`, `stats`, and
+`log`, a list of [level, message].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
+from scrapy.utils.project import get_project_settings
+
+from tests.scheduler import stub_spiders
+
+
+class Lines(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        traceback = f"\n{self.formatter.formatException(record.exc_info)}" if record.exc_info else ""  # type: ignore[union-attr]
+        self.lines.append((record.levelname, record.getMessage() + traceback))
+
+
+async def crawl_all(process: AsyncCrawlerProcess, runs: list[dict[str, Any]]) -> None:
+    from twisted.internet import reactor  # it is installed only now
+
+    try:
+        for run in runs:
+            result = await crawl(process, run)
+            sys.stdout.write(json.dumps(result, default=str) + "\n")
+            sys.stdout.flush()
+    finally:
+        reactor.callLater(0, reactor.stop)  # type: ignore[attr-defined]
+
+
+async def crawl(process: AsyncCrawlerProcess, run: dict[str, Any]) -> dict[str, Any]:
+    settings = get_project_settings()
+    settings.setdict(run.get("settings", {}), priority="cmdline")
+    crawler = Crawler(getattr(stub_spiders, run["spider"]), settings)
+    handler = Lines()
+    handler.setFormatter(logging.Formatter())
+    logging.getLogger().addHandler(handler)
+    try:
+        await process.crawl(crawler, **run.get("arguments", {}))
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert crawler.stats is not None
+    return {
+        "reason": crawler.stats.get_value("finish_reason"),
+        "stats": crawler.stats.get_stats(),
+        "log": handler.lines,
+    }
+
+
+def main() -> None:
+    runs = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    process = AsyncCrawlerProcess(get_project_settings())
+    task = asyncio.get_event_loop().create_task(crawl_all(process, runs))
+    process.start(stop_after_crawl=False)
+    if task.done():
+        task.result()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Crawls by stub spiders for tests: in processes of their own, over pages from a real nginx."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tileharvest.scheduler.codec import QueuedRequest, encode
+from tileharvest.scheduler.port import Changes, Entry
+from tileharvest.scheduler.sqlite import SqliteQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.nginx import Nginx
+    from tileharvest.scheduler.port import Counts, Failure
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+STUBS: Final[dict[str, Any]] = {
+    "ITEM_PIPELINES": {"tests.scheduler.stub_spiders.RefusingPipeline": 1},
+    "RETRY_TIMES": 0,
+}
+"""Settings of every crawl, unless told otherwise."""
+
+
+class Crawled(NamedTuple):
+    reason: str | None
+    stats: dict[str, Any]
+    log: list[list[str]]
+
+    def counted(self, name: str) -> Any:
+        return self.stats.get(f"scheduler/{name}", 0)
+
+    def said(self, level: str) -> list[str]:
+        return [message for written, message in self.log if written == level]
+
+
+def run(*orders: dict[str, Any] | str, spider: str = "StubSpider", **settings: Any) -> dict[str, Any]:
+    """A run that begins with these requests; settings in capitals, the spider's arguments in small."""
+    wanted = [{"url": order} if isinstance(order, str) else order for order in orders]
+    arguments = {key: settings.pop(key) for key in list(settings) if key.islower()}
+    return {
+        "spider": spider,
+        "arguments": {"orders": json.dumps(wanted), **arguments},
+        "settings": {**STUBS, **settings},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Crawls:
+    """A data folder, and the crawls that use it."""
+
+    folder: Path
+    server: Nginx
+
+    def file(self, spider: str = "stub") -> Path:
+        return self.folder / "data" / "queues" / f"{spider}.sqlite"
+
+    def write_page(self, path: str, *lines: str) -> str:
+        """A page with these lines; its address."""
+        page = self.folder / "site" / path
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("\n".join(lines))
+        return f"{self.server.url}/{path}"
+
+    def crawl(self, *runs: dict[str, Any]) -> list[Crawled]:
+        """The runs one after the other, each to its end."""
+        with self.running(*runs) as process:
+            stdout, stderr = process.communicate(timeout=20)
+        assert process.returncode == 0, stderr[-4000:]
+        return [Crawled(**json.loads(line)) for line in stdout.splitlines()]
+
+    @contextmanager
+    def running(
+        self,
+        *runs: dict[str, Any],
+        program: str = "tests.scheduler.crawl_stubs",
+        arguments: tuple[str, ...] = (),
+    ) -> Iterator[subprocess.Popen[str]]:
+        """The runs while they go on; killed, if they still do, when the block ends."""
+        file = self.folder / "runs.json"
+        file.write_text(json.dumps(runs), encoding="utf-8")
+        process = subprocess.Popen(
+            [sys.executable, "-m", program, str(file), *arguments],
+            cwd=ROOT,
+            env=os.environ | {"TILEHARVEST_DATA": str(self.folder / "data"), "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
+
+    def asked(self) -> list[str]:
+        """The paths asked for, in the order in which nginx answered."""
+        return [line.path for line in self.server.log()]
+
+    def push(self, *entries: Entry) -> None:
+        self._beside(lambda queue: queue.exchange(Changes(entries), 0, time.time()))
+
+    def failures(self) -> list[Failure]:
+        return list(self._beside(lambda queue: queue.failures()))
+
+    def counts(self, spider: str = "stub") -> Counts:
+        counts: Counts = self._beside(lambda queue: queue.counts(time.time()), spider)
+        return counts
+
+    def _beside(self, work: Any, spider: str = "stub") -> Any:
+        async def opened() -> Any:
+            queue = SqliteQueue(self.file(spider))
+            await queue.open_beside()
+            try:
+                return await work(queue)
+            finally:
+                await queue.close()
+
+        return asyncio.run(opened())
+
+
+def order(url: str, priority: int = 0, **fields: Any) -> Entry:
+    """A request as another program pushes it."""
+    body = encode(QueuedRequest(version=1, url=url, callback="note", priority=priority, **fields))
+    return Entry(body, "", None, priority)

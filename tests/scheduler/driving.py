@@ -1,0 +1,122 @@
+"""Queues for tests that are no coroutines: each call runs the queue's loop until it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tileharvest.scheduler.lanes import Lane
+from tileharvest.scheduler.port import Changes, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from tileharvest.scheduler.port import Counts, Exchange, Failure, Lease, RequestQueue
+
+    Result = TypeVar("Result")
+
+DAY = "2021-02-13"
+LEASE = 100.0
+"""Seconds that a lease lasts in tests."""
+
+ATTEMPTS = 3
+"""Allowed in tests."""
+
+
+def entry(body: str | bytes, priority: int = 0, **others: Any) -> Entry:
+    """An entry of the day whose body is its fingerprint too, unless told otherwise."""
+    content = body.encode() if isinstance(body, str) else body
+    others.setdefault("segment", DAY)
+    others.setdefault("fingerprint", content)
+    return Entry(content, priority=priority, **others)
+
+
+def pending(queue: Driven, now: float = 0.0) -> tuple[int, int, int]:
+    """What waits in plus, normal and minus."""
+    lanes = queue.counts(now).pending
+    return lanes[Lane.PLUS], lanes[Lane.NORMAL], lanes[Lane.MINUS]
+
+
+class Driven:
+    """A queue, opened and closed as often as the test says."""
+
+    def __init__(self, make: Callable[[], RequestQueue]) -> None:
+        self.make = make
+        self._runner = asyncio.Runner()
+        self.queue = make()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._runner.run(work)
+
+    def open(self, now: float = 0.0) -> Self:
+        self.run(self.queue.open(now))
+        return self
+
+    def restart(self, now: float = 0.0) -> None:
+        """As a program that ends and is started again."""
+        self.stop()
+        self.queue = self.make()
+        self.open(now)
+
+    def stop(self) -> None:
+        self.run(self.queue.close())
+
+    def close(self) -> None:
+        self.stop()
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def exchange(self, wanted: int = 0, now: float = 0.0, **changes: Any) -> Exchange:
+        return self.run(self.queue.exchange(Changes(**changes), wanted, now))
+
+    def push(self, *entries: Entry, now: float = 0.0) -> Exchange:
+        return self.exchange(pushed=entries, now=now)
+
+    def lease(self, wanted: int = 1, now: float = 0.0) -> list[Lease]:
+        return list(self.exchange(wanted, now).leases)
+
+    def bodies(self, wanted: int = 100, now: float = 0.0) -> list[str]:
+        """Of what is leased."""
+        return [lease.body.decode() for lease in self.lease(wanted, now)]
+
+    def extend(self, *leases: Lease, now: float = 0.0) -> int:
+        return self.run(self.queue.extend(leases, now))
+
+    def counts(self, now: float = 0.0) -> Counts:
+        return self.run(self.queue.counts(now))
+
+    def failures(self) -> Sequence[Failure]:
+        return self.run(self.queue.failures())
+
+    def reasons(self) -> list[tuple[str, str]]:
+        """Body and reason of each failure."""
+        return [(failure.body.decode(), failure.reason) for failure in self.failures()]
+
+    def clear_failures(self) -> int:
+        return self.run(self.queue.clear_failures())
+
+    def seen(self, segment: str = DAY) -> list[bytes]:
+        """All fingerprints of the segment, in the order in which the queue tells them."""
+
+        async def collect() -> list[bytes]:
+            return [found async for batch in self.queue.fingerprints(segment) for found in batch]
+
+        return self.run(collect())
+
+    def forget(self, segment: str) -> None:
+        self.run(self.queue.forget(segment))
+
+    def forget_others(self, kept: int, current: str) -> Sequence[str]:
+        return self.run(self.queue.forget_others(kept, current))
+
+    def note(self, segment: str, key: str, value: str | None = None) -> str | None:
+        return self.run(self.queue.note(segment, key, value))

@@ -1,0 +1,143 @@
+"""Spiders that harvest nothing: what they ask for is told by their arguments, or by the pages they get."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from scrapy import Request, Spider
+
+from tileharvest.scheduler.scheduler import Scheduler
+from tileharvest.wiring import scheduling_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+
+class StubSpider(Spider):
+    """Begins with the requests of the argument `orders`, a JSON list of dicts as `Request` takes them, with
+    callbacks by name."""
+
+    name = "stub"
+    orders = "[]"
+
+    async def start(self) -> AsyncIterator[Request]:
+        for order in json.loads(self.orders):
+            yield self._request(order)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """An item, and a request for each line of the page: an address, or JSON as in `orders`."""
+        yield {"url": response.url}
+        for line in response.body.decode().splitlines() if response.status == 200 else ():
+            order = json.loads(line) if line.startswith("{") else {"url": line}
+            yield self._request({**order, "url": response.urljoin(order["url"])})
+
+    def note(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "status": response.status}
+
+    def raise_error(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        raise ValueError("this page is no good")
+
+    def yield_bad_item(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "bad": True}
+
+    def failed(self, failure: Failure) -> None:
+        self.logger.info("the spider saw to %s", type(failure.value).__name__)
+
+    def _request(self, order: dict[str, Any]) -> Request:
+        callbacks = {key: getattr(self, order[key]) for key in ("callback", "errback") if key in order}
+        return Request(**{**order, **callbacks})
+
+
+class DeepSpider(StubSpider):
+    """Tells of each request how far it is from the first."""
+
+    name = "deep"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for found in super().parse(response):
+            if isinstance(found, Request):
+                found.meta["depth"] = response.meta.get("depth", 0) + 1
+            yield found
+
+
+class RefusingPipeline:
+    """Raises for an item that says it is bad."""
+
+    def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        if item.get("bad"):
+            raise ValueError("this item is no good")
+        return item
+
+
+class AppendingPipeline:
+    """Records each item's address in the file of the setting EFFECTS, so that no kill takes it back."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(Path(crawler.settings["EFFECTS"]))
+
+    def open_spider(self) -> None:
+        self._effects = self._file.open("a", encoding="utf-8")
+
+    def close_spider(self) -> None:
+        self._effects.close()
+
+    def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        self._effects.write(f"{item['url']}\n")
+        self._effects.flush()
+        os.fsync(self._effects.fileno())
+        return item
+
+
+class AheadScheduler(Scheduler):
+    """Whose clock is ahead by the seconds of the setting AHEAD."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        ahead = crawler.settings.getfloat("AHEAD")
+        return cls(crawler, replace(scheduling_for(crawler), clock=lambda: time.time() + ahead))
+
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def tell(what: str, url: str) -> None:
+    _LOGGER.info("event %s %s", what, urlsplit(url).path)
+
+
+class SlowPipeline:
+    """Lets an item pass only after some turns of the event loop."""
+
+    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        tell("item", item["url"])
+        return item
+
+
+class WatchedScheduler(Scheduler):
+    """Tells what is enqueued, and what is through."""
+
+    def enqueue_request(self, request: Request) -> bool:
+        tell("enqueued", request.url)
+        return super().enqueue_request(request)
+
+    def _completed(self, request: Request) -> None:
+        tell("through", request.url)
+        super()._completed(request)

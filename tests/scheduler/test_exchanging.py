@@ -1,0 +1,322 @@
+"""What is said to a queue and what it is asked for: together, in order, one exchange at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.scheduler.driving import entry
+from tileharvest.errors import QueueError
+from tileharvest.scheduler.exchanging import Exchanging
+from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.port import Changes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Sequence
+
+    from tileharvest.scheduler.port import Exchange, Lease
+
+
+class WatchedQueue(MemoryQueue):
+    """Remembers what it was told, and can be made to wait or to fail."""
+
+    def __init__(self) -> None:
+        super().__init__(minus_share=0)
+        self.told: list[Changes] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.error: QueueError | None = None
+        self.under_way = self.most_under_way = 0
+        self.asked = asyncio.Event()
+
+    async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
+        self.told.append(changes)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        self.asked.set()
+        await self.may_answer.wait()
+        self.under_way -= 1
+        if self.error is not None:
+            raise self.error
+        return await super().exchange(changes, wanted, now)
+
+    async def extend(self, leases: Sequence[Lease], now: float) -> int:
+        if self.error is not None:
+            raise self.error
+        return await super().extend(leases, now)
+
+
+class Side:
+    """The scheduler's side, and what it hears."""
+
+    def __init__(self, ahead: int, lease_seconds: float) -> None:
+        self.queue = WatchedQueue()
+        self.now = 0.0
+        self.answers = 0
+        self.errors: list[QueueError] = []
+        self._heard = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.exchanging = Exchanging(
+            self.queue,
+            ahead=ahead,
+            lease_seconds=lease_seconds,
+            clock=lambda: self.now,
+            changed=self._changed,
+            failed=self._failed,
+        )
+
+    async def hear(self, answers: int = 0, errors: int = 0) -> None:
+        """Wait until there were so many."""
+        async with asyncio.timeout(5), self._heard:
+            await self._heard.wait_for(lambda: self.answers >= answers and len(self.errors) >= errors)
+
+    def take(self, most: int = 100) -> list[Lease]:
+        found = (self.exchanging.next_lease() for _ in range(most))
+        return [lease for lease in found if lease is not None]
+
+    def bodies(self, most: int = 100) -> list[str]:
+        return [lease.body.decode() for lease in self.take(most)]
+
+    def _changed(self, answer: Exchange) -> None:
+        self.answers += 1
+        self._notify()
+
+    def _failed(self, error: QueueError) -> None:
+        self.errors.append(error)
+        self._notify()
+
+    def _notify(self) -> None:
+        async def notify() -> None:
+            async with self._heard:
+                self._heard.notify_all()
+
+        task = asyncio.ensure_future(notify())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+@asynccontextmanager
+async def started(*bodies: str, ahead: int = 4, lease_seconds: float = 100.0) -> AsyncIterator[Side]:
+    """With these in the queue, after the first exchange."""
+    side = Side(ahead, lease_seconds)
+    await side.queue.open(0.0)
+    await MemoryQueue.exchange(side.queue, Changes([entry(body) for body in bodies]), 0, 0.0)
+    side.exchanging.start()
+    await side.hear(1)
+    yield side
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+def test_requests_are_leased_ahead() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c", ahead=2) as side:
+            assert (await side.queue.counts(0.0)).leased == 2
+            assert side.bodies() == ["a", "b"]
+
+    run(test())
+
+
+def test_more_are_leased_when_half_of_them_are_taken() -> None:
+    async def test() -> None:
+        async with started(*"abcdef", ahead=4) as side:
+            assert side.bodies(most=1) == ["a"]
+            assert side.answers == 1
+            assert side.bodies(most=1) == ["b"]
+            await side.hear(2)
+            assert (await side.queue.counts(0.0)).leased == 6
+            assert side.bodies() == ["c", "d", "e", "f"]
+
+    run(test())
+
+
+def test_the_plus_lane_goes_before_what_was_leased_ahead() -> None:
+    async def test() -> None:
+        async with started("a", "b", ahead=8) as side:
+            side.exchanging.push(entry("first", priority=1))
+            await side.hear(2)
+            assert side.bodies() == ["first", "a", "b"]
+
+    run(test())
+
+
+def test_children_are_pushed_before_or_with_the_end_of_their_parent() -> None:
+    async def test() -> None:
+        async with started("parent") as side:
+            (parent,) = side.take()
+            side.exchanging.push(entry("child"))
+            side.exchanging.finish(parent)
+            await side.hear(2)
+            assert [len(changes.pushed) for changes in side.queue.told] == [0, 1]
+            assert [len(changes.finished) for changes in side.queue.told] == [0, 1]
+            assert side.bodies() == ["child"]
+
+    run(test())
+
+
+def test_what_is_said_during_an_exchange_waits_for_its_end() -> None:
+    async def test() -> None:
+        async with started("a") as side:
+            side.queue.may_answer.clear()
+            side.queue.asked.clear()
+            side.exchanging.push(entry("b"))
+            await side.queue.asked.wait()
+            side.exchanging.push(entry("c"))
+            side.exchanging.push(entry("d"))
+            side.queue.may_answer.set()
+            await side.hear(3)
+            assert [len(changes.pushed) for changes in side.queue.told] == [0, 1, 2]
+            assert side.queue.most_under_way == 1
+
+    run(test())
+
+
+def test_ends_wait_for_each_other_where_nothing_is_wanted() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c") as side:
+            leases = side.take()
+            assert side.answers == 1
+            for lease in leases:
+                side.exchanging.finish(lease)
+                await asyncio.sleep(0)
+            await side.hear(2)
+            assert [len(changes.finished) for changes in side.queue.told] == [0, 3]
+            assert side.exchanging.is_empty
+
+    run(test())
+
+
+def test_what_was_not_started_is_given_back_at_the_end_without_counting_as_an_attempt() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c") as side:
+            side.exchanging.finish(side.take(1)[0])
+            await side.exchanging.close()
+            await side.queue.open(0.0)
+            leases = (await MemoryQueue.exchange(side.queue, Changes(), 5, 0.0)).leases
+            assert [(lease.body, lease.attempt) for lease in leases] == [(b"b", 1), (b"c", 1)]
+
+    run(test())
+
+
+def test_closing_waits_for_the_exchange_under_way_and_gives_its_leases_back() -> None:
+    async def test() -> None:
+        async with started() as side:
+            side.queue.may_answer.clear()
+            side.queue.asked.clear()
+            side.exchanging.push(entry("a"))
+            await side.queue.asked.wait()
+            closing = asyncio.ensure_future(side.exchanging.close())
+            await asyncio.sleep(0)
+            side.queue.may_answer.set()
+            await closing
+            counts = await side.queue.counts(0.0)
+            assert (counts.leased, counts.left) == (0, 1)
+
+    run(test())
+
+
+def test_a_queue_that_fails_is_told_of_once() -> None:
+    async def test() -> None:
+        # The leases are kept alive every 10 ms, which fails too.
+        async with started("a", lease_seconds=0.03) as side:
+            side.queue.error = QueueError("disk full")
+            side.exchanging.push(entry("b"))
+            await side.hear(errors=1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await side.hear(errors=2)
+            assert side.errors == [side.queue.error]
+
+    run(test())
+
+
+def test_closing_a_queue_that_failed_raises_what_it_says_and_lets_it_go() -> None:
+    async def test() -> None:
+        async with started("a") as side:
+            side.queue.error = QueueError("disk full")
+            side.exchanging.push(entry("b"))
+            await side.hear(errors=1)
+            with pytest.raises(QueueError, match="disk full"):
+                await side.exchanging.close()
+            # It can be opened again only because it was closed.
+            await side.queue.open(0.0)
+
+    run(test())
+
+
+def test_a_queue_that_failed_for_a_moment_does_not_lose_children() -> None:
+    async def test() -> None:
+        async with started("parent") as side:
+            (parent,) = side.take()
+            side.queue.error = QueueError("locked for too long")
+            side.exchanging.push(entry("child"))
+            await side.hear(errors=1)
+            side.queue.error = None
+            side.exchanging.finish(parent)
+            await side.exchanging.close()
+            await side.queue.open(0.0)
+            leases = (await MemoryQueue.exchange(side.queue, Changes(), 5, 0.0)).leases
+            assert {lease.body for lease in leases} & {b"child", b"parent"}
+
+    run(test())
+
+
+def test_a_request_for_later_is_leased_when_it_is_due() -> None:
+    async def test() -> None:
+        async with started() as side:
+            side.exchanging.push(entry("later", due=0.05))
+            await side.hear(2)
+            assert (side.bodies(), side.exchanging.next_due) == ([], 0.05)
+            assert side.exchanging.is_empty
+            side.now = 0.05
+            await side.hear(3)
+            assert (side.bodies(), side.exchanging.next_due) == (["later"], None)
+
+    run(test())
+
+
+def test_it_is_not_empty_before_the_first_answer() -> None:
+    async def test() -> None:
+        side = Side(4, 100.0)
+        await side.queue.open(0.0)
+        assert not side.exchanging.is_empty
+        side.exchanging.start()
+        assert not side.exchanging.is_empty
+        await side.hear(1)
+        assert side.exchanging.is_empty
+
+    run(test())
+
+
+def test_it_is_not_empty_while_something_is_said_or_asked() -> None:
+    async def test() -> None:
+        async with started() as side:
+            side.queue.may_answer.clear()
+            side.queue.asked.clear()
+            side.exchanging.push(entry("a"))
+            assert not side.exchanging.is_empty
+            await side.queue.asked.wait()
+            assert not side.exchanging.is_empty
+            side.queue.may_answer.set()
+            await side.hear(2)
+            assert not side.exchanging.is_empty
+            side.take()
+            assert side.exchanging.is_empty
+
+    run(test())
+
+
+def test_it_is_not_empty_while_the_queue_may_have_more_than_was_wanted() -> None:
+    async def test() -> None:
+        async with started("a", ahead=1) as side:
+            side.take()
+            assert not side.exchanging.is_empty
+            await side.hear(2)
+            assert side.exchanging.is_empty
+
+    run(test())

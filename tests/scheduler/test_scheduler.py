@@ -1,0 +1,305 @@
+"""The scheduler in real crawls by stub spiders: seen by nginx's log and by what the queue keeps."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import socket
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.end_to_end.project import answered, await_condition, stop
+from tests.scheduler.crawling import Crawls, order, run
+from tileharvest.scheduler.port import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.servers.nginx import Nginx
+
+MOVED = "rewrite ^/old$ /new redirect; if ($uri = /broken) { return 503; }"
+
+
+@pytest.fixture
+def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
+    (tmp_path / "site").mkdir()
+    return Crawls(tmp_path, nginx(tmp_path / "site", location=MOVED))
+
+
+@pytest.fixture
+def page(crawls: Crawls) -> str:
+    """The address of a page without links."""
+    return crawls.write_page("page")
+
+
+def closed_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+# --- What fails ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("callback", "reason"),
+    [("raise_error", "this page is no good"), ("yield_bad_item", "this item is no good")],
+)
+def test_a_request_whose_callback_or_item_raises_goes_to_the_failure_list(
+    crawls: Crawls, page: str, callback: str, reason: str
+) -> None:
+    (crawled,) = crawls.crawl(run({"url": page, "callback": callback}))
+    assert crawled.said("INFO")[-1] == "Spider closed (finished)"
+    (failure,) = crawls.failures()
+    assert reason in failure.reason
+    assert (crawled.counted("failed"), crawled.counted("left"), crawled.counted("done")) == (1, 0, 0)
+
+
+def test_a_request_that_cannot_be_downloaded_and_has_no_errback_goes_to_the_failure_list(
+    crawls: Crawls,
+) -> None:
+    (crawled,) = crawls.crawl(run(closed_port()))
+    (failure,) = crawls.failures()
+    assert "Cannot connect" in failure.reason
+    assert crawled.counted("left") == 0
+
+
+def test_a_request_whose_errback_sees_to_it_has_not_failed(crawls: Crawls) -> None:
+    (crawled,) = crawls.crawl(run({"url": closed_port(), "errback": "failed"}))
+    assert "the spider saw to DownloadConnectionRefusedError" in crawled.said("INFO")
+    assert crawls.failures() == []
+    assert crawled.counted("done") == 1
+
+
+def test_what_failed_is_offered_first_in_the_next_segment_only(crawls: Crawls, page: str) -> None:
+    bad, other = crawls.write_page("bad"), {"url": page, "callback": "note"}
+    first = run({"url": bad, "callback": "raise_error"}, segment="day")
+    again = run(other, segment="day", CONCURRENT_REQUESTS=1)
+    later = run(other, segment="week", CONCURRENT_REQUESTS=1)
+    crawls.crawl(first, again, later)
+    assert crawls.asked() == ["/bad", "/page", "/bad", "/page"]
+
+
+# --- On the way ------------------------------------------------------------------------------------
+
+
+def test_a_redirect_is_followed_and_both_requests_are_finished(crawls: Crawls) -> None:
+    crawls.write_page("new")
+    (crawled,) = crawls.crawl(run({"url": f"{crawls.server.url}/old", "callback": "note"}))
+    assert crawls.asked() == ["/old", "/new"]
+    assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
+
+
+def test_a_repeat_waits_in_the_queue_for_its_pause(crawls: Crawls) -> None:
+    broken = {"url": f"{crawls.server.url}/broken", "callback": "note"}
+    (crawled,) = crawls.crawl(run(broken, RETRY_TIMES=2, RETRY_PAUSE=0.2))
+    times = [line.time for line in crawls.server.log()]
+    assert [
+        round(later - earlier, 1) >= pause
+        for (earlier, later), pause in zip(pairwise(times), (0.2, 0.4), strict=True)
+    ]
+    assert len(times) == 3
+    assert (crawled.counted("done"), crawled.counted("left")) == (3, 0)
+
+
+# --- Once per segment ------------------------------------------------------------------------------
+
+
+def test_a_seen_request_is_dropped_and_counted(crawls: Crawls, page: str) -> None:
+    (crawled,) = crawls.crawl(run(page, page, page))
+    assert crawls.asked() == ["/page"]
+    assert (crawled.counted("dropped/seen"), crawled.counted("seen")) == (2, 1)
+
+
+def test_dont_filter_and_post_are_never_filtered_nor_counted_as_seen(crawls: Crawls, page: str) -> None:
+    unfiltered: dict[str, Any] = {"url": page, "dont_filter": True}
+    posted: dict[str, Any] = {"url": page, "method": "POST", "body": "a", "callback": "note"}
+    (crawled,) = crawls.crawl(run(unfiltered, unfiltered, posted, posted, page))
+    assert crawls.asked() == ["/page"] * 5
+    assert (crawled.counted("dropped/seen"), crawled.counted("seen")) == (0, 1)
+
+
+def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_everything(
+    crawls: Crawls, page: str
+) -> None:
+    root = crawls.write_page("root", "/page")
+    crawls.crawl(*[run(root, segment=name) for name in ("day", "day", "week")])
+    assert crawls.asked() == ["/root", "/page"] * 2
+
+
+def test_each_run_is_a_segment_where_the_setting_says_so(crawls: Crawls, page: str) -> None:
+    crawls.crawl(*[run(page, SEGMENT="run")] * 2)
+    assert crawls.asked() == ["/page"] * 2
+
+
+def test_fresh_asks_again_for_everything(crawls: Crawls, page: str) -> None:
+    root = crawls.write_page("root", "/page")
+    crawls.crawl(run(root), run(root, fresh="1"))
+    assert crawls.asked() == ["/root", "/page"] * 2
+
+
+# --- In which order --------------------------------------------------------------------------------
+
+
+def test_lanes_are_offered_plus_highest_first_then_normal_in_order_then_minus(crawls: Crawls) -> None:
+    priorities = (-2, 0, 1, -1, 0, 5, 0)
+    crawls.push(*[order(f"{crawls.server.url}/{n}", priority) for n, priority in enumerate(priorities)])
+    crawls.crawl(run(CONCURRENT_REQUESTS=1))
+    assert crawls.asked() == ["/5", "/2", "/1", "/4", "/6", "/3", "/0"]
+
+
+def test_one_of_so_many_offers_goes_to_the_minus_lane_first(crawls: Crawls) -> None:
+    crawls.push(*[order(f"{crawls.server.url}/minus{n}", -1) for n in range(2)])
+    crawls.push(*[order(f"{crawls.server.url}/{n}") for n in range(9)])
+    crawls.crawl(run(CONCURRENT_REQUESTS=1, MINUS_SHARE=4))
+    names = ["0", "1", "2", "minus0", "3", "4", "5", "minus1", "6", "7", "8"]
+    assert crawls.asked() == [f"/{name}" for name in names]
+
+
+def test_what_is_deeper_than_the_limit_is_dropped_and_counted(crawls: Crawls) -> None:
+    for depth in range(4):
+        crawls.write_page(str(depth), f"/{depth + 1}")
+    (crawled,) = crawls.crawl(run(f"{crawls.server.url}/0", spider="DeepSpider", DEPTH_LIMIT=2))
+    assert crawls.asked() == ["/0", "/1", "/2"]
+    assert crawled.counted("dropped/depth") == 1
+
+
+def test_what_cannot_be_written_is_dropped_with_an_error(crawls: Crawls, page: str) -> None:
+    (crawled,) = crawls.crawl(run({"url": page, "callback": "_parse"}))
+    assert crawls.asked() == []
+    assert crawled.counted("dropped/unwritable") == 1
+    assert "give a public method of the spider" in crawled.said("ERROR")[0]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"meta": {"not_before": "soon"}}, {"priority": 2**70}], ids=["time", "priority"]
+)
+def test_what_no_queue_can_keep_is_dropped_and_the_crawl_goes_on(
+    crawls: Crawls, page: str, bad: dict[str, Any]
+) -> None:
+    root = crawls.write_page("root", json.dumps({"url": "/bad", **bad}), "/page")
+    (crawled,) = crawls.crawl(run(root))
+    assert crawls.asked() == ["/root", "/page"]
+    assert crawled.counted("dropped/unwritable") == 1
+    assert (crawled.counted("left"), crawled.counted("failed")) == (0, 0)
+
+
+def test_a_queued_address_that_scrapy_refuses_goes_to_the_failure_list(crawls: Crawls, page: str) -> None:
+    crawls.push(order("no address"), order(page))
+    (crawled,) = crawls.crawl(run())
+    assert crawls.asked() == ["/page"]
+    assert [failure.body[:26] for failure in crawls.failures()] == [b'{"v":1,"url":"no address",']
+    assert crawled.counted("left") == 0
+
+
+# --- Later -----------------------------------------------------------------------------------------
+
+
+def test_a_spider_with_nothing_but_requests_for_later_closes_and_says_when_to_run_it_again(
+    crawls: Crawls, page: str
+) -> None:
+    due = time.time() + 3600
+    (crawled,) = crawls.crawl(run({"url": page, "meta": {"not_before": due}}, CLOSE_WHEN_WAITING=True))
+    assert crawls.asked() == []
+    said = time.strftime("requests wait until %Y-%m-%d %H:%M:%S UTC; run it again then", time.gmtime(due))
+    assert crawled.said("INFO").count(said) == 1
+    assert crawled.counted("delayed") == 1
+    later = {"SCHEDULER": "tests.scheduler.stub_spiders.AheadScheduler", "AHEAD": 3601}
+    (crawled,) = crawls.crawl(run(**later))
+    assert crawls.asked() == ["/page"]
+    assert crawled.counted("left") == 0
+
+
+@pytest.mark.parametrize("setting", [False, 600])
+def test_a_spider_that_is_to_wait_makes_the_request_when_it_is_due(
+    crawls: Crawls, page: str, setting: Any
+) -> None:
+    due = time.time() + 1.5
+    crawls.crawl(run({"url": page, "meta": {"not_before": due}}, CLOSE_WHEN_WAITING=setting))
+    (line,) = crawls.server.log()
+    assert due - 0.001 <= line.time < due + 1
+
+
+# --- With others -----------------------------------------------------------------------------------
+
+
+def test_a_spider_that_stays_makes_what_is_pushed_within_a_second(crawls: Crawls, page: str) -> None:
+    with crawls.running(run(page, stay="1")) as process:
+        assert await_condition(lambda: answered(crawls.server) == 1, process)
+        pushed = time.time()
+        crawls.push(order(f"{crawls.server.url}/pushed"))
+        assert await_condition(lambda: answered(crawls.server) == 2, process)
+        stop(process, signal.SIGTERM)
+    assert list(crawls.server.log())[1].time - pushed < 1.0
+    assert crawls.counts().left == 0
+
+
+def test_a_spider_that_is_told_to_end_gives_back_what_it_has_not_begun(crawls: Crawls) -> None:
+    crawls.push(*[order(f"{crawls.server.url}/{n}") for n in range(50)])
+    with crawls.running(run(CONCURRENT_REQUESTS=1, DOWNLOAD_DELAY=0.3)) as process:
+        assert await_condition(lambda: answered(crawls.server) == 1, process)
+        _, stderr = stop(process, signal.SIGTERM)
+    counts = crawls.counts()
+    assert (counts.leased, counts.left) == (0, 50 - len(crawls.asked())), stderr[-2000:]
+    assert counts.left > 40
+
+
+def test_a_second_crawl_of_a_spider_says_so_and_makes_nothing(crawls: Crawls, page: str) -> None:
+    with crawls.running(run(page, stay="1")) as process:
+        assert await_condition(lambda: answered(crawls.server) == 1, process)
+        (second,) = crawls.crawl(run(crawls.write_page("other")))
+        assert process.poll() is None
+    assert crawls.asked() == ["/page"]
+    assert [
+        f"is being harvested by another process (pid {process.pid})" in line for line in second.said("ERROR")
+    ] == [True]
+    assert "Traceback" not in str(second.log)
+
+
+# --- Queues of others ------------------------------------------------------------------------------
+
+
+class Planted:
+    """Writes a file when it is read from a pickle."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"open({str(self.file)!r}, 'w')",)
+
+
+def test_nothing_of_a_foreign_request_is_run(crawls: Crawls, tmp_path: Path) -> None:
+    planted = tmp_path / "planted"
+    bodies = [
+        pickle.dumps(Planted(planted)),
+        b'{"v":1,"url":"http://127.0.0.1:1/","kind":"os.system"}',
+        b'{"v":1,"url":"http://127.0.0.1:1/","cb":"__init__"}',
+        b'{"v":1,"url":"http://127.0.0.1:1/","eb":"os.system"}',
+    ]
+    crawls.push(*[Entry(body, "", None) for body in bodies])
+    (crawled,) = crawls.crawl(run())
+    assert not planted.exists()
+    assert crawls.asked() == []
+    assert (crawled.counted("dropped/unreadable"), crawled.counted("failed"), crawled.counted("left")) == (
+        4,
+        4,
+        0,
+    )
+    assert len(crawled.said("ERROR")) == 4
+    assert "Traceback" not in str(crawled.log)
+
+
+def test_a_file_that_is_no_queue_ends_the_crawl_with_an_error_and_is_kept(crawls: Crawls, page: str) -> None:
+    crawls.file().parent.mkdir(parents=True)
+    crawls.file().write_bytes(b"this is no database, but a text of somebody" * 100)
+    (crawled,) = crawls.crawl(run(page))
+    assert crawls.asked() == []
+    (line,) = crawled.said("ERROR")
+    assert "it was not deleted" in line
+    assert "Traceback" not in line
+    assert crawls.file().read_bytes().startswith(b"this is no database")

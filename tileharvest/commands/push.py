@@ -1,0 +1,101 @@
+"""`scrapy push NAME TILE...`: put requests into a running, or the next, harvest of a map."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from tileharvest.commands.history import parse_tile
+from tileharvest.errors import ConfigurationError
+from tileharvest.scheduler.codec import QueuedRequest, encode
+from tileharvest.scheduler.port import Changes, Entry
+from tileharvest.scheduler.requests import PUSHED
+from tileharvest.terminal import failing_clearly, write_line
+from tileharvest.wiring import described_map, sqlite_queue
+
+if TYPE_CHECKING:
+    import argparse
+    from zoneinfo import ZoneInfo
+
+    from tileharvest.maps.grid import Tile
+
+
+class Command(ScrapyCommand):
+    requires_project = True
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        return "[options] NAME TILE... | NAME --url URL"
+
+    def short_desc(self) -> str:
+        return "Put tiles into a running harvest of a map, or into its next one"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--url", action="append", default=[], help="a tile's address on the site")
+        parser.add_argument("--priority", type=int, default=1, help="above 0 it goes first (default: 1)")
+        parser.add_argument("--at", metavar="TIME", help="not before, in the map's zone: 2026-11-20T18:00")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        args = [argument for argument in args if argument != "--"]
+        if not args or bool(args[1:]) == bool(opts.url):
+            raise UsageError("say which: scrapy push NAME TILE..., or NAME --url URL", print_help=False)
+        with failing_clearly(self):
+            assert self.settings is not None
+            description = described_map(self.settings, args[0])
+            due = None if opts.at is None else _moment(opts.at, description.zone_info)
+            bodies = [_tile_order(*parse_tile(name), opts.priority) for name in args[1:]]
+            bodies += [_address_order(url, opts.priority) for url in opts.url]
+            asyncio.run(self._push(args[0], [Entry(b, PUSHED, None, opts.priority, due) for b in bodies]))
+            write_line(
+                f"{len(bodies)} pushed into the queue of map '{args[0]}': a running harvest takes them up,"
+                f" else the next one"
+            )
+
+    async def _push(self, name: str, entries: list[Entry]) -> None:
+        assert self.settings is not None
+        queue = sqlite_queue(self.settings, name)
+        await queue.open_beside()
+        try:
+            await queue.exchange(Changes(entries), 0, time.time())
+        finally:
+            await queue.close()
+
+
+def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:
+    """A request whose address the harvest fills in: only it has probed the site."""
+    return _order(f"tile://{layer or ''}/{tile}", priority, layer or "", [tile.zoom, tile.x, tile.y])
+
+
+def _address_order(url: str, priority: int) -> bytes:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"'{url}' is no address: write --url https://map.example.net/day/0/3.png")
+    return _order(url, priority, "", None)
+
+
+def _order(url: str, priority: int, layer: str, tile: list[int] | None) -> bytes:
+    return encode(
+        QueuedRequest(
+            version=1,
+            url=url,
+            method="HEAD",
+            callback="answered",
+            errback="failed",
+            priority=priority,
+            dont_filter=True,
+            meta={"layer": layer, "tile": tile, "depth": 0, "verbatim_url": True, "download_slot": ""},
+        )
+    )
+
+
+def _moment(text: str, zone: ZoneInfo) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"--at {text} is no time: write --at 2026-11-20T18:00") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()

@@ -1,0 +1,89 @@
+"""Fingerprints: what makes a request the same as another."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from urllib.parse import quote_plus
+
+from w3lib.url import canonicalize_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT: Final = 1
+"""Part of every fingerprint. To be raised with any change of the rule, w3lib's rules included, so that
+fingerprints of two rules never meet: a request is then made once more, rather than taken for another."""
+
+_PLAIN_ADDRESS: Final = r"https?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,=:@.-]*)+"
+"""Addresses that canonicalization leaves as they are: no upper-case host, nothing percent-encoded or to
+be, no `;`, no segment that begins with a dot, no port with a leading zero, no fragment. Ports of five
+digits are left out, because not all of them exist."""
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_~.-]+", re.ASCII)
+_PLAIN_VALUE: Final = r"[A-Za-z0-9_~.%-]*"
+
+
+class FingerprintedRequest(Protocol):
+    """What of a request counts; `scrapy.Request` has it."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class _Settings(Protocol):
+    def getlist(self, name: str) -> list[Any]: ...
+
+
+class _Crawler(Protocol):
+    @property
+    def settings(self) -> _Settings: ...
+
+
+class SegmentFingerprinter:
+    """The fingerprinter for Scrapy's REQUEST_FINGERPRINTER_CLASS.
+
+    Equal are requests of the same method, address and body. Addresses are compared in the canonical form
+    of `w3lib.url.canonicalize_url`, without fragment, and without the keys of the setting
+    DEDUP_IGNORE_QUERY in their query: cache busters and names of JSONP callbacks, which change with every
+    request though the answer does not. Headers and meta do not count.
+
+    A fingerprint is the SHA-1, 20 bytes, of: FORMAT, method and canonical address, each with a line feed
+    behind it, and the body; in UTF-8. Neither a method nor a canonical address can hold a line feed.
+    """
+
+    def __init__(self, ignored: Iterable[str] = ()) -> None:
+        keys = frozenset(ignored)
+        # As canonicalization writes them, so that they are recognised however a site encodes them.
+        self._ignored = frozenset(quote_plus(key) for key in keys)
+        self._is_canonical = _plain_addresses(keys).fullmatch
+
+    @classmethod
+    def from_crawler(cls, crawler: _Crawler) -> Self:
+        return cls(crawler.settings.getlist("DEDUP_IGNORE_QUERY"))
+
+    def fingerprint(self, request: FingerprintedRequest) -> bytes:
+        """20 bytes. Raises ValueError for an address without a canonical form, such as one whose port is
+        beyond 65535."""
+        plain = self._is_canonical(request.url)
+        address = plain[1] if plain else self.canonical_address(request.url)
+        head = f"{FORMAT}\n{request.method}\n{address}\n".encode()
+        return sha1(head + request.body, usedforsecurity=False).digest()
+
+    def canonical_address(self, url: str) -> str:
+        """What of the address counts. Raises ValueError as `fingerprint` does."""
+        address, _, query = canonicalize_url(url).partition("?")
+        kept = [field for field in query.split("&") if field.partition("=")[0] not in self._ignored]
+        return f"{address}?{'&'.join(kept)}" if any(kept) else address
+
+
+def _plain_addresses(ignored: Iterable[str]) -> re.Pattern[str]:
+    """Matches addresses whose first group is their canonical form: the whole query is ignored, or none."""
+    keys = "|".join(re.escape(key) for key in ignored if _PLAIN_KEY.fullmatch(key))
+    field = f"(?:{keys})(?:={_PLAIN_VALUE})?"
+    query = rf"(?:\?{field}(?:&{field})*)?" if keys else ""
+    return re.compile(f"({_PLAIN_ADDRESS}){query}", re.ASCII)

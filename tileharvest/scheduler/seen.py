@@ -1,0 +1,82 @@
+"""The filter that tells at once which requests are surely new."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pybloom_live import BloomFilter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable
+
+_LOGGER = logging.getLogger(__name__)
+_SMALLEST: Final = 1_000
+"""Requests that the first filter has room for at least; that costs 4 kB."""
+
+
+class SeenFilter:
+    """Fingerprints that were seen, in a row of Bloom filters.
+
+    Guarantees: no false negatives. What was added is never called new again, so whatever is called new
+    surely is. What is new is called seen with a probability below `error_rate`, however often the filter
+    grows: the first filter may err half as often, and each further one half as often as the one before.
+
+    Memory, at the error rate of one in a million: 3.8 bytes for each request that it has room for. Growing
+    adds a filter larger than the last, but of no more than two thirds of all before where that is
+    possible: so it is at most 8 bytes for each request seen, right after growing too, up to 30 times the
+    expected number. About 250,000 additions a second, half of that where the filter does not fit into the
+    processor's cache. Not thread-safe.
+    """
+
+    def __init__(
+        self, expected: int, error_rate: float = 1e-6, warn: Callable[[str], object] = _LOGGER.warning
+    ) -> None:
+        """`expected` is how many requests a segment of the map will have; more make it grow, and call
+        `warn` with a line for a person each time."""
+        if expected < 1:
+            raise ValueError(f"a filter for {expected} requests would be full at once")
+        if not 0 < error_rate < 1:
+            raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
+        self._expected = expected
+        self._warn = warn
+        self._full: list[BloomFilter] = []
+        self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
+
+    def __len__(self) -> int:
+        """How many different requests were seen, less those that were wrongly called seen."""
+        return sum(bloom.count for bloom in (*self._full, self._filling))
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the filters' bits take."""
+        return sum(bloom.bitarray.nbytes for bloom in (*self._full, self._filling))
+
+    def add(self, fingerprint: bytes) -> bool:
+        """True if it was probably seen before; False if it is surely new, and now seen."""
+        # pybloom hashes the UTF-8 of `str(key)`: of bytes that is their `repr`, of this the text itself.
+        key = fingerprint.hex()
+        if self._full and any(key in bloom for bloom in self._full):
+            return True
+        # pybloom would take one too many, and would raise IndexError then.
+        if self._filling.count >= self._filling.capacity:
+            if key in self._filling:
+                return True
+            self._grow()
+        return bool(self._filling.add(key))
+
+    async def load(self, batches: AsyncIterable[Iterable[bytes]]) -> None:
+        """Add what was seen before, as `RequestQueue.fingerprints` tells it."""
+        async for batch in batches:
+            for fingerprint in batch:
+                self.add(fingerprint)
+
+    def _grow(self) -> None:
+        last, seen = self._filling, len(self)
+        self._full.append(last)
+        capacity = max(last.capacity + last.capacity // 20, seen * 2 // 3)
+        self._filling = BloomFilter(capacity, last.error_rate / 2)
+        self._warn(
+            f"the filter of seen requests is full: {self._expected} were expected and {seen} seen; added "
+            f"room for {capacity} more, all together {self.memory_bytes} bytes. Nothing is lost"
+        )

@@ -1,0 +1,209 @@
+"""Segments: the slices of time in each of which a request is made once. Pure: the moment is an argument."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tileharvest.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from zoneinfo import ZoneInfo
+
+_FIRST_MONDAY: Final = date(1970, 1, 5)
+"""Where intervals of days and weeks are counted from, so that a week begins on Monday (ISO 8601)."""
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Where intervals of hours are counted from."""
+_HOUR: Final = timedelta(hours=1)
+_INTERVAL: Final = re.compile(r"every:([1-9][0-9]{0,3})([dhw])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A slice of time, from `begins` on until just before `ends`.
+
+    Both are in UTC, because Python compares two times of one zone by their wall clocks, which go back
+    once a year. The name tells the segment from all others of its resolver, and survives restarts.
+    """
+
+    name: str
+    begins: datetime
+    ends: datetime | None
+    """The very instant at which the next segment begins; None: never."""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("a segment needs a name")
+        if self.begins.tzinfo is not UTC or (self.ends is not None and self.ends.tzinfo is not UTC):
+            raise ValueError(f"segment {self.name}: times must be in UTC")
+        if self.ends is not None and self.ends <= self.begins:
+            raise ValueError(f"segment {self.name} ends before it begins")
+
+    def contains(self, moment: datetime) -> bool:
+        """Whether the moment, in whatever zone, lies in the segment."""
+        return self.begins <= moment and (self.ends is None or moment < self.ends)
+
+
+class SegmentResolver(Protocol):
+    """Maps a request and a moment to the segment in which the request is made.
+
+    For one request, every moment lies in the segment it is mapped to, and segments do not overlap. The
+    resolvers below make no difference between requests and never look at them. Raises ValueError for a
+    moment without time zone.
+    """
+
+    def segment_at(self, request: object | None, moment: datetime) -> Segment: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DaySegments:
+    """So many days of the zone each, from local midnight to local midnight.
+
+    A day that loses or gains an hour is one segment of 23 or 25 hours. Where the clocks skip midnight the
+    day begins as they jump, and a day that they skip has no segment. Where they are set back over
+    midnight (in Newfoundland at 00:01, until 2011), the day that had begun goes on.
+    """
+
+    zone: ZoneInfo
+    days: int
+    named: Callable[[date], str]
+    """The name, given the segment's first day."""
+
+    def segment_at(self, request: object | None, moment: datetime) -> Segment:
+        utc, length = _in_utc(moment), timedelta(days=self.days)
+        today = utc.astimezone(self.zone).date()
+        first = today - (today - _FIRST_MONDAY) % length
+        begins, ends = _beginning(first, self.zone), _beginning(first + length, self.zone)
+        while ends <= utc:
+            first += length
+            begins, ends = ends, _beginning(first + length, self.zone)
+        return Segment(self.named(first), begins, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class HourSegments:
+    """An hour of the zone's clocks each, named with its offset from UTC.
+
+    So the hour that the end of summer time repeats is two segments, and the one that its beginning skips
+    is none. A shift by less than an hour, as on Lord Howe Island, cuts a segment short.
+    """
+
+    zone: ZoneInfo
+
+    def segment_at(self, request: object | None, moment: datetime) -> Segment:
+        utc = _in_utc(moment)
+        local = utc.astimezone(self.zone)
+        offset = local.utcoffset()
+        begins = utc - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+        ends = begins + _HOUR
+        if begins.astimezone(self.zone).utcoffset() != offset:
+            begins = _shift(self.zone, begins, ends)
+        if ends.astimezone(self.zone).utcoffset() != offset:
+            ends = _shift(self.zone, begins, ends)
+        return Segment(local.isoformat(timespec="hours"), begins, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class HourIntervals:
+    """So many hours each, whatever the clocks of the zone do, counted from 1970-01-01 in UTC."""
+
+    hours: int
+
+    def segment_at(self, request: object | None, moment: datetime) -> Segment:
+        utc, length = _in_utc(moment), self.hours * _HOUR
+        begins = utc - (utc - _UNIX_EPOCH) % length
+        hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
+        return Segment(f"every-{self.hours}h-{hour}Z", begins, begins + length)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSegment:
+    """One segment without end for a run, and another for the next: each start asks for everything."""
+
+    started: datetime
+
+    def segment_at(self, request: object | None, moment: datetime) -> Segment:
+        """The same for every moment, even for one before the start, to which a clock may be set back."""
+        _in_utc(moment)
+        started = _in_utc(self.started)
+        return Segment(f"run-{started:%Y%m%dT%H%M%S.%fZ}", started, None)
+
+
+class LatestSegment:
+    """Answers as another resolver, which must not look at requests, but remembers its last answer.
+
+    That makes it some 10 times as fast, while moments stay in one segment.
+    """
+
+    def __init__(self, resolver: SegmentResolver) -> None:
+        self._resolver = resolver
+        self._latest: Segment | None = None
+
+    def segment_at(self, request: object | None, moment: datetime) -> Segment:
+        utc = _in_utc(moment)
+        if self._latest is None or not self._latest.contains(utc):
+            self._latest = self._resolver.segment_at(None, utc)
+        return self._latest
+
+
+def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResolver:
+    """The resolver of that name: `day`, `hour`, `week`, `run`, or an interval such as `every:3d`.
+
+    `zone` is the map's, `started` the moment at which the run began. Intervals are numbers from 1 to 9999
+    of hours (h), days (d) or weeks (w). Raises ConfigurationError.
+    """
+    match text:
+        case "day":
+            return LatestSegment(DaySegments(zone, 1, date.isoformat))
+        case "week":
+            return LatestSegment(DaySegments(zone, 7, _week_name))
+        case "hour":
+            return LatestSegment(HourSegments(zone))
+        case "run":
+            return RunSegment(started)
+    interval = _INTERVAL.fullmatch(text)
+    if interval is None:
+        raise ConfigurationError(
+            f"segment '{text}' cannot be: write day, hour, week or run, or an interval such as every:3d, "
+            "every:6h or every:2w"
+        )
+    count, unit = interval.groups()
+    if unit == "h":
+        return LatestSegment(HourIntervals(int(count)))
+    prefix, days = f"every-{count}{unit}", int(count) * (7 if unit == "w" else 1)
+    return LatestSegment(DaySegments(zone, days, lambda first: f"{prefix}-{first}"))
+
+
+def _week_name(monday: date) -> str:
+    year, week, _ = monday.isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} is no moment: it has no time zone")
+    return moment.astimezone(UTC)
+
+
+def _beginning(day: date, zone: ZoneInfo) -> datetime:
+    """The first instant at which the clocks of the zone show this day or a later one, in UTC."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    # PEP 495: of a repeated time fold=0 is the first; a skipped one is later with fold=0 than with 1.
+    first, second = midnight.astimezone(UTC), midnight.replace(fold=1).astimezone(UTC)
+    return first if first <= second else _shift(zone, second, first)
+
+
+def _shift(zone: ZoneInfo, after: datetime, until: datetime) -> datetime:
+    """The first whole second after `after`, and not after `until`, at which the zone's offset is another.
+    Both are in UTC, `after` a whole second, and there is such a shift between them."""
+    before = after.astimezone(zone).utcoffset()
+
+    def has_shifted(seconds: int) -> bool:
+        return (after + timedelta(seconds=seconds)).astimezone(zone).utcoffset() != before
+
+    latest = int((until - after).total_seconds())
+    return after + timedelta(seconds=bisect_left(range(latest), True, lo=1, key=has_shifted))

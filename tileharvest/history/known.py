@@ -17,8 +17,8 @@ LEVELS: Final = 4
 """A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards asks for
 neighbours soon after each other: one query in about 256 look-ups."""
 
-MOST_BLOCKS: Final = 256
-"""Blocks kept; with about 0.6 KB per version 40 MB at the very most, all blocks full."""
+MOST_BLOCKS: Final = 64
+"""Blocks kept; with about 0.6 KB per version 10 MB at the very most, all blocks full."""
 
 _Key: TypeAlias = tuple[str, int, int, int]
 _Block: TypeAlias = dict[Tile, "Version"]

@@ -27,7 +27,7 @@ _PAGE: Final = 2048
 """Bytes. Fingerprints fall anywhere in their table, so each new one rewrites a page: with a million of
 them half of SQLite's usual 4,096 is 10 to 40 % faster, 1,024 is slower again (measured)."""
 
-_CACHE: Final = 16 << 20
+_CACHE: Final = 8 << 20
 """Bytes of pages that SQLite keeps; what a queue needs of memory does not grow beyond."""
 
 _WRITTEN_AHEAD: Final = 32 << 20

@@ -235,6 +235,18 @@ def test_a_queue_that_fails_is_told_of_once() -> None:
     run(test())
 
 
+def test_a_mistake_in_a_queue_ends_the_crawl_instead_of_hanging_it() -> None:
+    async def test() -> None:
+        async with started("a") as side:
+            side.queue.error = TypeError("a mistake")
+            side.exchanging.push(entry("b"))
+            await side.hear(errors=1)
+            assert "a mistake" in str(side.errors[0])
+            side.queue.error = None
+
+    run(test())
+
+
 def test_closing_a_queue_that_failed_raises_what_it_says_and_lets_it_go() -> None:
     async def test() -> None:
         async with started("a") as side:

@@ -8,6 +8,7 @@ is carried first, or together: children are never pushed after their parent is f
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.scheduler.port import Entry, Exchange, Lease, RequestQueue
+
+_logger = logging.getLogger(__name__)
 
 LINGER: Final = 0.02
 """Seconds that news wait for others, where nobody waits for leases: a transaction costs as much as some
@@ -161,11 +164,11 @@ class Exchanging:
         self._may_have_more = False
         try:
             answer = await self._queue.exchange(changes, wanted, self._clock())
-        except QueueError as error:
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
             # Or the end of a parent could be told later without its children.
             self._news.put_back(changes)
             self._task = None
-            self._fail(error)
+            self._fail(error if isinstance(error, QueueError) else _unexpected(error))
             return
         self._task = None
         self._take_in(answer, wanted)
@@ -201,6 +204,11 @@ class Exchanging:
         if not self._stopped:
             self._stopped = True
             self._failed(error)
+
+
+def _unexpected(error: Exception) -> QueueError:
+    _logger.error("a mistake in the program stopped the queue", exc_info=error)
+    return QueueError(f"the queue stopped ({error!r}); no request in it was lost: run again, and report this")
 
 
 class _News:

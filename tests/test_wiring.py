@@ -77,6 +77,7 @@ def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):
         ({"map": "m", "day": "9999-01-01"}, "has not begun"),
         ({"map": "m", "dry": "yes"}, "write -a dry=1"),
         ({"map": "m", "fresh": "2"}, "write -a fresh=1"),
+        ({"map": "m", "stay": "yes"}, "write -a stay=1"),
         ({"map": "m", "segment": "year"}, "segment 'year' cannot be"),
     ],
 )

@@ -103,6 +103,8 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     )
     resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
     dry = _switch(arguments, "dry", "a dry run")
+    # Read by the scheduler, which is made when it is too late for one clear line.
+    _switch(arguments, "stay", "a spider that waits for requests")
     return Harvesting(
         description,
         day=day,
@@ -235,7 +237,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         lease_seconds=settings.getfloat("LEASE_SECONDS"),
         segments_kept=settings.getint("SEGMENTS_KEPT"),
         close_when_waiting=_patience(settings["CLOSE_WHEN_WAITING"]),
-        stay=_switch(arguments, "stay", "waiting for requests"),
+        stay=_switch(arguments, "stay", "a spider that waits for requests"),
         fresh=_switch(arguments, "fresh", "asking again for everything"),
     )
 

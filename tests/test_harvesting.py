@@ -316,12 +316,63 @@ def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path)
     assert query(tmp_path, "SELECT requests, received_bytes FROM harvests") == [(12, 1024)]
 
 
+def stored_bytes(folder: Path) -> list[int]:
+    """Of each harvest."""
+    return [row[0] for row in query(folder, "SELECT stored_bytes FROM harvests ORDER BY id")]
+
+
+def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path) -> None:
+    sea, island = drawn("sea"), drawn("island")
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY) as first:
+            await first.keep(added(FIRST_LEVEL[0], sea))
+            await first.finish()
+        async with opened(tmp_path, LATER) as second:
+            await second.keep(replace(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED))
+            await second.keep(added(FIRST_LEVEL[1], sea))
+            await second.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [len(sea), len(island)]
+
+
+def test_an_image_of_many_tiles_at_once_counts_as_stored_once(tmp_path: Path) -> None:
+    sea = drawn("sea")
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await asyncio.gather(*(harvest.keep(added(tile, sea)) for tile in ALL))
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [len(sea)]
+
+
+def test_who_is_cancelled_does_not_take_the_image_from_another_tile(tmp_path: Path) -> None:
+    sea = drawn("sea")
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            cancelled, kept = (
+                asyncio.ensure_future(harvest.keep(added(tile, sea))) for tile in FIRST_LEVEL[:2]
+            )
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            await kept
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT x, y FROM versions") == [(FIRST_LEVEL[1].x, FIRST_LEVEL[1].y)]
+    assert stored_bytes(tmp_path) == [len(sea)]
+
+
 def test_traffic_is_taken_once() -> None:
-    traffic = Traffic(3, 100)
-    assert traffic.take() == (3, 100)
+    traffic = Traffic(3, 100, 50)
+    assert traffic.take() == (3, 100, 50)
     traffic.requests += 1
-    assert traffic.take() == (1, 0)
-    assert traffic.take() == (0, 0)
+    assert traffic.take() == (1, 0, 0)
+    assert traffic.take() == (0, 0, 0)
 
 
 def test_the_end_is_by_the_clock_that_was_given(tmp_path: Path) -> None:

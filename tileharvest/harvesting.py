@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.site import Site, SiteLayer
     from tileharvest.scheduler.segments import Segment
     from tileharvest.store.port import TileStore
-    from tileharvest.versions import Version
+    from tileharvest.versions import Image, Version
 
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
@@ -56,17 +56,25 @@ class Holdings(Protocol):
 
 @dataclass(slots=True)
 class Traffic:
-    """What was asked of the site and came back, retries, redirects and probes included."""
+    """What was asked of the site and came back, retries, redirects and probes included, and what of it
+    was new to the store.
+    """
 
     requests: int = 0
     received_bytes: int = 0
     """Of bodies; a HEAD's answer has none."""
-    _taken: tuple[int, int] = field(default=(0, 0), init=False, repr=False)
+    stored_bytes: int = 0
+    """Of images that were not in the store before."""
+    _taken: tuple[int, int, int] = field(default=(0, 0, 0), init=False, repr=False)
 
-    def take(self) -> tuple[int, int]:
-        """Requests and bytes since this was last called."""
-        before, self._taken = self._taken, (self.requests, self.received_bytes)
-        return self.requests - before[0], self.received_bytes - before[1]
+    def take(self) -> tuple[int, int, int]:
+        """Requests, bytes received and bytes stored since this was last called."""
+        before, self._taken = self._taken, (self.requests, self.received_bytes, self.stored_bytes)
+        return (
+            self.requests - before[0],
+            self.received_bytes - before[1],
+            self.stored_bytes - before[2],
+        )
 
 
 class LayerWalk(NamedTuple):
@@ -107,6 +115,7 @@ class Harvesting:
         self._clock = clock
         self._on_close = contextlib.ExitStack()
         self._known_at_start = 0
+        self._storing: dict[Image, asyncio.Task[None]] = {}
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
 
@@ -194,11 +203,26 @@ class Harvesting:
         the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
         """
         if result.image is not None and result.body is not None:
-            await asyncio.to_thread(self._store.put, result.image, result.body)
+            await self._stored(result.image, result.body)
         await self._commits.record(result)
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_at_start / 2:
             raise self._moved()
+
+    async def _stored(self, image: Image, body: bytes) -> None:
+        task = self._storing.get(image)
+        if task is None:
+            # One at a time: of two, both would find that the image is not there yet, and both count it.
+            task = self._storing[image] = asyncio.create_task(self._store_and_count(image, body))
+        # Whoever is cancelled must not take the image from the others who wait for the same one.
+        await asyncio.shield(task)
+
+    async def _store_and_count(self, image: Image, body: bytes) -> None:
+        try:
+            if await asyncio.to_thread(self._store.put, image, body):
+                self.traffic.stored_bytes += image.size
+        finally:
+            del self._storing[image]
 
     def unasked(self) -> list[tuple[SiteLayer, Tile]]:
         """Tiles that the history has and the walk did not reach, because something above them vanished

@@ -34,11 +34,17 @@ class WatchedHarvest(Harvest):
         self.let_go = threading.Event()
         self.let_go.set()
 
-    def record(self, results: Sequence[TileResult], requests: int = 0, received_bytes: int = 0) -> None:
+    def record(
+        self,
+        results: Sequence[TileResult],
+        requests: int = 0,
+        received_bytes: int = 0,
+        stored_bytes: int = 0,
+    ) -> None:
         self.batches.append(len(results))
         self.threads.add(threading.current_thread().name)
         assert self.let_go.wait(30)
-        super().record(results, requests, received_bytes)
+        super().record(results, requests, received_bytes, stored_bytes)
 
 
 @pytest.fixture
@@ -46,8 +52,8 @@ def harvest(history: History) -> WatchedHarvest:
     return WatchedHarvest(began(history))
 
 
-def no_cost() -> tuple[int, int]:
-    return 0, 0
+def no_cost() -> tuple[int, int, int]:
+    return 0, 0, 0
 
 
 async def started(*calls: object) -> list[asyncio.Task[None]]:
@@ -138,7 +144,7 @@ def test_all_commits_run_in_one_thread_of_their_own(harvest: WatchedHarvest) -> 
 
 
 def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> None:
-    costs = [(3, 100), (2, 50), (1, 7)]
+    costs = [(3, 100, 90), (2, 50, 0), (1, 7, 5)]
 
     async def run() -> None:
         commits = GroupCommit(harvest, lambda: costs.pop(0), linger=0)
@@ -148,7 +154,7 @@ def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> N
 
     asyncio.run(run())
     (summary,) = harvest_summaries(history, "world")
-    assert (summary.requests, summary.received_bytes) == (6, 157)
+    assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (6, 157, 95)
 
 
 def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
@@ -243,7 +249,7 @@ def test_a_flush_of_nothing_begins_no_transaction(harvest: WatchedHarvest) -> No
 
 def test_a_cost_that_cannot_be_told_reaches_who_waits(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: (1 // 0, 0), linger=0)
+        commits = GroupCommit(harvest, lambda: (1 // 0, 0, 0), linger=0)
         with pytest.raises(ZeroDivisionError):
             await commits.record(found("add"))
 

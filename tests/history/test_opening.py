@@ -16,16 +16,18 @@ from tileharvest.errors import HistoryError
 from tileharvest.history import database, upgrading
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, map_summaries, tile_versions
+from tileharvest.history.schema import REVISION
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.outcomes import Outcome
 
 # What the next release might bring: a column, in a revision that follows the present one.
-NEXT_REVISION = """
+NEXT = f"{int(REVISION) + 1:04}"
+NEXT_REVISION = f"""
     import sqlalchemy as sa
     from alembic import op
 
-    revision = "0002"
-    down_revision = "0001"
+    revision = "{NEXT}"
+    down_revision = "{REVISION}"
 
     def upgrade():
         op.add_column("maps", sa.Column("title", sa.Text()))
@@ -38,10 +40,10 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Makes the program one that has a further revision; gives the file of that revision."""
     migrations = tmp_path / "next" / "migrations"
     shutil.copytree(upgrading.MIGRATIONS, migrations)
-    revision = migrations / "versions" / "0002_next.py"
+    revision = migrations / "versions" / f"{NEXT}_next.py"
     revision.write_text(dedent(NEXT_REVISION))
     monkeypatch.setattr(upgrading, "MIGRATIONS", migrations)
-    monkeypatch.setattr(database, "REVISION", "0002")
+    monkeypatch.setattr(database, "REVISION", NEXT)
     return revision
 
 
@@ -115,7 +117,7 @@ def make_older(url: str, next_release: Path) -> None:
     waiting = next_release.with_suffix(".waiting")
     next_release.rename(waiting)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "REVISION", "0001")
+        patch.setattr(database, "REVISION", REVISION)
         harvested(url)
     waiting.rename(next_release)
 
@@ -125,7 +127,7 @@ def test_before_an_upgrade_the_history_is_copied_beside_itself(
 ) -> None:
     make_older(url, next_release)
     History.open(url).close()
-    backup = file.with_name("history.sqlite.revision-0001.backup")
+    backup = file.with_name(f"history.sqlite.revision-{REVISION}.backup")
     assert columns(backup) == ["id", "name"]
     with closing(sqlite3.connect(backup)) as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
@@ -134,11 +136,11 @@ def test_before_an_upgrade_the_history_is_copied_beside_itself(
 
 def test_an_older_backup_is_kept(url: str, file: Path, next_release: Path) -> None:
     make_older(url, next_release)
-    earlier = file.with_name("history.sqlite.revision-0001.backup")
+    earlier = file.with_name(f"history.sqlite.revision-{REVISION}.backup")
     earlier.write_bytes(b"earlier")
     History.open(url).close()
     assert earlier.read_bytes() == b"earlier"
-    assert columns(file.with_name("history.sqlite.revision-0001.backup-2")) == ["id", "name"]
+    assert columns(file.with_name(f"history.sqlite.revision-{REVISION}.backup-2")) == ["id", "name"]
 
 
 def test_an_upgrade_that_fails_changes_nothing(url: str, file: Path, next_release: Path) -> None:
@@ -281,7 +283,9 @@ def test_reading_only_refuses_to_write(url: str) -> None:
 
 def test_reading_only_does_not_upgrade(url: str, file: Path, next_release: Path) -> None:
     make_older(url, next_release)
-    with pytest.raises(HistoryError, match=r"older TileHarvest \(revision 0001\); nothing was changed"):
+    with pytest.raises(
+        HistoryError, match=rf"older TileHarvest \(revision {REVISION}\); nothing was changed"
+    ):
         History.open_read_only(url)
     assert columns(file) == ["id", "name"]
 

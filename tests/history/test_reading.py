@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def harvested(history: History) -> History:
     """Two tiles with the same image, of which one changed and the other went; a third without a version."""
     first = began(history)
-    first.record([found("add", A, b"sea"), found("add", B, b"sea"), found("404", C)], 5, 700)
+    first.record([found("add", A, b"sea"), found("add", B, b"sea"), found("404", C)], 5, 700, 3)
     ended(first)
     second = began(history, LATER)
     second.record([found("upd", A, b"island"), found("gone", B)], 3, 600)
@@ -68,6 +68,7 @@ def test_harvests_come_oldest_first_with_what_they_found(harvested: History) -> 
         reason="finished",
         requests=5,
         received_bytes=700,
+        stored_bytes=3,
         depth={LAYER: 10},
         renderer="overviewer",
         counts={Outcome.ADDED: 2, Outcome.NOTHING: 1},

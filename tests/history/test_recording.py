@@ -169,10 +169,11 @@ def test_a_batch_may_mix_tiles_and_outcomes(harvest: Harvest) -> None:
 
 
 def test_requests_and_bytes_add_up(history: History, harvest: Harvest) -> None:
-    harvest.record([found("add")], 2, 1_000)
-    harvest.record([], 1, 3_000_000_000)
+    harvest.record([found("add")], 2, 1_000, 900)
+    harvest.record([], 1, 3_000_000_000, 4_000_000_000)
     (summary,) = harvest_summaries(history, "world")
     assert (summary.requests, summary.received_bytes) == (3, 3_000_001_000)
+    assert summary.stored_bytes == 4_000_000_900
 
 
 def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: Harvest) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sqlalchemy import select
 
 from tests.history.making import LAYER, WITH_IMAGE, A, B, D, began, found
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.schema import changes
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.outcomes import Outcome
 
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from tileharvest.items import TileResult
     from tileharvest.versions import Image
 
+TILES = [A, B, D, Tile(0, -1, -17)]
 WEAK_TO_STRONG = ["fail", "404", "ign", "nMod", "rep", "upd add gone"]
 RESULTS = st.builds(
     found,
     st.sampled_from(Outcome),
-    st.sampled_from([A, B, D]),
+    st.sampled_from(TILES),
     st.sampled_from([b"sea", b"island"]),
     st.sampled_from(['"1"', 'W/"2"']),
 )
@@ -33,6 +36,19 @@ END = datetime(2021, 6, 1, tzinfo=UTC)
 
 def rank(outcome: Outcome) -> int:
     return next(rank for rank, words in enumerate(WEAK_TO_STRONG) if outcome.value in words.split())
+
+
+def block_of(tile: Tile) -> Tile:
+    """The tile three levels coarser, from parent to parent."""
+    return tile.parent().parent().parent()
+
+
+def block_changes(history: History) -> dict[tuple[Tile, int, date], int]:
+    with history.reading() as connection:
+        return {
+            (Tile(row.zoom - 3, row.x, row.y), row.zoom, row.day): row.tiles
+            for row in connection.execute(select(changes))
+        }
 
 
 class Model:
@@ -116,6 +132,11 @@ class RecordingMachine(RuleBasedStateMachine):
         assert recorded == self.model.versions
 
     @invariant()
+    def the_changes_are_those_of_the_versions(self) -> None:
+        recorded = block_changes(self.history)
+        assert recorded == Counter((block_of(tile), tile.zoom, day) for tile, day in self.model.versions)
+
+    @invariant()
     def the_counts_are_those_of_the_model(self) -> None:
         *ended, _ = harvest_summaries(self.history, "world")
         assert [summary.counts for summary in ended] == self.model.ended
@@ -125,7 +146,7 @@ class RecordingMachine(RuleBasedStateMachine):
     def the_unasked_tiles_are_those_of_the_model(self) -> None:
         versions, latest = self.model.versions, self.model.latest
         present = {tile for tile, _ in versions if versions[tile, latest(tile)][0]}
-        areas = {LAYER: [TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y) for tile in (A, B, D)]}
+        areas = {LAYER: [TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y) for tile in TILES]}
         assert {tile for _, tile in self.harvest.unasked(areas, 10)} == present - set(self.model.outcomes)
         assert self.harvest.known(areas) == len(present)
 

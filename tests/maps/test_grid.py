@@ -75,6 +75,20 @@ def test_parent_of_every_child_is_the_tile(path, deeper):
     assert {child.parent() for child in tile.children()} == {tile}
 
 
+@given(paths, st.integers(1, 5), st.integers(0, 6))
+def test_ancestor_is_the_parent_taken_so_many_times(path, deeper, levels):
+    tile = tile_at(path, path.count("/") + deeper)
+    ancestor = tile
+    for _ in range(levels):
+        ancestor = ancestor.parent()
+    assert tile.ancestor(levels) == ancestor
+
+
+def test_there_is_no_ancestor_below_the_tile():
+    with pytest.raises(ValueError, match="negative"):
+        Tile(-3, 8, 8).ancestor(-1)
+
+
 @given(paths, st.integers(0, 5))
 def test_name_round_trips_through_text(path, deeper):
     tile = tile_at(path, path.count("/") + deeper)

@@ -55,13 +55,14 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
         "counts": counts_as_plain(summary.counts),
         "requests": summary.requests,
         "received_bytes": summary.received_bytes,
+        "stored_bytes": summary.stored_bytes,
     }
 
 
 def _write(summaries: list[HarvestSummary]) -> None:
     outcomes = [f">{outcome.value}" for outcome in Outcome]
     write_table(
-        ["day", "began (UTC)", ">seconds", "end", ">depth", *outcomes, ">requests", ">received"],
+        ["day", "began (UTC)", ">seconds", "end", ">depth", *outcomes, ">requests", ">received", ">stored"],
         [_line(summary) for summary in summaries],
     )
 
@@ -77,4 +78,5 @@ def _line(summary: HarvestSummary) -> list[str]:
         *(f"{summary.counts.get(outcome, 0):,}" for outcome in Outcome),
         f"{summary.requests:,}",
         bytes_in_words(summary.received_bytes),
+        bytes_in_words(summary.stored_bytes),
     ]

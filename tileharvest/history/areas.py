@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, func, or_, select
 
@@ -16,12 +17,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 
 MOST_COLUMNS: Final = 256
 """Up to this many columns are named one by one, so that the database goes to each column's rows
 directly; in a range of columns it would also read what lies above and below the area. A wider area is
 read as a range: a database allows only so many parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class AreaQuery:
+    """A query, prepared once, for the rows of one layer that lie in an area."""
+
+    in_columns: Select[Any]
+    in_range: Select[Any]
+
+    @classmethod
+    def over(cls, table: Table, query: Select[Any]) -> AreaQuery:
+        """`query` restricted to an area of the table, which has columns layer, zoom, x and y, all of them
+        first in an index.
+        """
+        limited = query.where(
+            table.c.layer == bindparam("in_layer"),
+            table.c.zoom == bindparam("in_zoom"),
+            table.c.y.between(bindparam("y_from"), bindparam("y_to")),
+        )
+        return cls(
+            limited.where(table.c.x.in_(bindparam("columns", expanding=True))),
+            limited.where(table.c.x.between(bindparam("x_from"), bindparam("x_to"))),
+        )
+
+    def rows(
+        self, connection: Connection, layer: int, area: TileRange, **parameters: object
+    ) -> Sequence[Row[*tuple[Any, ...]]]:
+        """Its cost depends on the area and on what the query reads there, not on the rest of the table.
+
+        `in_zoom`, if given, takes the place of the area's own zoom.
+        """
+        place = {"in_layer": layer, "in_zoom": area.zoom, "y_from": area.y_from, "y_to": area.y_to}
+        if len(area.columns) <= MOST_COLUMNS:
+            return connection.execute(
+                self.in_columns, {**place, "columns": list(area.columns), **parameters}
+            ).all()
+        between = {"x_from": area.x_from, "x_to": area.x_to}
+        return connection.execute(self.in_range, {**place, **between, **parameters}).all()
+
 
 VERSION_COLUMNS: Final = (
     versions.c.day,
@@ -32,14 +72,13 @@ VERSION_COLUMNS: Final = (
     versions.c.last_modified,
 )
 """In the order in which `version_of` takes them."""
-_ANY_LATEST: Final = (
-    select(tiles.c.x, tiles.c.y, *VERSION_COLUMNS)
-    .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .where(tiles.c.layer == bindparam("in_layer"), tiles.c.zoom == bindparam("in_zoom"))
-    .where(tiles.c.y.between(bindparam("y_from"), bindparam("y_to")))
+
+_LATEST: Final = AreaQuery.over(
+    tiles,
+    select(tiles.c.x, tiles.c.y, *VERSION_COLUMNS).join_from(
+        tiles, versions, versions.c.id == tiles.c.version
+    ),
 )
-_LATEST_IN_COLUMNS: Final = _ANY_LATEST.where(tiles.c.x.in_(bindparam("columns", expanding=True)))
-_LATEST_IN_RANGE: Final = _ANY_LATEST.where(tiles.c.x.between(bindparam("x_from"), bindparam("x_to")))
 
 
 def version_of(
@@ -61,17 +100,8 @@ def version_of(
 
 def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
     """One query. Its cost depends on the area, not on the size of the history."""
-    place: dict[str, object] = {
-        "in_layer": layer,
-        "in_zoom": area.zoom,
-        "y_from": area.y_from,
-        "y_to": area.y_to,
-    }
-    if len(area.columns) <= MOST_COLUMNS:
-        rows = connection.execute(_LATEST_IN_COLUMNS, {**place, "columns": list(area.columns)})
-    else:
-        rows = connection.execute(_LATEST_IN_RANGE, {**place, "x_from": area.x_from, "x_to": area.x_to})
-    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows.all()}
+    rows = _LATEST.rows(connection, layer, area)
+    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
 def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]) -> int:

@@ -88,6 +88,7 @@ def insert_harvest(connection: Connection, map_id: int, new: NewHarvest) -> Harv
         renderer=new.renderer,
         requests=0,
         received_bytes=0,
+        stored_bytes=0,
     )
     harvest = connection.execute(statement.returning(harvests.c.id)).scalar_one()
     return HarvestRow(harvest, new.day, continued=False)

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, insert, literal, select, update
 
 from tileharvest.errors import HistoryError
-from tileharvest.history.recording import insert_into, is_provisionally_gone
-from tileharvest.history.schema import harvest_counts, harvests, layers, tiles, versions
+from tileharvest.history.recording import counting, insert_into, is_provisionally_gone
+from tileharvest.history.schema import (
+    BLOCK_LEVELS,
+    changes,
+    harvest_counts,
+    harvests,
+    layers,
+    tiles,
+    versions,
+)
 from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -77,11 +85,13 @@ def _keep_counts(connection: Connection, harvest: int, condition: ColumnElement[
 def _record_gone(connection: Connection, dialect: str, harvest: int) -> None:
     """Only where the latest version has an image: what is gone already is not gone again."""
     day = connection.execute(select(harvests.c.day).where(harvests.c.id == harvest)).scalar_one()
+    had_image = _of_its_map(harvest) & is_provisionally_gone(harvest) & versions.c.sha1.is_not(None)
+    _count_changes(connection, dialect, day, had_image)
     place = [tiles.c.layer, tiles.c.zoom, tiles.c.x, tiles.c.y]
     gone = (
         select(*place, literal(day), literal(harvest))
         .join_from(tiles, versions, versions.c.id == tiles.c.version)
-        .where(_of_its_map(harvest), is_provisionally_gone(harvest), versions.c.sha1.is_not(None))
+        .where(had_image)
     )
     names = ["layer", "zoom", "x", "y", "day"]
     statement = insert_into(dialect, versions).from_select([*names, "harvest"], gone)
@@ -95,6 +105,36 @@ def _record_gone(connection: Connection, dialect: str, harvest: int) -> None:
         )
     )
     connection.execute(_point_at_gone(harvest, day))
+
+
+def _count_changes(connection: Connection, dialect: str, day: date, condition: ColumnElement[bool]) -> None:
+    """Before the versions are recorded: whose latest one is of the day has been counted for it already."""
+    # Grouped outside, where the block has a name: PostgreSQL takes no two parameters for the same.
+    changed = (
+        select(
+            tiles.c.layer,
+            tiles.c.zoom,
+            _block_centre(tiles.c.x).label("x"),
+            _block_centre(tiles.c.y).label("y"),
+        )
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(condition, versions.c.day < day)
+        .subquery("changed")
+    )
+    block = list(changed.c)
+    counted = select(*block, literal(day), func.count()).group_by(*block)
+    rows = insert_into(dialect, changes).from_select(list(changes.c.keys()), counted)
+    connection.execute(counting(rows))
+
+
+def _block_centre(centre: ColumnElement[int]) -> ColumnElement[int]:
+    """Along one axis, of the block of `changes` that a tile with this centre lies in.
+
+    As `Tile.ancestor` has it. SQLite and PostgreSQL shift to the right as Python does, rounding downwards.
+    """
+    reach = literal(1).bitwise_lshift(BLOCK_LEVELS - tiles.c.zoom)
+    bits = BLOCK_LEVELS + 1 - tiles.c.zoom
+    return centre.bitwise_rshift(bits).bitwise_lshift(bits) + reach
 
 
 def _point_at_gone(harvest: int, day: date) -> Update:

@@ -54,11 +54,11 @@ class GroupCommit:
     def __init__(
         self,
         harvest: Harvest,
-        cost: Callable[[], tuple[int, int]],
+        cost: Callable[[], tuple[int, int, int]],
         linger: float = LINGER,
         most: int = MOST,
     ) -> None:
-        """`cost` gives the requests made and bytes received since its last call."""
+        """`cost` gives the requests made, bytes received and bytes stored since its last call."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._record = harvest.record
@@ -124,16 +124,16 @@ class GroupCommit:
             return
         self._committing = batch = self._batches.popleft()
         try:
-            requests, received_bytes = self._cost()
+            cost = self._cost()
         except Exception as error:  # noqa: BLE001 - it is raised where the results are waited for
             self._committed(batch, error)
             return
-        if not (batch.results or requests or received_bytes):
+        if not (batch.results or any(cost)):
             self._committed(batch, None)
             return
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
         loop = asyncio.get_running_loop()
-        job = loop.run_in_executor(self._writer, self._record, batch.results, requests, received_bytes)
+        job = loop.run_in_executor(self._writer, self._record, batch.results, *cost)
         job.add_done_callback(lambda job: self._committed(batch, job.exception()))
 
     def _committed(self, batch: _Batch, failure: BaseException | None) -> None:

@@ -47,6 +47,9 @@ class HarvestSummary:
     """Why it ended, such as `finished` or `interrupted`; None while it is unfinished."""
     requests: int
     received_bytes: int
+    stored_bytes: int
+    """Of the images that it put into the store and that were not there before. One stored just before a
+    kill may be missing: the run that continues finds it there already."""
     depth: dict[str, int]
     """Per layer, as the site said."""
     renderer: str
@@ -87,7 +90,7 @@ def map_summaries(history: History) -> list[MapSummary]:
 def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     """All harvests of the map, oldest first. Raises HistoryError for a map that has none."""
     with history.reading() as connection:
-        query = _harvests_of(_map_id(connection, map_name))
+        query = _harvests_of(known_map_id(connection, map_name))
         return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
 
 
@@ -112,7 +115,7 @@ def tile_versions(
     layer; an unknown tile has no versions.
     """
     with history.reading() as connection:
-        map_id = _map_id(connection, map_name)
+        map_id = known_map_id(connection, map_name)
         query = _versions_of(map_id, tile)
         if layer is not None:
             query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
@@ -168,6 +171,7 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         reason=row.reason,
         requests=row.requests,
         received_bytes=row.received_bytes,
+        stored_bytes=row.stored_bytes,
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
         renderer=row.renderer,
         counts=_counts(connection, row.id, ended=row.ended is not None),
@@ -196,7 +200,8 @@ def _versions_of(map_id: int, tile: Tile | None) -> Select[Any]:
     return query.where(versions.c.zoom == tile.zoom, versions.c.x == tile.x, versions.c.y == tile.y)
 
 
-def _map_id(connection: Connection, name: str) -> int:
+def known_map_id(connection: Connection, name: str) -> int:
+    """Raises HistoryError for a map that the history does not have, naming those it has."""
     found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
     if found is None:
         names = connection.execute(select(maps.c.name).order_by(maps.c.name)).scalars().all()

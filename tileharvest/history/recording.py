@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, case, literal_column, or_, select, update
+from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tileharvest.history.schema import harvests, tiles, versions
+from tileharvest.history.schema import BLOCK_LEVELS, changes, harvests, tiles, versions
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
 
@@ -55,7 +55,7 @@ def insert_into(dialect: str, table: Table) -> Insert:
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
-def add_cost(harvest: int, requests: int, received_bytes: int) -> Update:
+def add_cost(harvest: int, requests: int, received_bytes: int, stored_bytes: int) -> Update:
     """Matches no row when the harvest has ended."""
     return (
         update(harvests)
@@ -63,13 +63,17 @@ def add_cost(harvest: int, requests: int, received_bytes: int) -> Update:
         .values(
             requests=harvests.c.requests + requests,
             received_bytes=harvests.c.received_bytes + received_bytes,
+            stored_bytes=harvests.c.stored_bytes + stored_bytes,
         )
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Records the results of one harvest, within a transaction that the caller opens."""
+    """Records the results of one harvest, within a transaction that the caller opens.
+
+    The caller has changed the harvest's row in it, so that no other program records for the map meanwhile.
+    """
 
     dialect: str
     harvest: int
@@ -107,6 +111,9 @@ class Recorder:
     def _record_images(self, connection: Connection, wave: list[TileResult]) -> None:
         rows = [self._version_row(result, result.image) for result in wave if result.image is not None]
         if rows:
+            # Before the versions, whose absence says that the tile has not been counted for this day.
+            changed = [self._change_row(result) for result in wave if result.image is not None]
+            connection.execute(_count_changes(self.dialect), changed)
             connection.execute(_upsert_versions(self.dialect), rows)
             places = [{f"its_{name}": row[name] for name in (*_TILE, "day")} for row in rows]
             connection.execute(_point_at_versions(), places)
@@ -125,6 +132,19 @@ class Recorder:
             "etag": validator.etag,
             "last_modified": validator.last_modified,
             "harvest": self.harvest,
+        }
+
+    def _change_row(self, result: TileResult) -> Row:
+        tile = result.tile
+        block = tile.ancestor(BLOCK_LEVELS)
+        return {
+            "its_layer": self.layer_ids[result.layer],
+            "its_zoom": tile.zoom,
+            "its_x": tile.x,
+            "its_y": tile.y,
+            "its_day": self.day,
+            "block_x": block.x,
+            "block_y": block.y,
         }
 
     def _record_validators(self, connection: Connection, wave: list[TileResult]) -> None:
@@ -187,6 +207,24 @@ def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnEl
     return case(
         *((outcome.in_(members), literal_column(str(rank))) for rank, members in groups.items()),
         else_=literal_column("0"),
+    )
+
+
+@cache
+def _count_changes(dialect: str) -> Insert:
+    """For a tile that has no version of the day: one more changed tile in its block."""
+    place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
+    day = bindparam("its_day", type_=Date)
+    known = exists().where(*_is_tile(versions.c), versions.c.day == day)
+    first = select(*place, day, literal_column("1")).where(~known)
+    return counting(insert_into(dialect, changes).from_select(list(changes.c.keys()), first))
+
+
+def counting(changed: Insert) -> Insert:
+    """An INSERT into changes that adds to the rows which are there already."""
+    return changed.on_conflict_do_update(
+        index_elements=list(changes.primary_key.columns),
+        set_={"tiles": changes.c.tiles + changed.excluded.tiles},
     )
 
 

@@ -2,7 +2,8 @@
 
 `versions` is what is kept for ever. `tiles` has one row per tile ever asked: it points at the latest
 version, so that a look-up costs the same however long the history grows, and holds what the last
-harvest found, so that counts stay exact although a result may be recorded more than once.
+harvest found, so that counts stay exact although a result may be recorded more than once. `changes`
+counts the versions of each block of tiles and day: a viewer that shows a whole map asks it, not them.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -95,9 +97,16 @@ harvests: Final = Table(
     Column("reason", Text, nullable=True),
     Column("requests", BigInteger, nullable=False),
     Column("received_bytes", BigInteger, nullable=False),
+    # With a default, because without one SQLite adds a column only by rebuilding the table.
+    Column("stored_bytes", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("(ended IS NULL) = (reason IS NULL)", name="end"),
 )
-"""Several harvests of one segment may exist; `reason` says why one ended, such as `finished`."""
+"""Several harvests of one segment may exist; `reason` says why one ended, such as `finished`.
+
+`stored_bytes` are those of the images that the harvest put into the store and that were not there before.
+"""
+
+Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)
 
 Index(
     "ix_harvests_unfinished",
@@ -177,4 +186,27 @@ tiles: Final = Table(
 moved. `reason` says why a `fail` is one. No index on `harvest`: it would double the cost of recording
 an unchanged tile, and what it could serve (counts, and what is not asked yet) is asked a few times per
 harvest and may cost a scan of the map's tiles.
+"""
+
+changes: Final = Table(
+    "changes",
+    metadata,
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("zoom", Integer, primary_key=True, autoincrement=False),
+    Column("x", Integer, primary_key=True, autoincrement=False),
+    Column("y", Integer, primary_key=True, autoincrement=False),
+    Column("day", Date, primary_key=True),
+    Column("tiles", Integer, nullable=False),
+    Index("ix_changes_layer_zoom_day", "layer", "zoom", "day"),
+    sqlite_with_rowid=False,
+)
+"""How many of a block's 8 x 8 tiles of that zoom have a version of that day; `gone` ones too.
+
+x and y are the centre of the tile three levels coarser that covers the block. Follows from `versions`
+and is kept in the same transactions, so that it is never behind: no row has 0 tiles.
+"""
+
+BLOCK_LEVELS: Final = 3
+"""A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile: up to 64 times fewer
+rows than versions, and on a screen as small as 48 pixels when a tile of the block's own zoom has 384.
 """

@@ -80,6 +80,14 @@ class Tile:
         y = self.y + unit if (self.y + unit) // (2 * unit) % 2 else self.y - unit
         return Tile(self.zoom - 1, x, y)
 
+    def ancestor(self, levels: int) -> Tile:
+        """The tile that covers this one so many levels up: at 0 the tile itself. ValueError below 0."""
+        bits = 1 - self.zoom + levels
+        reach = self.reach << levels
+        # Shifting to the right rounds downwards on both sides of 0: to the ancestor's left and lower edge.
+        x, y = (self.x >> bits << bits) + reach, (self.y >> bits << bits) + reach
+        return Tile(self.zoom - levels, x, y)
+
 
 def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
     """The four tiles whose paths have one digit, in the order of the digits. `depth` is at least 1."""

@@ -66,6 +66,22 @@ def open_history_for_reading(settings: BaseSettings) -> History:
     return History.open_read_only(database_url(settings))
 
 
+def open_history_if_any(settings: BaseSettings) -> History | None:
+    """As `open_history_for_reading`, but None where there is none yet."""
+    return open_history_for_reading(settings) if has_history(settings) else None
+
+
+def open_store_for_reading(settings: BaseSettings) -> TileStore:
+    """The store, of which nothing need exist yet. Nothing is created, and nothing deleted."""
+    return FileStore(_store_folder(data_folder(settings)), read_only=True)
+
+
+def queue_lock(settings: BaseSettings, name: str) -> Path:
+    """The file that whoever harvests the map locks; it need not exist."""
+    queue = _queue_file(settings, name)
+    return queue.with_name(f"{queue.name}.lock")
+
+
 def has_history(settings: BaseSettings) -> bool:
     """Whether a first harvest has begun a history; always so where a server holds it."""
     return _exists(database_url(settings))
@@ -154,7 +170,7 @@ class LocalHoldings:
         return History.open(self.url)
 
     def open_store(self) -> TileStore:
-        return FileStore(self.folder / "tiles")
+        return FileStore(_store_folder(self.folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +260,19 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
 
 def sqlite_queue(settings: BaseSettings, name: str) -> SqliteQueue:
     """The map's queue in the data folder; not opened yet."""
-    return SqliteQueue(data_folder(settings) / "queues" / f"{name}.sqlite", **_queue_options(settings))
+    return SqliteQueue(_queue_file(settings, name), **_queue_options(settings))
 
 
 def _memory_queue(settings: BaseSettings) -> MemoryQueue:
     return MemoryQueue(**_queue_options(settings))
+
+
+def _store_folder(data: Path) -> Path:
+    return data / "tiles"
+
+
+def _queue_file(settings: BaseSettings, name: str) -> Path:
+    return data_folder(settings) / "queues" / f"{name}.sqlite"
 
 
 def _queue_options(settings: BaseSettings) -> dict[str, Any]:
@@ -298,7 +322,11 @@ def _day(description: MapDescription, day: str | None, started: datetime) -> dat
 
 
 def _exists(url: str) -> bool:
-    return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
+    if not url.startswith("sqlite:///"):
+        return True
+    file = Path(url.removeprefix("sqlite:///"))
+    # Empty is a file whose first transaction, which makes the tables, is under way.
+    return file.exists() and file.stat().st_size > 0
 
 
 def _from_project(path: str) -> Path:

@@ -8,6 +8,7 @@ import pytest
 
 from tileharvest.errors import StoreError
 from tileharvest.store.files import LEFTOVER_AGE, FileStore
+from tileharvest.store.port import MissingImageError
 from tileharvest.versions import Image
 
 if TYPE_CHECKING:
@@ -69,6 +70,42 @@ def test_a_file_of_the_wrong_size_cannot_be_read(root: Path) -> None:
     store.path(IMAGE).write_bytes(BODY[:2])
     with pytest.raises(StoreError, match=f"has 2 bytes instead of {len(BODY)}: restore it from a backup"):
         store.get(IMAGE)
+
+
+@pytest.mark.parametrize("damage", [b"", BODY[:-1], BODY + b"\n", BODY[::-1]])
+def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> None:
+    store = FileStore(root)
+    store.put(IMAGE, BODY)
+    store.path(IMAGE).write_bytes(damage)
+    with pytest.raises(StoreError, match=r"is damaged, its sha1 is .*: restore it from a backup") as caught:
+        store.named(IMAGE.sha1, IMAGE.extension)
+    assert not isinstance(caught.value, MissingImageError)
+
+
+def test_a_folder_in_the_place_of_an_image_cannot_be_read(root: Path) -> None:
+    store = FileStore(root)
+    store.path(IMAGE).mkdir(parents=True)
+    with pytest.raises(StoreError, match="cannot be read: Is a directory"):
+        store.named(IMAGE.sha1, IMAGE.extension)
+
+
+def test_read_only_gives_what_another_program_puts(root: Path) -> None:
+    reader = FileStore(root, read_only=True)
+    FileStore(root).put(IMAGE, BODY)
+    assert IMAGE in reader
+    assert reader.get(IMAGE) == reader.named(IMAGE.sha1, IMAGE.extension) == BODY
+
+
+def test_read_only_takes_nothing(root: Path) -> None:
+    with pytest.raises(StoreError, match="was opened to be read only; nothing was written"):
+        FileStore(root, read_only=True).put(IMAGE, BODY)
+    assert not root.parent.exists()
+
+
+def test_read_only_deletes_nothing(root: Path) -> None:
+    temporary = leftover(root, age=LEFTOVER_AGE + 1)
+    FileStore(root, clock=lambda: NOW, read_only=True)
+    assert temporary.exists()
 
 
 def test_the_file_of_a_killed_writer_is_no_image(root: Path) -> None:

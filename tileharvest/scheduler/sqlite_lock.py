@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import QueueError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import TextIO
+
+
+_ATTEMPTS: Final = 4
+_PAUSE: Final = 0.01
+"""Seconds between two attempts. The viewer finds out whether a worker is there by taking the lock for some
+microseconds; who starts in just these must not be turned away."""
 
 
 class WorkerLock:
@@ -21,7 +29,9 @@ class WorkerLock:
     processes of one computer; on a network file system as far as that passes flock on.
     """
 
-    def __init__(self, queue: Path) -> None:
+    def __init__(self, queue: Path, pause: Callable[[float], None] = time.sleep) -> None:
+        """`pause` waits for so many seconds before another attempt."""
+        self._pause = pause
         self._map = queue.stem
         self._file = queue.with_name(f"{queue.name}.lock")
         self._held: TextIO | None = None
@@ -30,7 +40,7 @@ class WorkerLock:
         """Raises QueueError, naming the other process, if one has it; OSError if the file cannot be made."""
         file = self._file.open("a+", encoding="ascii")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock(file)
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -47,6 +57,17 @@ class WorkerLock:
         if self._held is not None:
             self._held.close()
             self._held = None
+
+    def _lock(self, file: TextIO) -> None:
+        """Raises BlockingIOError if another process has it, and keeps it."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._pause(_PAUSE)
+            else:
+                return
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _taken(self, file: TextIO) -> str:
         file.seek(0)

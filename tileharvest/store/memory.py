@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from tileharvest.errors import StoreError
-from tileharvest.store.port import expect_bytes_of
+from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_image_name
 
 if TYPE_CHECKING:
     from tileharvest.versions import Image
@@ -22,7 +21,11 @@ class DryStore:
         return True
 
     def get(self, image: Image) -> NoReturn:
-        raise StoreError(f"image {image.sha1} was not kept: this is a dry run")
+        self.named(image.sha1, image.extension)
+
+    def named(self, sha1: str, extension: str) -> NoReturn:
+        expect_image_name(sha1, extension)
+        raise MissingImageError(f"image {sha1} was not kept: this is a dry run")
 
     def __contains__(self, image: Image) -> bool:
         return False

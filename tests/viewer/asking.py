@@ -1,0 +1,155 @@
+"""A viewer that runs, and a client that says exactly what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPMessage, HTTPResponse
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+import uvloop
+from scrapy.settings import Settings
+
+from tileharvest.viewer.serving import listening
+from tileharvest.viewer.starting import viewer
+from tileharvest.wiring import maps_file, open_history_if_any, open_store_for_reading, queue_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tests.viewer.building import World
+    from tileharvest.maps.grid import Tile, TileRange
+    from tileharvest.viewer.application import Application
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    headers: HTTPMessage
+    body: bytes
+    """As it was sent."""
+
+    @property
+    def json(self) -> Any:
+        zipped = self.headers["Content-Encoding"] == "gzip"
+        return json.loads(gzip.decompress(self.body) if zipped else self.body)
+
+    @property
+    def error(self) -> str:
+        """The line of a refusal, which says nothing else."""
+        answer = self.json
+        assert list(answer) == ["error"]
+        line = answer["error"]
+        assert isinstance(line, str)
+        assert line
+        assert "\n" not in line
+        assert "Traceback" not in line
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Asks one server, on a new connection each time."""
+
+    port: int
+
+    def get(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Reply:
+        """`if_none_match="..."` is the header If-None-Match."""
+        return self.ask("GET", _target(path, query), headers)
+
+    def head(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Reply:
+        return self.ask("HEAD", _target(path, query), headers)
+
+    def ask(self, method: str, target: str | bytes, headers: dict[str, str] | None = None) -> Reply:
+        """A request for exactly this target."""
+        raw = target if isinstance(target, bytes) else target.encode()
+        lines = [method.encode() + b" " + raw + b" HTTP/1.1", b"Host: " + HOST.encode(), b"Connection: close"]
+        named = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+        lines += [f"{name}: {value}".encode() for name, value in named.items()]
+        return self.send(b"\r\n".join([*lines, b"", b""]), method)
+
+    def send(self, request: bytes, method: str = "GET") -> Reply:
+        """These bytes, and no others. What comes after the answer is an AssertionError."""
+        with socket.create_connection((HOST, self.port), timeout=30) as connection:
+            connection.sendall(request)
+            response = HTTPResponse(connection, method=method)
+            try:
+                response.begin()
+                body = response.read()
+                assert connection.recv(1) == b""
+            finally:
+                response.close()
+        return Reply(response.status, response.headers, body)
+
+
+def of_area(area: TileRange, **more: Any) -> dict[str, Any]:
+    """Parameters of an area and others."""
+    edges = {name: getattr(area, name) for name in ("zoom", "x_from", "x_to", "y_from", "y_to")}
+    return {**more, **edges}
+
+
+def place(tile: Tile) -> str:
+    return f"{tile.x}_{tile.y}"
+
+
+@contextmanager
+def serving(world: World, only: Collection[str] = ()) -> Iterator[Client]:
+    """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
+    settings = Settings(
+        {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
+    )
+    with (
+        viewer(
+            maps_file(settings),
+            lambda: open_history_if_any(settings),
+            open_store_for_reading(settings),
+            lambda name: queue_lock(settings, name),
+            only,
+        ) as application,
+        running(application) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def running(application: Application) -> Iterator[Client]:
+    """An application's server, in a thread."""
+    started: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        stopped = asyncio.Event()
+        async with listening(application, HOST, 0) as address:
+            started.set_result((address, asyncio.get_running_loop(), stopped))
+            await stopped.wait()
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(serve())
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    address, loop, stopped = started.result(30)
+    try:
+        yield Client(urlsplit(address).port or 0)
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def _target(path: str, query: dict[str, Any] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path

@@ -1,0 +1,176 @@
+"""A history and a store for the viewer, and what must be seen in them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from hashlib import sha1
+from typing import TYPE_CHECKING, Final
+
+from PIL import Image as Pillow
+
+from tileharvest.history.database import History
+from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.items import TileResult
+from tileharvest.maps.grid import Tile
+from tileharvest.outcomes import Outcome
+from tileharvest.store.files import FileStore
+from tileharvest.versions import Image, Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FIRST: Final = date(2021, 2, 13)
+SECOND: Final = date(2021, 2, 16)
+THIRD: Final = date(2021, 5, 12)
+MAP: Final = "world"
+DAY_LAYER: Final = "day"
+NIGHT_LAYER: Final = "night"
+SIZE: Final = 8
+"""Pixels of a tile's width and height."""
+URL: Final = "https://map.example.net/world/"
+MODIFIED: Final = "Sat, 13 Feb 2021 06:00:00 GMT"
+
+RED: Final = (255, 0, 0, 255)
+GREEN: Final = (0, 255, 0, 255)
+BLUE: Final = (0, 0, 255, 255)
+
+
+def picture(colour: tuple[int, int, int, int] = RED, size: int = SIZE) -> bytes:
+    """A PNG of one colour."""
+    return as_png(Pillow.new("RGBA", (size, size), colour))
+
+
+def as_png(image: Pillow.Image) -> bytes:
+    body = io.BytesIO()
+    image.save(body, "PNG")
+    return body.getvalue()
+
+
+def name_of(body: bytes, extension: str = "png") -> str:
+    return f"{sha1(body).hexdigest()}.{extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One version that was recorded."""
+
+    map: str
+    layer: str
+    tile: Tile
+    day: date
+    image: str | None
+
+
+@dataclass
+class World:
+    """A user's `maps.toml` and data folder. Neither exists before something is written."""
+
+    folder: Path
+    recorded: list[Recorded] = field(default_factory=list)
+    """In the order of recording."""
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def maps_file(self) -> Path:
+        return self.folder / "maps.toml"
+
+    @property
+    def history_file(self) -> Path:
+        return self.data / "history.sqlite"
+
+    @property
+    def store(self) -> FileStore:
+        return FileStore(self.data / "tiles")
+
+    def describe(self, name: str = MAP, note: str = "ours") -> None:
+        """Append an entry to `maps.toml`."""
+        with self.maps_file.open("a", encoding="utf-8") as file:
+            file.write(f'[{name}]\nurl = "{URL}"\nnote = "{note}"\n\n')
+
+    def harvest(
+        self,
+        day: date,
+        found: Mapping[Tile, bytes | None],
+        *,
+        name: str = MAP,
+        layer: str = DAY_LAYER,
+        finished: bool = True,
+        described: HarvestLayer | None = None,
+        extension: str = "png",
+    ) -> None:
+        """A harvest of that day with new images of tiles; None: the tile is gone."""
+        with History.open(f"sqlite:///{self.history_file}") as history:
+            harvest = begun(history, day, name, described)
+            results = [self._result(name, layer, tile, day, body, extension) for tile, body in found.items()]
+            store = self.store
+            stored = sum(
+                len(result.body)
+                for result in results
+                if result.image is not None
+                and result.body is not None
+                and store.put(result.image, result.body)
+            )
+            harvest.record(results, 2 * len(results), 100 * len(results), stored)
+            if finished:
+                harvest.finish(
+                    datetime(day.year, day.month, day.day, 7, tzinfo=UTC), "finished", settle_gone=True
+                )
+
+    def shown(self, tile: Tile, day: date, layer: str = DAY_LAYER, name: str = MAP) -> Recorded | None:
+        """What a tile is on a day, by its definition."""
+        until = [each for each in self.versions(tile, layer, name) if each.day <= day]
+        return until[-1] if until else None
+
+    def versions(self, tile: Tile, layer: str = DAY_LAYER, name: str = MAP) -> list[Recorded]:
+        """Of a day the last one recorded."""
+        of_days = {
+            each.day: each
+            for each in self.recorded
+            if (each.tile, each.layer, each.map) == (tile, layer, name)
+        }
+        return [of_days[day] for day in sorted(of_days)]
+
+    def _result(
+        self, name: str, layer: str, tile: Tile, day: date, body: bytes | None, extension: str
+    ) -> TileResult:
+        before = self.shown(tile, day, layer, name)
+        image = None if body is None else Image(sha1(body).hexdigest(), extension, len(body))
+        shown = None if image is None else f"{image.sha1}.{image.extension}"
+        self.recorded.append(Recorded(name, layer, tile, day, shown))
+        if image is None:
+            return TileResult(layer, tile, Outcome.GONE)
+        known = before is not None and before.image is not None
+        outcome = Outcome.ADDED if not known else Outcome.UPDATED
+        if before is not None and before.day == day:
+            outcome = Outcome.REPLACED
+        return TileResult(layer, tile, outcome, image, body, Validator('"1"', MODIFIED))
+
+
+def begun(history: History, day: date, name: str = MAP, described: HarvestLayer | None = None) -> Harvest:
+    """With two layers, unless one is given."""
+    both = [HarvestLayer(layer, 10, "png", SIZE, world="overworld") for layer in (DAY_LAYER, NIGHT_LAYER)]
+    return begin(
+        history,
+        map_name=name,
+        segment=day.isoformat(),
+        day=day,
+        started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+        renderer="overviewer",
+        layers=both if described is None else [described],
+    )
+
+
+def square(zoom: int, columns: int, left: int = 0, bottom: int = 0) -> list[Tile]:
+    """columns x columns tiles of a zoom, from the tile in that column and row to the right and upwards."""
+    unit = 1 << -zoom
+    return [
+        Tile(zoom, (2 * (left + column) + 1) * unit, (2 * (bottom + row) + 1) * unit)
+        for column in range(columns)
+        for row in range(columns)
+    ]

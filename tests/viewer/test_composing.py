@@ -1,0 +1,278 @@
+"""How pictures are composed: from how many images, how often, by how many at once."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.viewer.asking import HOST, running
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, SIZE, World, picture, square
+from tileharvest.history.database import History
+from tileharvest.history.viewing import map_outline
+from tileharvest.maps.grid import Tile
+from tileharvest.viewer.answers import RefusedError
+from tileharvest.viewer.application import Application
+from tileharvest.viewer.composed import ComposedPictures
+from tileharvest.viewer.composing import Composer, Scene
+from tileharvest.viewer.harvests import Harvests
+from tileharvest.viewer.picture_memory import Picture, PictureMemory
+from tileharvest.viewer.served import LazyHistory, MapsFile, ServedMaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+
+    from tileharvest.store.files import FileStore
+
+API = f"/api/v1/maps/{MAP}"
+LEVELS = 4
+TOP = Tile(-LEVELS, 1 << LEVELS, 1 << LEVELS)
+IMAGES = 4**LEVELS
+
+
+class WatchedStore:
+    """Counts how often each image is read; each reading waits until `let_go` is set."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+        self.read: Counter[str] = Counter()
+        self.begun = threading.Semaphore(0)
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def named(self, sha1: str, extension: str) -> bytes:
+        self.read[sha1] += 1
+        self.begun.release()
+        assert self.let_go.wait(30)
+        return self._store.named(sha1, extension)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Every tile of TOP has an image of its own on the first day; one changes on the second."""
+    world = World(tmp_path_factory.mktemp("world"))
+    tiles = square(0, 1 << LEVELS)
+    world.harvest(FIRST, {tile: picture((number, 0, 0, 255)) for number, tile in enumerate(tiles)})
+    world.harvest(SECOND, {tiles[0]: picture(BLUE)})
+    return world
+
+
+@pytest.fixture
+def history(world: World) -> Iterator[History]:
+    with History.open_read_only(f"sqlite:///{world.history_file}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(world: World) -> WatchedStore:
+    return WatchedStore(world.store)
+
+
+def scene(history: History, day: date, settled: date = SECOND) -> Scene:
+    layer = next(layer for layer in map_outline(history, MAP).layers if layer.name == DAY_LAYER)
+    return Scene(history, layer.id, day, 0, SIZE, settled)
+
+
+def compose(composer: Composer, of: Scene, tile: Tile = TOP) -> Picture:
+    plan = composer.plan(of, tile)
+    assert plan is not None
+    return composer.picture(of, plan)
+
+
+def below(tile: Tile, levels: int) -> list[Tile]:
+    tiles = [tile]
+    for _ in range(levels):
+        tiles = [child for each in tiles for child in each.children()]
+    return tiles
+
+
+@pytest.mark.parametrize("day", [FIRST, SECOND])
+def test_each_image_is_read_once(history: History, store: WatchedStore, day: date) -> None:
+    compose(Composer(store), scene(history, day))
+    assert len(store.read) == IMAGES
+    assert set(store.read.values()) == {1}
+
+
+@pytest.mark.parametrize("day", [FIRST, SECOND])
+def test_the_same_picture_again_reads_nothing(history: History, store: WatchedStore, day: date) -> None:
+    composer = Composer(store)
+    first = compose(composer, scene(history, day))
+    store.read.clear()
+    assert compose(composer, scene(history, day)) == first
+    assert not store.read
+
+
+@pytest.mark.parametrize("day", [FIRST, SECOND])
+def test_pictures_on_the_way_are_there_already(history: History, store: WatchedStore, day: date) -> None:
+    composer = Composer(store)
+    compose(composer, scene(history, day))
+    store.read.clear()
+    for levels in range(1, LEVELS):
+        for tile in below(TOP, levels):
+            compose(composer, scene(history, day), tile)
+    assert not store.read
+
+
+def test_after_a_change_only_what_covers_it_is_made_again(history: History, store: WatchedStore) -> None:
+    composer = Composer(store)
+    compose(composer, scene(history, FIRST))
+    store.read.clear()
+    compose(composer, scene(history, SECOND))
+    # The four tiles of the one picture that has the change in it.
+    assert sum(store.read.values()) == 4
+
+
+def test_a_picture_does_not_depend_on_what_was_made_before(history: History, store: WatchedStore) -> None:
+    at_once = compose(Composer(store), scene(history, SECOND))
+    composer = Composer(store)
+    for tile in below(TOP, 2):
+        compose(composer, scene(history, SECOND), tile)
+    assert compose(composer, scene(history, SECOND)) == at_once
+
+
+def test_with_little_memory_the_picture_is_the_same(history: History, store: WatchedStore) -> None:
+    assert compose(Composer(store, 1), scene(history, FIRST)) == compose(
+        Composer(store), scene(history, FIRST)
+    )
+
+
+def test_of_many_who_want_a_picture_one_makes_it(history: History, store: WatchedStore) -> None:
+    composer = Composer(store)
+    with ThreadPoolExecutor(8) as threads:
+        pictures = list(threads.map(lambda _: compose(composer, scene(history, FIRST)), range(16)))
+    assert len(set(pictures)) == 1
+    assert set(store.read.values()) == {1}
+
+
+def test_pictures_that_overlap_are_made_at_the_same_time(history: History, store: WatchedStore) -> None:
+    composer = Composer(store)
+    tiles = [tile for levels in range(LEVELS) for tile in below(TOP, levels)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda tile: compose(composer, scene(history, FIRST), tile), tiles))
+    assert set(store.read.values()) == {1}
+
+
+def test_a_stopped_composer_ends_after_the_image_it_is_at(history: History, store: WatchedStore) -> None:
+    composer = Composer(store)
+    store.let_go.clear()
+    with ThreadPoolExecutor(1) as threads:
+        making = threads.submit(compose, composer, scene(history, FIRST))
+        assert store.begun.acquire(timeout=30)
+        composer.stop()
+        store.let_go.set()
+        with pytest.raises(RefusedError, match="is being stopped") as refused:
+            making.result(30)
+    assert refused.value.status == 503
+    assert sum(store.read.values()) == 1
+
+
+def test_the_key_says_all_that_a_picture_depends_on(history: History, store: WatchedStore) -> None:
+    composer = Composer(store)
+    base = scene(history, FIRST)
+    scenes = [
+        base,
+        scene(history, SECOND),
+        scene(history, FIRST, settled=FIRST),
+        Scene(history, base.layer, FIRST, 0, SIZE + 1, SECOND),
+    ]
+    keys = {plan.key for each in scenes if (plan := composer.plan(each, TOP)) is not None}
+    keys |= {plan.key for tile in TOP.children() if (plan := composer.plan(base, tile)) is not None}
+    assert len(keys) == len(scenes) + 4
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun(
+    world: World, history: History, store: WatchedStore
+) -> None:
+    served = ServedMaps(MapsFile(world.maps_file), LazyHistory(lambda: history))
+    composed = ComposedPictures(served, Composer(store))
+    application = Application(served, store, Harvests(Path), composed, {})
+    wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in below(TOP, 1)]
+    store.let_go.clear()
+    with running(application) as client, ExitStack() as waiting:
+        for line in wanted[:2]:
+            connection = waiting.enter_context(socket.create_connection((HOST, client.port)))
+            connection.sendall(f"{line}\r\nHost: x\r\n\r\n".encode())
+        # Both threads have something to do, so that the next one has to wait.
+        assert all(store.begun.acquire(timeout=30) for _ in wanted[:2])
+        with socket.create_connection((HOST, client.port)) as connection:
+            connection.sendall(f"{wanted[2]}\r\nHost: x\r\n\r\n".encode())
+            assert client.get("/healthz").status == 200
+        assert client.get("/healthz").status == 200
+        store.let_go.set()
+        assert client.get(wanted[3].split()[1]).status == 200
+    application.close()
+    # Not the third quarter.
+    assert len(store.read) == IMAGES * 3 // 4
+
+
+def made(body: bytes, *, whole: bool = True) -> Picture:
+    return Picture(body, whole)
+
+
+def test_memory_forgets_what_was_not_used_for_longest() -> None:
+    memory = PictureMemory(3)
+    asked: list[str] = []
+
+    def ask(key: str) -> None:
+        def make() -> Picture:
+            asked.append(key)
+            return made(b"x")
+
+        assert memory.get(key, make).body == b"x"
+
+    for key in ("a", "b", "c", "a", "d", "a", "c", "b"):
+        ask(key)
+    assert asked == ["a", "b", "c", "d", "b"]
+
+
+def test_memory_counts_bytes() -> None:
+    memory = PictureMemory(10)
+    memory.get("a", lambda: made(b"12345"))
+    memory.get("b", lambda: made(b"12345"))
+    assert memory.get("a", lambda: made(b"no")).body == b"12345"
+    memory.get("c", lambda: made(b"123456"))
+    assert memory.get("b", lambda: made(b"other")).body == b"other"
+
+
+def test_memory_keeps_the_newest_however_large() -> None:
+    memory = PictureMemory(1)
+    memory.get("a", lambda: made(b"12345"))
+    assert memory.get("a", lambda: made(b"no")).body == b"12345"
+
+
+def test_memory_keeps_nothing_that_is_not_whole() -> None:
+    memory = PictureMemory(10)
+    memory.get("a", lambda: made(b"hole", whole=False))
+    assert memory.get("a", lambda: made(b"whole")).body == b"whole"
+
+
+def test_who_waits_for_a_picture_gets_its_error_and_the_next_tries_again() -> None:
+    memory = PictureMemory(10)
+    begun, fail = threading.Event(), threading.Event()
+
+    def broken() -> Picture:
+        begun.set()
+        assert fail.wait(30)
+        raise OSError("broken")
+
+    with ThreadPoolExecutor(2) as threads:
+        making = threads.submit(memory.get, "a", broken)
+        assert begun.wait(30)
+        waiting = threads.submit(memory.get, "a", lambda: made(b"never"))
+        fail.set()
+        with pytest.raises(OSError, match="broken"):
+            making.result(30)
+        # It began to wait before the failure, or asked for itself after it.
+        error = waiting.exception(30)
+        assert isinstance(error, OSError) or waiting.result() == made(b"never")
+    memory = PictureMemory(10)
+    with pytest.raises(OSError, match="broken"):
+        memory.get("a", broken)
+    assert memory.get("a", lambda: made(b"fine")).body == b"fine"

@@ -1,0 +1,161 @@
+"""The harvests of a map, and whether one is under way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.settings import Settings
+
+from tests.viewer.asking import serving
+from tests.viewer.building import BLUE, FIRST, MAP, SECOND, THIRD, begun, picture
+from tileharvest.errors import QueueError
+from tileharvest.history.database import History
+from tileharvest.maps.grid import Tile
+from tileharvest.scheduler.sqlite_lock import WorkerLock
+from tileharvest.viewer.harvests import is_locked
+from tileharvest.wiring import queue_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.viewer.building import World
+
+HARVESTS = f"/api/v1/maps/{MAP}/harvests"
+A, B = Tile(0, 1, 1), Tile(0, 3, 1)
+
+
+@pytest.fixture
+def queue(world: World) -> Path:
+    """The map's queue, of which only the lock is there."""
+    file = world.data / "queues" / f"{MAP}.sqlite"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+@pytest.fixture
+def worker(queue: Path) -> Iterator[WorkerLock]:
+    lock = WorkerLock(queue)
+    yield lock
+    lock.release()
+
+
+def test_harvests_are_told_newest_first(world: World) -> None:
+    world.harvest(FIRST, {A: picture(), B: picture()})
+    world.harvest(SECOND, {A: picture(BLUE), B: None})
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    one = len(picture())
+    both = {
+        "reason": "finished",
+        "renderer": "overviewer",
+        "depth": {"day": 10, "night": 10},
+        "requests": 4,
+        "received_bytes": 200,
+    }
+    assert answer == {
+        "harvests": [
+            {
+                "id": 2,
+                "segment": "2021-02-16",
+                "day": "2021-02-16",
+                "started": "2021-02-16T06:00:00+00:00",
+                "ended": "2021-02-16T07:00:00+00:00",
+                "counts": {"upd": 1, "gone": 1},
+                "stored_bytes": len(picture(BLUE)),
+                **both,
+            },
+            {
+                "id": 1,
+                "segment": "2021-02-13",
+                "day": "2021-02-13",
+                "started": "2021-02-13T06:00:00+00:00",
+                "ended": "2021-02-13T07:00:00+00:00",
+                "counts": {"add": 2},
+                "stored_bytes": one,
+                **both,
+            },
+        ],
+        "running": None,
+        "stored_bytes": one + len(picture(BLUE)),
+    }
+
+
+def test_a_map_that_was_never_harvested_has_none(world: World) -> None:
+    world.describe()
+    with serving(world) as client:
+        assert client.get(HARVESTS).json == {"harvests": [], "running": None, "stored_bytes": 0}
+
+
+def test_a_map_that_is_not_there_has_no_harvests(world: World) -> None:
+    world.describe()
+    with serving(world) as client:
+        assert client.get("/api/v1/maps/nowhere/harvests").status == 404
+
+
+def test_an_unfinished_harvest_tells_how_far_it_is(world: World) -> None:
+    world.harvest(FIRST, {A: picture(), B: picture(), Tile(0, 5, 1): picture()})
+    world.harvest(SECOND, {A: picture(BLUE)}, finished=False)
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    assert answer["running"] == {"done": 1, "expected": 3, "active": False}
+    assert answer["harvests"][0]["counts"] == {"upd": 1}
+    assert answer["harvests"][0]["ended"] is None
+    assert answer["harvests"][0]["reason"] is None
+
+
+def test_the_first_harvest_has_nothing_to_be_compared_with(world: World) -> None:
+    world.harvest(FIRST, {A: picture()}, finished=False)
+    with serving(world) as client:
+        assert client.get(HARVESTS).json["running"] == {"done": 1, "expected": None, "active": False}
+
+
+def test_a_harvest_that_did_not_finish_is_not_what_is_expected(world: World) -> None:
+    world.harvest(FIRST, {A: picture()})
+    with History.open(f"sqlite:///{world.history_file}") as history:
+        moved = begun(history, SECOND)
+        moved.finish(datetime(2021, 2, 16, 7, tzinfo=UTC), "moved", settle_gone=False)
+    world.harvest(THIRD, {B: picture()}, finished=False)
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    assert answer["running"] == {"done": 1, "expected": 1, "active": False}
+    assert [harvest["reason"] for harvest in answer["harvests"]] == [None, "moved", "finished"]
+
+
+def test_a_harvest_is_active_while_a_process_works_on_its_queue(world: World, worker: WorkerLock) -> None:
+    world.harvest(FIRST, {A: picture()}, finished=False)
+    worker.acquire()
+    with serving(world) as client:
+        assert client.get(HARVESTS).json["running"]["active"] is True
+    worker.release()
+    with serving(world) as client:
+        assert client.get(HARVESTS).json["running"]["active"] is False
+
+
+def test_the_command_looks_at_the_lock_that_a_worker_holds(
+    world: World, queue: Path, worker: WorkerLock
+) -> None:
+    worker.acquire()
+    lock = queue_lock(Settings({"TILEHARVEST_DATA": world.data}), MAP)
+    assert lock.parent == queue.parent
+    assert is_locked(lock)
+
+
+def test_asking_takes_the_lock_from_nobody(queue: Path, worker: WorkerLock) -> None:
+    worker.acquire()
+    lock = queue.with_name(f"{queue.name}.lock")
+    assert is_locked(lock)
+    assert is_locked(lock)
+    with pytest.raises(QueueError, match="is being harvested by another process"):
+        WorkerLock(queue).acquire()
+    worker.release()
+    assert not is_locked(lock)
+    worker.acquire()
+
+
+def test_no_lock_file_is_no_lock_and_none_is_made(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path / "nothing.lock")
+    assert not is_locked(tmp_path / "nowhere" / "nothing.lock")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,155 @@
+"""Images by their names, from the store."""
+
+from __future__ import annotations
+
+import io
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image as Pillow
+
+from tests.viewer.asking import serving
+from tests.viewer.building import BLUE, FIRST, picture
+from tileharvest.maps.grid import Tile
+from tileharvest.versions import Image
+
+if TYPE_CHECKING:
+    from tests.viewer.asking import Client
+    from tests.viewer.building import World
+
+BODY = picture()
+NAME = sha1(BODY).hexdigest()
+PATH = f"/tiles/{NAME}.png"
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@pytest.fixture
+def stored(world: World) -> World:
+    world.harvest(FIRST, {Tile(0, 1, 1): BODY})
+    return world
+
+
+@pytest.fixture
+def client(stored: World, client: Client) -> Client:
+    """Opened before or after the image was stored: it makes no difference."""
+    return client
+
+
+def test_an_image_is_answered_as_it_was_stored(client: Client) -> None:
+    reply = client.get(PATH)
+    assert (reply.status, reply.body) == (200, BODY)
+    assert reply.headers["Content-Type"] == "image/png"
+    assert reply.headers["Content-Length"] == str(len(BODY))
+
+
+def test_it_may_be_kept_for_ever(client: Client) -> None:
+    reply = client.get(PATH)
+    assert reply.headers["Cache-Control"] == FOR_EVER
+    assert reply.headers["ETag"] == f'"{NAME}"'
+
+
+@pytest.mark.parametrize(
+    ("extension", "form", "kind"), [("jpg", "JPEG", "image/jpeg"), ("webp", "WEBP", "image/webp")]
+)
+def test_images_of_other_kinds(world: World, extension: str, form: str, kind: str) -> None:
+    body = io.BytesIO()
+    Pillow.new("RGB", (8, 8)).save(body, form)
+    world.harvest(FIRST, {Tile(0, 1, 1): body.getvalue()}, extension=extension)
+    with serving(world) as client:
+        reply = client.get(f"/tiles/{sha1(body.getvalue()).hexdigest()}.{extension}")
+    assert (reply.status, reply.body) == (200, body.getvalue())
+    assert reply.headers["Content-Type"] == kind
+
+
+@pytest.mark.parametrize(
+    "known",
+    [f'"{NAME}"', f'W/"{NAME}"', f'"other", W/"{NAME}" , "another"', f'"other","{NAME}"', "*", " * "],
+)
+def test_who_has_it_does_not_get_it_again(client: Client, known: str) -> None:
+    reply = client.get(PATH, if_none_match=known)
+    assert (reply.status, reply.body) == (304, b"")
+    assert reply.headers["ETag"] == f'"{NAME}"'
+    assert reply.headers["Cache-Control"] == FOR_EVER
+    assert reply.headers["Content-Length"] is None
+
+
+@pytest.mark.parametrize(
+    "known", ["", '""', '"other"', NAME, f"'{NAME}'", f'"{NAME}', '"*"', '*, "other"', ","]
+)
+def test_who_has_something_else_gets_it(client: Client, known: str) -> None:
+    reply = client.get(PATH, if_none_match=known)
+    assert (reply.status, reply.body) == (200, BODY)
+
+
+def test_who_has_it_needs_no_disk(client: Client, stored: World) -> None:
+    stored.store.path(Image(NAME, "png", len(BODY))).unlink()
+    assert client.get(PATH, if_none_match=f'"{NAME}"').status == 304
+
+
+def test_a_missing_image_is_not_there_and_that_is_not_kept(client: Client, stored: World) -> None:
+    other = sha1(b"other").hexdigest()
+    for known in ({}, {"if_none_match": "*"}):
+        reply = client.get(f"/tiles/{other}.png", **known)
+        assert reply.status == 404
+        assert reply.error == f"the store has no image {other}.png"
+        assert reply.headers["Cache-Control"] == "no-store"
+
+
+def test_the_extension_is_part_of_the_name(client: Client) -> None:
+    assert client.get(f"/tiles/{NAME}.webp").status == 404
+
+
+@pytest.mark.parametrize("damage", [b"", BODY[:-1], BODY + b"\n", BODY[:-1] + b"\0", picture(BLUE)])
+def test_a_damaged_image_is_an_error_that_is_not_kept(
+    client: Client, stored: World, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stored.store.path(Image(NAME, "png", len(BODY)))
+    file.write_bytes(damage)
+    reply = client.get(PATH)
+    assert reply.status == 500
+    assert reply.error == f"image {NAME}.png is damaged or cannot be read"
+    assert reply.headers["Cache-Control"] == "no-store"
+    (record,) = caplog.records
+    assert str(file) in record.getMessage()
+    assert "restore it from a backup" in record.getMessage()
+
+
+def test_an_image_that_is_restored_is_answered_again(client: Client, stored: World) -> None:
+    file = stored.store.path(Image(NAME, "png", len(BODY)))
+    file.write_bytes(b"")
+    assert client.get(PATH).status == 500
+    file.write_bytes(BODY)
+    assert client.get(PATH).body == BODY
+
+
+def test_a_folder_in_the_place_of_an_image_is_no_image(
+    client: Client, stored: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stored.store.path(Image(NAME, "png", len(BODY)))
+    file.unlink()
+    file.mkdir()
+    assert client.get(PATH).status == 500
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".png", NAME, f"{NAME}.", f"{NAME}.gif", f"{NAME}.PNG", f"{NAME}.png.png", f"{NAME}.png/"),
+        *(f"{NAME[:-1]}.png", f"{NAME}0.png", f"{NAME.upper()}.png", f"%20{NAME}.png", f"{NAME}.png%00"),
+        *(f"{NAME[:2]}/{NAME}.png", f"../tiles/{NAME}.png", f"..%2f{NAME}.png", f"%2e%2e/{NAME}.png"),
+        *("../history.sqlite", "..%2Fhistory.sqlite", "....//history.sqlite", "..%5chistory.sqlite"),
+        *("%2Fetc%2Fpasswd", "//etc/passwd", "/etc/passwd", "file:///etc/passwd", "~", "%c0%ae%c0%ae"),
+        *(f"{'a' * 41}.png", "a" * 6000, f"{'%D9%A1' * 40}.png", "%ff%fe", "..%252f..%252fhistory.sqlite"),
+    ],
+)
+def test_what_is_no_image_s_name_leads_nowhere(client: Client, name: str) -> None:
+    reply = client.get(f"/tiles/{name}")
+    assert reply.status == 404
+    assert reply.headers["Content-Type"] == "application/json"
+    assert len(reply.error) < 250
+
+
+def test_a_query_changes_nothing(client: Client) -> None:
+    assert client.get(f"{PATH}?v=2").body == BODY

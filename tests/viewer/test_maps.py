@@ -1,0 +1,240 @@
+"""The list of maps, and one map's days and layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.viewer.asking import serving
+from tests.viewer.building import (
+    DAY_LAYER,
+    FIRST,
+    MAP,
+    NIGHT_LAYER,
+    SECOND,
+    SIZE,
+    THIRD,
+    URL,
+    picture,
+    square,
+)
+from tileharvest.errors import ConfigurationError, HistoryError
+from tileharvest.history.harvests import HarvestLayer
+from tileharvest.maps.grid import Tile
+
+if TYPE_CHECKING:
+    from tests.viewer.asking import Client
+    from tests.viewer.building import World
+
+NEVER_HARVESTED = {
+    "name": MAP,
+    "url": URL,
+    "note": "ours",
+    "layers": [],
+    "days": 0,
+    "first_day": None,
+    "last_day": None,
+}
+
+
+def test_without_anything_there_are_no_maps(client: Client, world: World) -> None:
+    assert client.get("/api/v1/maps").json == {"maps": []}
+    assert list(world.folder.iterdir()) == []
+
+
+def test_a_map_that_was_never_harvested_is_listed(world: World) -> None:
+    world.describe()
+    with serving(world) as client:
+        assert client.get("/api/v1/maps").json == {"maps": [NEVER_HARVESTED]}
+        assert client.get(f"/api/v1/maps/{MAP}").json == {
+            "name": MAP,
+            "url": URL,
+            "note": "ours",
+            "days": [],
+            "layers": [],
+        }
+
+
+def test_a_harvested_map_is_listed_with_its_days(world: World) -> None:
+    world.describe()
+    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
+    world.harvest(SECOND, {})
+    with serving(world) as client:
+        assert client.get("/api/v1/maps").json == {
+            "maps": [
+                {
+                    "name": MAP,
+                    "url": URL,
+                    "note": "ours",
+                    "layers": [DAY_LAYER, NIGHT_LAYER],
+                    "days": 2,
+                    "first_day": "2021-02-13",
+                    "last_day": "2021-02-16",
+                }
+            ]
+        }
+
+
+def test_a_map_that_only_the_history_has_comes_last_and_has_no_address(world: World) -> None:
+    world.describe("zebra")
+    world.harvest(FIRST, {}, name="ant")
+    with serving(world) as client:
+        maps = client.get("/api/v1/maps").json["maps"]
+        assert [(entry["name"], entry["url"], entry["note"]) for entry in maps] == [
+            ("zebra", URL, "ours"),
+            ("ant", None, ""),
+        ]
+
+
+def test_a_layer_tells_its_zooms_with_the_day_of_their_first_version(world: World) -> None:
+    world.harvest(FIRST, dict.fromkeys(square(0, 2), picture()))
+    world.harvest(SECOND, {Tile(-2, 4, 4): picture(), Tile(0, 1, 1): picture((1, 2, 3, 255))})
+    with serving(world) as client:
+        layers = client.get(f"/api/v1/maps/{MAP}").json["layers"]
+    assert [(layer["name"], layer["zooms"]) for layer in layers] == [
+        (DAY_LAYER, {"0": "2021-02-13", "-2": "2021-02-16"}),
+        (NIGHT_LAYER, {}),
+    ]
+
+
+def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) -> None:
+    for day, depth in ((FIRST, 5), (SECOND, 5), (THIRD, 6)):
+        said = HarvestLayer(DAY_LAYER, depth, "jpg", 512, 2, None, "#1a1a1a", (1, 64, -3), 1_613_196_000)
+        world.harvest(day, {}, described=said)
+    with serving(world) as client:
+        (layer,) = client.get(f"/api/v1/maps/{MAP}").json["layers"]
+    said = {
+        "tile_size": 512,
+        "image_extension": "jpg",
+        "north_direction": 2,
+        "world": None,
+        "background": "#1a1a1a",
+        "spawn": [1, 64, -3],
+        "rendered": 1_613_196_000,
+    }
+    assert layer["descriptions"] == [
+        {"day": "2021-02-13", "depth": 5, **said},
+        {"day": "2021-05-12", "depth": 6, **said},
+    ]
+
+
+def test_a_layer_of_which_little_is_said(world: World) -> None:
+    world.harvest(FIRST, {})
+    with serving(world) as client:
+        description = client.get(f"/api/v1/maps/{MAP}").json["layers"][0]["descriptions"][0]
+    assert description["tile_size"] == SIZE
+    assert description["spawn"] is None
+    assert description["rendered"] is None
+    assert description["world"] == "overworld"
+
+
+@pytest.mark.parametrize("name", ["ant", "world2", "WORLD", "world%00", "%2e%2e", "w%C3%B6rld", "%ff", "%F0"])
+def test_a_map_that_is_not_there_names_those_that_are(world: World, name: str) -> None:
+    world.describe()
+    world.describe("other")
+    with serving(world) as client:
+        reply = client.get(f"/api/v1/maps/{name}")
+    assert reply.status == 404
+    assert reply.error.endswith(f"there are: '{MAP}', 'other'")
+
+
+def test_only_the_maps_that_were_named_are_served(world: World) -> None:
+    for name in ("ant", "bee", "cat"):
+        world.describe(name)
+    world.harvest(FIRST, {}, name="bee")
+    world.harvest(FIRST, {}, name="dog")
+    with serving(world, only=["bee", "dog"]) as client:
+        assert [entry["name"] for entry in client.get("/api/v1/maps").json["maps"]] == ["bee", "dog"]
+        assert client.get("/api/v1/maps/ant").status == 404
+        assert client.get("/api/v1/maps/ant/harvests").status == 404
+        assert client.get("/api/v1/maps/dog").status == 200
+
+
+def test_a_name_that_is_no_map_s_is_refused_at_the_start(world: World) -> None:
+    world.describe("ant")
+    world.harvest(FIRST, {}, name="bee")
+    with (
+        pytest.raises(ConfigurationError, match=r"no map 'cow', .*; there are: 'ant', 'bee'$"),
+        serving(world, only=["bee", "cow"]),
+    ):
+        pass
+
+
+def test_a_wrong_maps_file_is_refused_at_the_start(world: World) -> None:
+    world.maps_file.write_text("[world]\n")
+    with pytest.raises(ConfigurationError, match="key 'url' is missing"), serving(world):
+        pass
+
+
+def test_a_history_that_cannot_be_read_is_refused_at_the_start(world: World) -> None:
+    world.data.mkdir()
+    world.history_file.write_bytes(b"no database" * 1000)
+    with pytest.raises(HistoryError, match="cannot be read"), serving(world):
+        pass
+
+
+def test_a_map_that_is_added_is_served_at_once(world: World) -> None:
+    world.describe("ant")
+    with serving(world) as client:
+        client.get("/api/v1/maps")
+        world.describe("bee")
+        assert [entry["name"] for entry in client.get("/api/v1/maps").json["maps"]] == ["ant", "bee"]
+
+
+def test_a_maps_file_that_becomes_wrong_counts_as_it_was(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.describe("ant")
+    with serving(world) as client:
+        world.maps_file.write_text("[ant\n")
+        for _ in range(3):
+            assert [entry["name"] for entry in client.get("/api/v1/maps").json["maps"]] == ["ant"]
+    (record,) = caplog.records
+    assert "is not valid TOML" in record.getMessage()
+
+
+def test_a_history_that_appears_is_seen(world: World) -> None:
+    world.describe()
+    with serving(world) as client:
+        assert client.get("/api/v1/maps").json == {"maps": [NEVER_HARVESTED]}
+        world.harvest(FIRST, {Tile(0, 1, 1): picture()})
+        assert client.get(f"/api/v1/maps/{MAP}").json["days"] == ["2021-02-13"]
+
+
+def test_a_history_that_is_only_begun_is_none_yet(world: World) -> None:
+    """SQLite's file is empty until the transaction that makes the tables is through."""
+    world.describe()
+    world.data.mkdir()
+    world.history_file.touch()
+    with serving(world) as client:
+        assert client.get("/api/v1/maps").json == {"maps": [NEVER_HARVESTED]}
+
+
+def test_a_broken_history_that_appears_is_an_error_of_the_server(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(world) as client:
+        world.data.mkdir()
+        world.history_file.write_bytes(b"no database" * 1000)
+        reply = client.get("/api/v1/maps")
+    assert reply.status == 500
+    assert "cannot be read" in reply.error
+    assert "restore it from a backup" in reply.error
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_before_the_first_harvest_a_layer_cannot_be_asked_for(world: World) -> None:
+    world.describe()
+    with serving(world) as client:
+        reply = client.get(f"/api/v1/maps/{MAP}/tiles/0_1_1", {"layer": "day"})
+    assert reply.status == 404
+    assert reply.error == f"map '{MAP}' was never harvested: `scrapy harvest {MAP}` begins its history"
+
+
+def test_a_layer_that_is_not_there_names_those_that_are(world: World) -> None:
+    world.harvest(FIRST, {})
+    with serving(world) as client:
+        reply = client.get(f"/api/v1/maps/{MAP}/tiles/0_1_1", {"layer": "noon"})
+    assert reply.status == 404
+    assert reply.error == f"map '{MAP}' has no layer 'noon'; it has: 'day', 'night'"

@@ -1,0 +1,76 @@
+"""The files of the page: all of them, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tileharvest.viewer.page_files import FOLDER, page_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.viewer.asking import Client
+
+KINDS = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+}
+
+
+def files_of_the_page() -> list[Path]:
+    return [file for file in FOLDER.rglob("*") if file.is_file()]
+
+
+def test_every_file_of_the_page_is_served_as_it_is(client: Client) -> None:
+    for file in files_of_the_page():
+        reply = client.get(f"/page/{file.relative_to(FOLDER).as_posix()}")
+        assert (reply.status, reply.body) == (200, file.read_bytes()), file
+        assert reply.headers["Content-Type"] == KINDS.get(file.suffix, reply.headers["Content-Type"])
+        assert reply.headers["Cache-Control"] == "no-cache"
+
+
+def test_every_file_of_the_page_comes_compressed_where_that_helps(client: Client) -> None:
+    for file in files_of_the_page():
+        reply = client.get(f"/page/{file.relative_to(FOLDER).as_posix()}", accept_encoding="gzip")
+        zipped = reply.headers["Content-Encoding"] == "gzip"
+        assert (gzip.decompress(reply.body) if zipped else reply.body) == file.read_bytes()
+        assert len(reply.body) <= file.stat().st_size
+        assert zipped == (file.suffix != ".png" and len(reply.body) < file.stat().st_size)
+
+
+def test_the_root_is_the_page(client: Client) -> None:
+    reply = client.get("/")
+    assert reply.body == (FOLDER / "index.html").read_bytes()
+    assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+def test_a_query_belongs_to_the_page(client: Client) -> None:
+    assert client.get("/?anything=1").status == 200
+
+
+def test_files_are_read_when_the_server_starts(tmp_path: Path) -> None:
+    (tmp_path / "main.js").write_text("first")
+    files = page_files(tmp_path)
+    (tmp_path / "main.js").write_text("second")
+    (tmp_path / "new.js").write_text("new")
+    assert {name: file.body for name, file in files.items()} == {"main.js": b"first"}
+
+
+@pytest.mark.parametrize(
+    "name", [".htaccess", ".git/config.js", "texts/.en.js.swp", "serving.py", "main.js.map", "a.exe"]
+)
+def test_hidden_files_and_those_of_other_kinds_are_left_out(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x")
+    assert page_files(tmp_path) == {}
+
+
+def test_a_page_that_is_missing_has_no_files(tmp_path: Path) -> None:
+    assert page_files(tmp_path / "nowhere") == {}

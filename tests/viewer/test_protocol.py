@@ -1,0 +1,280 @@
+"""What holds for every answer, whatever was asked: methods, headers, refusals, nonsense."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.viewer.asking import HOST, Client, of_area, serving
+from tests.viewer.building import DAY_LAYER, FIRST, MAP, World, picture, square
+from tileharvest.maps.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+API = f"/api/v1/maps/{MAP}"
+BODY = picture()
+IMAGE = f"/tiles/{sha1(BODY).hexdigest()}.png"
+VIEW = (f"{API}/view", of_area(TileRange(0, 1, 31, 1, 31), layer=DAY_LAYER, day=FIRST))
+COMPOSED = (f"{API}/composed/-1_2_2/{FIRST}.png", {"layer": DAY_LAYER})
+
+FINE: list[tuple[str, dict[str, Any] | None]] = [
+    ("/", None),
+    ("/page/index.html", None),
+    ("/healthz", None),
+    ("/api/v1/maps", None),
+    (API, None),
+    (f"{API}/harvests", None),
+    (f"{API}/tiles/0_1_1", {"layer": DAY_LAYER}),
+    VIEW,
+    COMPOSED,
+    (IMAGE, None),
+]
+REFUSED: list[tuple[str, dict[str, Any] | None, int]] = [
+    ("/nothing", None, 404),
+    ("/page/nothing", None, 404),
+    (f"/tiles/{'0' * 40}.png", None, 404),
+    ("/api/v1/maps/nowhere", None, 404),
+    (f"{API}/nothing", None, 404),
+    (f"{API}/view", None, 400),
+]
+SECURITY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
+        " connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Server": "TileHarvest",
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    world = World(tmp_path_factory.mktemp("world"))
+    world.harvest(FIRST, dict.fromkeys(square(0, 16), BODY))
+    with serving(world) as running:
+        yield running
+
+
+def expect_security(headers: Any) -> None:
+    assert {name: headers.get_all(name) for name in SECURITY} == {
+        name: [value] for name, value in SECURITY.items()
+    }
+
+
+@pytest.mark.parametrize(("path", "query"), FINE)
+def test_every_answer_has_the_security_headers(client: Client, path: str, query: dict[str, Any]) -> None:
+    reply = client.get(path, query)
+    assert reply.status == 200
+    expect_security(reply.headers)
+
+
+@pytest.mark.parametrize(("path", "query", "status"), REFUSED)
+def test_every_refusal_has_them_too_and_is_json_that_is_not_kept(
+    client: Client, path: str, query: dict[str, Any], status: int
+) -> None:
+    reply = client.get(path, query)
+    assert reply.status == status
+    assert reply.error
+    expect_security(reply.headers)
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert reply.headers["ETag"] is None
+
+
+@pytest.mark.parametrize(("path", "query"), [case for case in FINE if case[0] != "/healthz"])
+def test_who_knows_an_answer_gets_304_with_the_same_headers(
+    client: Client, path: str, query: dict[str, Any]
+) -> None:
+    first = client.get(path, query)
+    for known in (first.headers["ETag"], f"W/{first.headers['ETag']}", f'"x", {first.headers["ETag"]}', "*"):
+        again = client.get(path, query, if_none_match=known)
+        assert (again.status, again.body) == (304, b"")
+        expect_security(again.headers)
+        for name in ("ETag", "Cache-Control", "Vary"):
+            assert again.headers[name] == first.headers[name]
+
+
+@pytest.mark.parametrize(("path", "query"), [*FINE, *((path, query) for path, query, _ in REFUSED)])
+def test_head_has_the_headers_of_get_and_no_body(client: Client, path: str, query: dict[str, Any]) -> None:
+    get, head = client.get(path, query), client.head(path, query)
+    assert (head.status, head.body) == (get.status, b"")
+    headers = [dict(reply.headers) for reply in (get, head)]
+    for named in headers:
+        named.pop("Date")
+    assert headers[0] == headers[1]
+    assert int(headers[1]["Content-Length"]) == len(get.body)
+
+
+@pytest.mark.parametrize("path", ["/", IMAGE, "/api/v1/maps", f"{API}/view", "/page/index.html", "/nothing"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
+def test_other_methods_are_refused(client: Client, method: str, path: str) -> None:
+    reply = client.ask(method, path, {"Content-Length": "0"})
+    assert reply.status == 405
+    assert reply.headers["Allow"] == "GET, HEAD"
+    assert "only GET, HEAD" in reply.error
+    expect_security(reply.headers)
+
+
+def test_what_is_sent_with_a_request_is_not_taken(client: Client) -> None:
+    reply = client.send(
+        b"POST /api/v1/maps HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+    )
+    assert reply.status == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/index.html",
+            "/api",
+            "/api/",
+            "/api/v1",
+            "/api/v2/maps",
+            "/api/v1/maps/",
+            f"{API}/",
+            "/page",
+            "/page/",
+        ),
+        *(
+            "//",
+            "/./",
+            "/../",
+            "/..",
+            "/.git/config",
+            "/%2e%2e/",
+            "/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+            "/\\..\\",
+        ),
+        *("/page/../serving.py", "/page/..%2fserving.py", "/page/%2e%2e/serving.py", "/page//etc/passwd"),
+        *("/page/%2fetc%2fpasswd", "/page/index.html/", "/page/index.html%00", "/page/INDEX.HTML", "/page/."),
+        *(
+            "/page/..\\serving.py",
+            "/page/%5c..%5cserving.py",
+            "/page/leaflet",
+            "/page/~",
+            "/tiles",
+            "/tiles/",
+        ),
+        *("/%00", "/%ff", "/%", "/%zz", "/healthz/", "/HEALTHZ", "/" + "a" * 8000, "/page/" + "../" * 2000),
+        *(f"{API}/view/", f"{API}/view/more", f"{API}/tiles", f"{API}/composed/0_1_1", "/api/v1//maps", "/;"),
+        *(f"{API}%2fview", "/api%2fv1%2fmaps", "/api/v1/maps%00", "/tiles;x=y", "/robots.txt"),
+    ],
+)
+def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
+    reply = client.get(path)
+    assert reply.status == 404
+    assert len(reply.error) < 350
+    expect_security(reply.headers)
+
+
+def test_an_address_in_full_is_as_good_as_its_path(client: Client) -> None:
+    assert client.ask("GET", "http://elsewhere.example/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /\0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + b"a" * 20_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_in_the_same_form(client: Client, request_bytes: bytes) -> None:
+    reply = client.send(request_bytes)
+    assert reply.status == 400
+    assert reply.error == "this is no request that HTTP knows"
+    expect_security(reply.headers)
+
+
+def test_the_server_lives_on_after_all_of_that(client: Client) -> None:
+    with socket.create_connection((HOST, client.port)) as connection:
+        connection.sendall(b"GET / HTT")
+    with socket.create_connection((HOST, client.port)) as connection:
+        connection.sendall(b"GET /api/v1/maps HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert client.get("/healthz").json == {"ok": True}
+
+
+def test_a_long_answer_is_compressed_for_who_takes_that(client: Client) -> None:
+    plain, zipped = client.get(*VIEW), client.get(*VIEW, accept_encoding="deflate, GZIP;q=0.5, br")
+    assert len(plain.body) > 2048
+    assert plain.headers["Content-Encoding"] is None
+    assert zipped.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(zipped.body) == plain.body
+    assert len(zipped.body) < len(plain.body) / 2
+    assert zipped.headers["ETag"] == f"W/{plain.headers['ETag']}"
+    assert plain.headers["Vary"] == zipped.headers["Vary"] == "Accept-Encoding"
+
+
+@pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip; q=0.00", "xgzip", "deflate"])
+def test_who_does_not_take_gzip_gets_none(client: Client, accepted: str) -> None:
+    assert client.get(*VIEW, accept_encoding=accepted).headers["Content-Encoding"] is None
+
+
+def test_a_short_answer_is_not_compressed(client: Client) -> None:
+    assert client.get("/api/v1/maps", accept_encoding="gzip").headers["Content-Encoding"] is None
+
+
+def test_images_are_not_compressed_again(client: Client) -> None:
+    assert client.get(IMAGE, accept_encoding="gzip").headers["Content-Encoding"] is None
+
+
+def test_answers_of_the_api_are_soon_asked_for_again(client: Client) -> None:
+    reply = client.get(*VIEW)
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.headers["Cache-Control"] == "private, max-age=5"
+
+
+def test_an_answer_of_the_api_is_compact(client: Client) -> None:
+    assert b" " not in client.get("/api/v1/maps").body
+
+
+def test_being_alive_is_never_kept(client: Client) -> None:
+    reply = client.get("/healthz")
+    assert reply.json == {"ok": True}
+    assert reply.headers["Cache-Control"] == "no-store"
+
+
+def test_many_may_ask_on_one_connection(client: Client) -> None:
+    asked = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((HOST, client.port)) as connection:
+        connection.sendall(asked * 50 + last)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    assert received.count(b'{"ok":true}') == 51
+
+
+def test_a_bug_is_not_shown_to_the_client(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> object:
+        raise KeyError("secret")
+
+    monkeypatch.setattr("tileharvest.viewer.api.outline", broken)
+    world = World(tmp_path)
+    world.harvest(FIRST, {Tile(0, 1, 1): BODY})
+    with serving(world) as client:
+        reply = client.get(API)
+        assert client.get("/healthz").status == 200
+    assert (reply.status, reply.error) == (500, "the viewer failed; its log says why")
+    expect_security(reply.headers)
+    (record,) = caplog.records
+    assert record.exc_info is not None

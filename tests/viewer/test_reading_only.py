@@ -1,0 +1,153 @@
+"""A viewer changes nothing, and disturbs nobody who does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.viewer.asking import of_area, place, serving
+from tests.viewer.building import (
+    BLUE,
+    DAY_LAYER,
+    FIRST,
+    MAP,
+    SECOND,
+    begun,
+    name_of,
+    picture,
+    square,
+)
+from tileharvest.history.database import History
+from tileharvest.items import TileResult
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.outcomes import Outcome
+from tileharvest.store.files import LEFTOVER_AGE
+from tileharvest.versions import Image, Validator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.viewer.asking import Client
+    from tests.viewer.building import World
+
+API = f"/api/v1/maps/{MAP}"
+AREA = TileRange(0, -15, 15, -15, 15)
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Of every file and folder: bytes and time of change."""
+    return {
+        file.relative_to(folder).as_posix(): (
+            file.read_bytes() if file.is_file() else b"",
+            file.stat().st_mtime_ns,
+        )
+        for file in [folder, *folder.rglob("*")]
+    }
+
+
+def ask_everything(client: Client) -> None:
+    area = of_area(AREA, layer=DAY_LAYER)
+    asked: list[tuple[str, dict[str, Any] | None]] = [
+        ("/", None),
+        ("/api/v1/maps", None),
+        (API, None),
+        (f"{API}/harvests", None),
+        (f"{API}/view", {**area, "day": SECOND}),
+        (f"{API}/changes", area),
+        (f"{API}/heat", {**area, "after": FIRST, "until": SECOND}),
+        (f"{API}/places", {"layer": DAY_LAYER, "after": FIRST, "until": SECOND}),
+        (f"{API}/tiles/0_1_1", {"layer": DAY_LAYER}),
+        (f"{API}/composed/-2_4_4/{FIRST}.png", {"layer": DAY_LAYER}),
+        (f"/tiles/{name_of(picture())}", None),
+    ]
+    for path, query in asked:
+        assert client.get(path, query).status == 200, path
+
+
+def test_nothing_is_changed(world: World) -> None:
+    world.describe()
+    world.harvest(FIRST, dict.fromkeys(square(0, 8), picture()))
+    world.harvest(SECOND, {Tile(0, 1, 1): picture(BLUE)})
+    left = world.data / "tiles" / "ab" / ".left.0123.unfinished"
+    left.parent.mkdir(exist_ok=True)
+    left.write_bytes(b"half")
+    before = state(world.folder)
+    with serving(world) as client:
+        ask_everything(client)
+        during = {name for name in state(world.folder) if name not in before}
+    after = state(world.folder)
+    # SQLite's readers announce themselves in two files, which go with the last of them.
+    assert during <= {"data/history.sqlite-shm", "data/history.sqlite-wal"}
+    for both in (before, after):
+        both.pop("data")
+    assert after == before
+
+
+def test_leftovers_of_killed_writers_stay_where_they_are(world: World) -> None:
+    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
+    image = world.store.path(Image(name_of(picture())[:40], "png", len(picture())))
+    left = image.with_name(f".{image.name}.0123456789abcdef.unfinished")
+    left.write_bytes(b"half")
+    os.utime(left, (1_613_196_000 - LEFTOVER_AGE, 1_613_196_000 - LEFTOVER_AGE))
+    with serving(world) as client:
+        assert client.get("/api/v1/maps").status == 200
+    assert left.exists()
+
+
+def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
+    """A harvest writes batches of four tiles with the same image; no answer ever shows part of one."""
+    tiles = square(0, 16, -8, -8)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture()))
+    done = threading.Event()
+    batches = 60
+
+    def write() -> None:
+        try:
+            with History.open(f"sqlite:///{world.history_file}") as history:
+                for number in range(batches):
+                    day = SECOND + timedelta(days=number)
+                    harvest = begun(history, day)
+                    body = picture((number, 1, 1, 255))
+                    image = Image(name_of(body)[:40], "png", len(body))
+                    world.store.put(image, body)
+                    harvest.record(
+                        [
+                            TileResult(DAY_LAYER, tile, Outcome.UPDATED, image, body, Validator('"2"'))
+                            for tile in tiles[:4]
+                        ]
+                    )
+        finally:
+            done.set()
+
+    seen: list[str] = []
+    with serving(world) as client, ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        while not done.is_set():
+            view = client.get(f"{API}/view", of_area(AREA, layer=DAY_LAYER, day="2099-01-01")).json["tiles"]
+            assert len(view) == len(tiles)
+            (shown,) = {view[place(tile)] for tile in tiles[:4]}
+            assert client.get(f"/tiles/{shown}").status == 200
+            seen.append(shown)
+        writing.result(30)
+        view = client.get(f"{API}/view", of_area(AREA, layer=DAY_LAYER, day="2099-01-01")).json["tiles"]
+    assert view[place(tiles[0])] == name_of(picture((batches - 1, 1, 1, 255)))
+    order = [name_of(picture())] + [name_of(picture((number, 1, 1, 255))) for number in range(batches)]
+    assert [order.index(name) for name in seen] == sorted(order.index(name) for name in seen)
+
+
+def test_a_client_that_goes_away_is_no_error(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.harvest(FIRST, dict.fromkeys(square(0, 16), picture()))
+    with serving(world) as client:
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", client.port)) as connection:
+                connection.sendall(
+                    f"GET {API}/composed/-4_16_16/{FIRST}.png?layer=day HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+                )
+        assert client.get("/healthz").status == 200
+    assert caplog.records == []

@@ -1,0 +1,169 @@
+"""`scrapy serve`, run as a user does."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.end_to_end.project import Project
+from tests.viewer.asking import HOST, Client
+from tests.viewer.building import FIRST, MAP, World, picture, square
+from tileharvest.maps.grid import Tile
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+ANNOUNCED: Final = re.compile(r"the viewer is at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n")
+PATIENCE: Final = 5.0
+"""Seconds to end in. It takes a tenth of one, but not on a computer that is busy with other tests."""
+
+
+@pytest.fixture
+def project(world: World) -> Project:
+    return Project(world.folder)
+
+
+@contextmanager
+def served(project: Project, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """A viewer on a free port, once it accepts connections; killed if it is still there at the end."""
+    with project.running("serve", "--port", "0", *arguments) as process:
+        assert process.stdout is not None
+        announced = ANNOUNCED.fullmatch(process.stdout.readline())
+        assert announced is not None, process.communicate(timeout=PATIENCE)
+        yield process, Client(int(announced[1]))
+
+
+def refusal(project: Project, *arguments: str, status: int) -> str:
+    """The one line with which the command ends."""
+    done = project.scrapy("serve", *arguments, check=False)
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_stopped_and_that_is_no_failure(
+    project: Project, world: World, how: signal.Signals
+) -> None:
+    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
+    with served(project) as (process, client):
+        assert [entry["name"] for entry in client.get("/api/v1/maps").json["maps"]] == [MAP]
+        process.send_signal(how)
+        assert process.communicate(timeout=PATIENCE) == ("", "")
+        assert process.returncode == 0
+
+
+def test_open_connections_do_not_hold_it(project: Project, world: World) -> None:
+    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
+    with served(project) as (process, client), socket.create_connection((HOST, client.port)) as idle:
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert idle.recv(9) == b"HTTP/1.1 "
+        with socket.create_connection((HOST, client.port)) as half:
+            half.sendall(b"GET /heal")
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+
+
+def test_a_large_picture_that_is_being_composed_does_not_hold_it(project: Project, world: World) -> None:
+    world.harvest(FIRST, dict.fromkeys(square(0, 32), picture(size=256)))
+    with served(project) as (process, client), socket.create_connection((HOST, client.port)) as asking:
+        path = f"/api/v1/maps/{MAP}/composed/-5_32_32/{FIRST}.png?layer=day"
+        asking.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        # The answer to a later request tells that the first one is under way.
+        assert client.get("/healthz").status == 200
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+def test_it_starts_without_a_history_and_without_maps(project: Project, world: World) -> None:
+    with served(project) as (process, client):
+        assert client.get("/api/v1/maps").json == {"maps": []}
+        assert client.get("/").status == 200
+        process.terminate()
+        assert process.communicate(timeout=PATIENCE) == ("", "")
+    assert list(world.folder.iterdir()) == []
+
+
+def test_only_the_maps_named_are_served(project: Project, world: World) -> None:
+    for name in ("ant", "bee", "cat"):
+        world.describe(name)
+    with served(project, "bee") as (_, client):
+        assert [entry["name"] for entry in client.get("/api/v1/maps").json["maps"]] == ["bee"]
+
+
+def test_a_map_that_is_not_there_is_refused(project: Project, world: World) -> None:
+    world.describe("ant")
+    line = refusal(project, "bee", status=2)
+    assert line == "there is no map 'bee', neither described nor harvested; there are: 'ant'"
+
+
+def test_a_port_that_is_taken_is_refused(project: Project) -> None:
+    with closing(socket.create_server((HOST, 0))) as taken:
+        port = taken.getsockname()[1]
+        line = refusal(project, "--port", str(port), status=1)
+    assert line.startswith(f"port {port} of 127.0.0.1 is in use, perhaps by another viewer")
+
+
+@pytest.mark.parametrize("port", ["http", "", "-1", "65536", "80.0", "1" * 40, "８０"])
+def test_what_is_no_port_is_refused(project: Project, port: str) -> None:
+    line = refusal(project, f"--port={port}", status=2)
+    assert line == f"--port {port} cannot be: write a number from 0 (any free port) to 65535"
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", f"{'x' * 64}.invalid", ""])
+# The second is longer than a part of a name can be, so that nobody is asked for it.
+def test_a_host_that_is_not_this_computer_is_refused(project: Project, host: str) -> None:
+    line = refusal(project, "--port", "0", f"--host={host}", status=2)
+    assert line == f"--host {host} is no address of this computer"
+
+
+def test_a_broken_history_is_refused(project: Project, world: World) -> None:
+    world.data.mkdir()
+    world.history_file.write_bytes(b"no database" * 1000)
+    assert "cannot be read" in refusal(project, status=1)
+
+
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [("0001", "was written by an older TileHarvest"), ("9999", "by a newer TileHarvest")],
+)
+def test_a_history_of_another_revision_is_refused(
+    project: Project, world: World, revision: str, said: str
+) -> None:
+    world.harvest(FIRST, {})
+    with closing(sqlite3.connect(world.history_file)) as database:
+        database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        database.commit()
+    assert said in refusal(project, status=1)
+
+
+def test_a_wrong_maps_file_is_refused(project: Project, world: World) -> None:
+    world.maps_file.write_text("[ant")
+    assert "is not valid TOML" in refusal(project, status=2)
+
+
+def test_it_listens_to_this_computer_alone(project: Project) -> None:
+    """127.0.0.2 is this computer too, and another address: what listens everywhere answers there."""
+    with (
+        served(project) as (_, client),
+        socket.socket() as elsewhere,
+        pytest.raises(ConnectionRefusedError),
+    ):
+        elsewhere.connect(("127.0.0.2", client.port))
+
+
+def test_it_listens_where_it_is_told_to(project: Project) -> None:
+    with project.running("serve", "--port=0", "--host=127.0.0.2") as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        port = int(line.split(":")[2].split("/")[0])
+        with socket.create_connection(("127.0.0.2", port)):
+            assert line.startswith("the viewer is at http://127.0.0.2:")

@@ -1,0 +1,81 @@
+"""`scrapy serve [NAME...]`: look at the history in a browser."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+from scrapy.utils.log import configure_logging
+
+from tileharvest.terminal import failing_clearly, write_line
+from tileharvest.wiring import (
+    maps_file,
+    open_history_if_any,
+    open_store_for_reading,
+    queue_lock,
+    quieten,
+    relax_garbage_collection,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(ScrapyCommand):
+    requires_project = True
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        return "[options] [NAME...]"
+
+    def short_desc(self) -> str:
+        return "Show maps on every day of their history, in a browser"
+
+    def long_desc(self) -> str:
+        return (
+            f"{self.short_desc()}. Without names all maps are shown. It only reads, also beside a running"
+            " harvest. Anyone who can reach the host and port can look: there are no passwords."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--port", default="8000", help="where to listen; 0: any free port (default: 8000)"
+        )
+        parser.add_argument(
+            "--host",
+            default="127.0.0.1",
+            help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
+        )
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings is not None
+        quieten(self.settings, "WARNING")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
+        from tileharvest.viewer.serving import parse_port, serve  # noqa: PLC0415
+        from tileharvest.viewer.starting import viewer  # noqa: PLC0415
+
+        with failing_clearly(self):
+            settings = self.settings
+            assert settings is not None
+            configure_logging(settings)
+            port = parse_port(opts.port)
+            with viewer(
+                maps_file(settings),
+                lambda: open_history_if_any(settings),
+                open_store_for_reading(settings),
+                lambda name: queue_lock(settings, name),
+                args,
+            ) as application:
+                relax_garbage_collection(settings)
+                serve(application, opts.host, port, _announce)
+
+
+def _announce(address: str) -> None:
+    write_line(f"the viewer is at {address} (Ctrl-C ends it)")
+    # Whoever started it through a pipe waits for this line.
+    sys.stdout.flush()

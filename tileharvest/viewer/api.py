@@ -1,0 +1,190 @@
+"""The data API: what each address answers, as a value of plain types.
+
+Every function takes the maps that are served, the names in the address, and the query, and may be called
+by several threads at once. Raises RefusedError for what cannot be or is not there, HistoryError for a
+history that cannot be read. `docs/api.md` is the contract.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tileharvest.history.schema import BLOCK_LEVELS
+from tileharvest.history.viewing import shown, story
+from tileharvest.history.viewing_changes import (
+    changed_days,
+    changed_days_in_blocks,
+    heat,
+    last_changes,
+    places,
+)
+from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
+from tileharvest.viewer.zooms import at_zoom, counted_in, heated_in, kept_zooms, next_deeper
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileharvest.history.viewing import LayerDescription, LayerOutline
+    from tileharvest.maps.grid import Tile
+    from tileharvest.versions import Version
+    from tileharvest.viewer.served import MapEntry, ServedMaps
+
+
+Query: TypeAlias = "Sequence[tuple[str, str]]"
+"""Names and values in the order in which the client wrote them."""
+
+MOST_TILES: Final = 1024
+"""Tiles of an area; a screen of 4K has 150 of 384 pixels."""
+MOST_HEATED_TILES: Final = 256
+"""Each has up to 64 cells."""
+MOST_PLACES: Final = 1000
+_PLACES: Final = 20
+
+
+def list_maps(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """All maps that are served."""
+    Parameters(query, ())
+    return {"maps": [_summary(name, served.entry(name)) for name in served.names()]}
+
+
+def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """One map: its days and layers."""
+    Parameters(query, ())
+    entry = served.entry(names[0])
+    return {
+        **_described(names[0], entry),
+        "days": [day.isoformat() for day in entry.outline.days],
+        "layers": [_layer(layer) for layer in entry.outline.layers],
+    }
+
+
+def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """What was to be seen in an area on a day."""
+    parameters = Parameters(query, ("layer", "day", *AREA))
+    day, area = parameters.day("day"), parameters.area(MOST_TILES)
+    history, _, layer = served.layer(names[0], parameters.text("layer"))
+    source = next_deeper(kept_zooms(layer, day), area.zoom)
+    tiles: dict[str, str | None] = {}
+    composed: dict[str, str] = {}
+    if source == area.zoom:
+        found = shown(history, layer.id, area, day)
+        tiles = {_place(tile): state.image for tile, state in found.items()}
+    elif source is not None:
+        changed = last_changes(history, layer.id, source, area, day)
+        composed = {_place(tile): last.isoformat() for tile, last in changed.items()}
+    return {"day": day.isoformat(), "zoom": area.zoom, "tiles": tiles, "composed": composed}
+
+
+def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """On which days how much of an area changed."""
+    parameters = Parameters(query, ("layer", *AREA))
+    area = parameters.area(MOST_TILES)
+    history, _, layer = served.layer(names[0], parameters.text("layer"))
+    kept = kept_zooms(layer)
+    if not kept:
+        return {"counted_zoom": area.zoom, "days": {}}
+    zoom, in_blocks = counted_in(kept, area.zoom)
+    if in_blocks:
+        counted = changed_days_in_blocks(history, layer.id, zoom, at_zoom(area, zoom - BLOCK_LEVELS))
+    else:
+        counted = changed_days(history, layer.id, at_zoom(area, zoom))
+    return {"counted_zoom": zoom, "days": {day.isoformat(): n for day, n in sorted(counted.items())}}
+
+
+def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """How often each place of an area changed in a period."""
+    parameters = Parameters(query, ("layer", "after", "until", *AREA))
+    area, (after, until) = parameters.area(MOST_HEATED_TILES), parameters.period()
+    history, _, layer = served.layer(names[0], parameters.text("layer"))
+    kept = kept_zooms(layer, until)
+    if not kept:
+        return {"zoom": area.zoom, "cells": []}
+    zoom = heated_in(kept, area.zoom)
+    cells = heat(history, layer.id, at_zoom(area, zoom), after, until)
+    return {"zoom": zoom, "cells": [[tile.x, tile.y, n] for tile, n in cells.items()]}
+
+
+def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """The places that changed most in a period."""
+    parameters = Parameters(query, ("layer", "after", "until"), ("limit",))
+    after, until = parameters.period()
+    limit = parameters.number("limit", 1, MOST_PLACES) if "limit" in parameters else _PLACES
+    history, _, layer = served.layer(names[0], parameters.text("layer"))
+    kept = kept_zooms(layer, until)
+    found = places(history, layer.id, kept[-1], after, until, limit) if kept else []
+    return {
+        "places": [{"tile": str(place.tile), "days": place.days, "tiles": place.tiles} for place in found]
+    }
+
+
+def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """All versions of a tile. A tile that never was has none."""
+    parameters = Parameters(query, ("layer",))
+    tile = parse_tile(names[1])
+    history, _, layer = served.layer(names[0], parameters.text("layer"))
+    return {"tile": str(tile), "versions": [_version(each) for each in story(history, layer.id, tile)]}
+
+
+OF_LAYERS: Final = {
+    "view": view,
+    "changes": count_changes,
+    "heat": heat_map,
+    "places": most_changed,
+}
+"""Questions about a layer of a map, by the last part of their address."""
+
+
+def _summary(name: str, entry: MapEntry) -> dict[str, Any]:
+    days = [day.isoformat() for day in entry.outline.days]
+    return {
+        **_described(name, entry),
+        "layers": [layer.name for layer in entry.outline.layers],
+        "days": len(days),
+        "first_day": days[0] if days else None,
+        "last_day": days[-1] if days else None,
+    }
+
+
+def _described(name: str, entry: MapEntry) -> dict[str, Any]:
+    description = entry.description
+    return {
+        "name": name,
+        "url": description.url if description else None,
+        "note": description.note if description else "",
+    }
+
+
+def _layer(layer: LayerOutline) -> dict[str, Any]:
+    return {
+        "name": layer.name,
+        "zooms": {str(zoom): first.isoformat() for zoom, first in sorted(layer.zooms.items(), reverse=True)},
+        "descriptions": [_description(description) for description in layer.descriptions],
+    }
+
+
+def _description(description: LayerDescription) -> dict[str, Any]:
+    return {
+        "day": description.day.isoformat(),
+        "depth": description.depth,
+        "tile_size": description.tile_size,
+        "image_extension": description.image_extension,
+        "north_direction": description.north_direction,
+        "world": description.world,
+        "background": description.background,
+        "spawn": description.spawn,
+        "rendered": description.rendered,
+    }
+
+
+def _version(version: Version) -> dict[str, Any]:
+    image = version.image
+    return {
+        "day": version.day.isoformat(),
+        "image": f"{image.sha1}.{image.extension}" if image else None,
+        "size": image.size if image else None,
+        "last_modified": version.validator.last_modified,
+    }
+
+
+def _place(tile: Tile) -> str:
+    return f"{tile.x}_{tile.y}"

@@ -1,0 +1,138 @@
+/** The data API, version 1: everything that the page asks the server, and nothing else does. */
+
+/**
+ * @typedef {{zoom: number, x: number, y: number}} Tile
+ * @typedef {{zoom: number, xFrom: number, xTo: number, yFrom: number, yTo: number}} Area centres of tiles
+ * @typedef {{name: string, url: string | null, note: string, layers: string[], days: number,
+ *   first_day: string | null, last_day: string | null}} MapSummary
+ * @typedef {{day: string, depth: number, tile_size: number, image_extension: string, north_direction: number,
+ *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
+ * @typedef {{name: string, zooms: Record<string, string>, descriptions: Description[]}} Layer
+ * @typedef {{name: string, url: string | null, note: string, days: string[], layers: Layer[]}} MapOutline
+ * @typedef {{day: string, image: string | null, size: number | null}} StoredVersion
+ * @typedef {{tile: string, days: number, tiles: number}} ChangedPlace
+ * @typedef {{day: string, started: string, ended: string | null, reason: string | null,
+ *   depth: Record<string, number>, counts: Record<string, number>, requests: number, received_bytes: number,
+ *   stored_bytes: number}} Harvest
+ * @typedef {{done: number, expected: number | null, active: boolean}} Running
+ * @typedef {{harvests: Harvest[], running: Running | null, stored_bytes: number}} Harvests
+ */
+
+const BASE = "api/v1";
+
+/** An answer that is none: the server's own words, or the browser's if there is no answer. */
+export class ApiError extends Error {
+  /** @param {string} message @param {number} status 0 if nothing answered */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** @returns {Promise<MapSummary[]>} */
+export async function maps() {
+  return (await ask("maps")).maps;
+}
+
+/** @param {string} map @returns {Promise<MapOutline>} */
+export function outline(map) {
+  return ask(`maps/${encodeURIComponent(map)}`);
+}
+
+/**
+ * What the tiles of an area were on a day, as addresses of their images by `x_y`. Null: the tile was gone.
+ * A tile that is not in it was not there yet.
+ * @param {string} map @param {string} layer @param {string} day @param {Area} area
+ * @returns {Promise<Map<string, string | null>>}
+ */
+export async function view(map, layer, day, area) {
+  const answer = await ask(`maps/${encodeURIComponent(map)}/view`, { layer, day, ...parameters(area) });
+  /** @type {Map<string, string | null>} */
+  const addresses = new Map();
+  for (const [place, image] of Object.entries(answer.tiles)) {
+    addresses.set(place, image === null ? null : imageAddress(image));
+  }
+  for (const [place, since] of Object.entries(answer.composed)) {
+    addresses.set(place, composedAddress(map, layer, `${area.zoom}_${place}`, since));
+  }
+  return addresses;
+}
+
+/** @param {string} image sha1 and extension @returns {string} */
+export function imageAddress(image) {
+  return `tiles/${image}`;
+}
+
+/** @param {string} map @param {string} layer @param {string} tile @param {string} day */
+export function composedAddress(map, layer, tile, day) {
+  const query = new URLSearchParams({ layer });
+  return `${BASE}/maps/${encodeURIComponent(map)}/composed/${tile}/${day}.png?${query}`;
+}
+
+/**
+ * How many tiles of the area changed on each day that has changes.
+ * @param {string} map @param {string} layer @param {Area} area @param {AbortSignal} [signal]
+ * @returns {Promise<Map<string, number>>}
+ */
+export async function changes(map, layer, area, signal) {
+  const question = { layer, ...parameters(area) };
+  const answer = await ask(`maps/${encodeURIComponent(map)}/changes`, question, signal);
+  return new Map(Object.entries(answer.days));
+}
+
+/**
+ * On how many days after one and until another each cell of the area changed.
+ * @param {string} map @param {string} layer @param {Area} area @param {string} after @param {string} until
+ * @returns {Promise<{zoom: number, cells: [number, number, number][]}>} the cells' zoom; x, y and days
+ */
+export function heat(map, layer, area, after, until) {
+  return ask(`maps/${encodeURIComponent(map)}/heat`, { layer, after, until, ...parameters(area) });
+}
+
+/**
+ * @param {string} map @param {string} layer @param {string} after @param {string} until
+ * @returns {Promise<ChangedPlace[]>} most changed first
+ */
+export async function places(map, layer, after, until) {
+  const question = { layer, after, until, limit: "12" };
+  return (await ask(`maps/${encodeURIComponent(map)}/places`, question)).places;
+}
+
+/** @param {string} map @param {string} layer @param {string} tile @returns {Promise<StoredVersion[]>} */
+export async function story(map, layer, tile) {
+  return (await ask(`maps/${encodeURIComponent(map)}/tiles/${tile}`, { layer })).versions;
+}
+
+/** @param {string} map @returns {Promise<Harvests>} newest first */
+export function harvests(map) {
+  return ask(`maps/${encodeURIComponent(map)}/harvests`);
+}
+
+/** @param {Area} area @returns {Record<string, string>} */
+function parameters(area) {
+  return {
+    zoom: String(area.zoom),
+    x_from: String(area.xFrom),
+    x_to: String(area.xTo),
+    y_from: String(area.yFrom),
+    y_to: String(area.yTo),
+  };
+}
+
+/**
+ * @param {string} path @param {Record<string, string>} [query] @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+async function ask(path, query, signal) {
+  const address = `${BASE}/${path}${query ? `?${new URLSearchParams(query)}` : ""}`;
+  let response;
+  try {
+    response = await fetch(address, { signal });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(String(error instanceof Error ? error.message : error), 0);
+  }
+  const answer = await response.json().catch(() => ({ error: response.statusText }));
+  if (!response.ok) throw new ApiError(answer.error, response.status);
+  return answer;
+}

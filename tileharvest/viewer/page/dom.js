@@ -1,0 +1,46 @@
+/** Making and finding parts of the page. */
+
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, string | number | boolean | EventListener>} attributes `on...` are listeners,
+ *   `true` and `false` set and leave out an attribute
+ * @param {...(Node | string | null)} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false) made.setAttribute(name, String(value));
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+/** @param {string} id @returns {any} the element of index.html; it is an error of ours if there is none */
+export function part(id) {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`the page has no #${id}`);
+  return found;
+}
+
+/**
+ * The last of many calls, when none has come for a while.
+ * @template {unknown[]} A
+ * @param {number} milliseconds
+ * @param {(...values: A) => void} action
+ */
+export function settled(milliseconds, action) {
+  let timer = 0;
+  return (/** @type {A} */ ...values) => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => action(...values), milliseconds);
+  };
+}
+
+/** Say something to those who do not see it. @param {string} words */
+export function announce(words) {
+  part("announcement").textContent = words;
+}

@@ -1,0 +1,144 @@
+/**
+ * The grid: names for tiles that survive the growth of a map. The same rules as the server's.
+ *
+ * At zoom 0, the deepest level, a tile covers 2 x 2 grid units and its centre has odd x and y; at zoom -n it
+ * covers 2^(n+1) units and its centre lies at odd multiples of 2^n. x grows to the right, y grows up.
+ *
+ * Everything is counted with powers and Math.floor, never with bits: JavaScript's bits end at 32.
+ *
+ * @typedef {{zoom: number, x: number, y: number}} Tile named by its centre
+ * @typedef {{zoom: number, xFrom: number, xTo: number, yFrom: number, yTo: number}} Area centres of tiles,
+ *   edges included
+ */
+
+const NAME = /^(0|-[1-9]\d*)_(-?[1-9]\d*)_(-?[1-9]\d*)$/;
+const CHUNK_LEVELS = 4; // 2^4 = 16 tiles along an edge.
+
+/** @param {Tile} tile @returns {string} such as `-3_-440_216` */
+export function tileName({ zoom, x, y }) {
+  return `${zoom}_${x}_${y}`;
+}
+
+/**
+ * @param {string} name
+ * @returns {Tile}
+ * @throws {RangeError} if no tile has that name
+ */
+export function parseTile(name) {
+  const [zoom, x, y] = (NAME.exec(name) ?? []).slice(1).map(Number);
+  if (zoom === undefined || !isCentre(x, zoom) || !isCentre(y, zoom)) {
+    throw new RangeError(`'${name}' is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216`);
+  }
+  return { zoom, x, y };
+}
+
+/** @param {Tile} tile @returns {number} grid units from the centre to each edge: half the tile's width */
+export function reachOf({ zoom }) {
+  return 2 ** -zoom;
+}
+
+/** @param {Tile} tile @returns {Tile} the tile one level up that covers this one */
+export function parent(tile) {
+  return ancestor(tile, 1);
+}
+
+/**
+ * @param {Tile} tile
+ * @param {number} levels up, at least 0: then it is the tile itself
+ * @returns {Tile}
+ */
+export function ancestor({ zoom, x, y }, levels) {
+  return tileAt(x, y, zoom - levels);
+}
+
+/**
+ * @param {Tile} tile
+ * @returns {[Tile, Tile, Tile, Tile]} the four tiles one level deeper: upper left, upper right, lower left,
+ *   lower right
+ * @throws {RangeError} at zoom 0, which has none
+ */
+export function children(tile) {
+  if (tile.zoom >= 0) throw new RangeError(`tile ${tileName(tile)} is at the deepest level: no children`);
+  const { x, y } = tile;
+  const zoom = tile.zoom + 1;
+  const half = 2 ** -zoom;
+  return [
+    { zoom, x: x - half, y: y + half },
+    { zoom, x: x + half, y: y + half },
+    { zoom, x: x - half, y: y - half },
+    { zoom, x: x + half, y: y - half },
+  ];
+}
+
+/**
+ * The tile that covers a point. A point on the edge of two tiles belongs to the right or the upper one.
+ * @param {number} gridX @param {number} gridY @param {number} zoom at most 0
+ * @returns {Tile}
+ */
+export function tileAt(gridX, gridY, zoom) {
+  const width = 2 ** (1 - zoom);
+  return tileAtCell(Math.floor(gridX / width), -1 - Math.floor(gridY / width), zoom);
+}
+
+/**
+ * The tile of a column and a row of a screen's grid, which are counted from the map's centre: column 0 is the
+ * first one to the right of it, row 0 the first one below it.
+ * @param {number} column @param {number} row @param {number} zoom at most 0
+ * @returns {Tile}
+ */
+export function tileAtCell(column, row, zoom) {
+  const unit = 2 ** -zoom;
+  // Adding 0 turns a negative zero, which rounding gives, into the usual one.
+  return { zoom: zoom + 0, x: (2 * column + 1) * unit, y: -(2 * row + 1) * unit };
+}
+
+/** @param {Tile} tile @returns {{column: number, row: number}} what `tileAtCell` makes the tile of */
+export function cellOf({ zoom, x, y }) {
+  const width = 2 ** (1 - zoom);
+  return { column: Math.floor(x / width), row: -1 - Math.floor(y / width) };
+}
+
+/**
+ * A tile's path on a site, in Overviewer's digits.
+ * @param {Tile} tile
+ * @param {number} depth of the site
+ * @returns {string} such as `/0/3/1`
+ * @throws {RangeError} for a tile that such a site cannot have
+ */
+export function pathOf(tile, depth) {
+  const level = depth + tile.zoom;
+  const side = 2 ** depth;
+  if (level < 1 || Math.abs(tile.x) >= side || Math.abs(tile.y) >= side) {
+    throw new RangeError(`tile ${tileName(tile)} lies outside a map of depth ${depth}`);
+  }
+  // Counted from the left and from the top edge, the digits of column and row in base 2 are the steps to the
+  // right and down.
+  const { column, row } = cellOf(tile);
+  const half = 2 ** (level - 1);
+  let path = "";
+  for (let step = half; step >= 1; step /= 2) {
+    path += `/${2 * bit(row + half, step) + bit(column + half, step)}`;
+  }
+  return path;
+}
+
+/**
+ * The aligned block of 16 x 16 tiles that a tile lies in. Every tile of a block gives the same one.
+ * @param {Tile} tile
+ * @returns {Area}
+ */
+export function chunkOf(tile) {
+  const { x, y } = ancestor(tile, CHUNK_LEVELS);
+  const toLast = (2 ** CHUNK_LEVELS - 1) * reachOf(tile);
+  return { zoom: tile.zoom, xFrom: x - toLast, xTo: x + toLast, yFrom: y - toLast, yTo: y + toLast };
+}
+
+/** @param {number} coordinate @param {number} zoom */
+function isCentre(coordinate, zoom) {
+  return Number.isSafeInteger(coordinate) && Math.abs((coordinate / 2 ** -zoom) % 2) === 1;
+}
+
+/** @param {number} value @param {number} power of two @returns {number} the digit of that power in base 2 */
+function bit(value, power) {
+  return Math.floor(value / power) % 2;
+}

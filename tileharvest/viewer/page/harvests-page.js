@@ -1,0 +1,120 @@
+/** The page of harvests: what each found, what it cost, and how far a running one is. */
+import * as api from "./api.js";
+import { dayInWords } from "./days.js";
+import { element, part } from "./dom.js";
+import { bytesInWords, durationInWords, language, number, text } from "./text.js";
+
+/** In the order of the bar: what changed first. The words are those of the history. */
+const OUTCOMES = {
+  add: "outcomeAdd", upd: "outcomeUpd", rep: "outcomeRep", gone: "outcomeGone", fail: "outcomeFail",
+  nMod: "outcomeNMod", ign: "outcomeIgn", 404: "outcome404",
+};
+const ORDER = ["add", "upd", "rep", "gone", "fail", "nMod", "ign", "404"];
+const ENDS = { finished: "endFinished", interrupted: "endInterrupted", moved: "endMoved" };
+const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
+
+/** @param {api.MapSummary[]} maps */
+export async function drawHarvests(maps) {
+  const sections = await Promise.all(maps.map(async (map) => {
+    const answer = map.days === 0 ? null : await api.harvests(map.name);
+    return section(map, answer);
+  }));
+  part("harvests-page").replaceChildren(element("h1", {}, text("harvestsTitle")), legend(), ...sections);
+}
+
+function legend() {
+  return element("ul", { class: "outcome-legend" }, ...ORDER.map((outcome) =>
+    element("li", {}, element("span", { class: `outcome outcome-${outcome}`, "aria-hidden": "true" }),
+      ` ${outcome}: ${text(OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)])}`)));
+}
+
+/** @param {api.MapSummary} map @param {api.Harvests | null} answer */
+function section(map, answer) {
+  const title = element("h2", {}, text("harvestsOf", { map: map.name }));
+  const note = map.note ? element("p", { class: "note" }, map.note) : null;
+  if (answer === null || map.first_day === null || map.last_day === null) {
+    const command = element("code", {}, `scrapy harvest ${map.name}`);
+    return element("section", {}, title, note, element("p", {}, text("harvestsNone"), " ", command));
+  }
+  const facts = [
+    text(map.days === 1 ? "harvestsOneDay" : "harvestsDays", {
+      n: map.days, first: dayInWords(map.first_day), last: dayInWords(map.last_day),
+    }),
+    text("harvestsStored", { size: bytesInWords(answer.stored_bytes) }),
+  ];
+  return element("section", {}, title, note,
+    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer.running), table(answer.harvests));
+}
+
+/** @param {string} map @param {api.Running | null} running */
+function progress(map, running) {
+  if (running === null) return null;
+  const { done, expected, active } = running;
+  if (!active) {
+    const command = element("code", {}, `scrapy harvest ${map}`);
+    return element("p", { class: "running" }, text("harvestStopped", { done }), " ", command);
+  }
+  const words = expected === null
+    ? text("harvestRunningUnknown", { done }) : text("harvestRunning", { done, expected });
+  const bar = element("progress", expected === null
+    ? { "aria-label": text("harvestProgress") }
+    : { "aria-label": text("harvestProgress"), max: Math.max(expected, done, 1), value: done });
+  return element("p", { class: "running" }, bar, " ", words);
+}
+
+/** @param {api.Harvest[]} harvests newest first */
+function table(harvests) {
+  const heads = [
+    "harvestDay", "harvestBegan", "harvestTook", "harvestEnd", "harvestDepth", "harvestOutcomes",
+    "harvestFailed", "harvestRequests", "harvestReceived", "harvestStored",
+  ];
+  const most = Math.max(1, ...harvests.map((harvest) => total(harvest.counts)));
+  return element("div", { class: "table" }, element("table", {},
+    element("thead", {}, element("tr", {}, ...heads.map((key) => element("th", { scope: "col" }, text(key))))),
+    element("tbody", {}, ...harvests.slice(0, MOST_SHOWN).map((harvest) => row(harvest, most)))));
+}
+
+/** @param {api.Harvest} harvest @param {number} most tiles that a harvest had */
+function row(harvest, most) {
+  const took = harvest.ended === null
+    ? "" : durationInWords((Date.parse(harvest.ended) - Date.parse(harvest.started)) / 1000);
+  const end = harvest.reason === null ? text("endUnfinished")
+    : harvest.reason in ENDS ? text(ENDS[/** @type {keyof typeof ENDS} */ (harvest.reason)]) : harvest.reason;
+  const began = new Intl.DateTimeFormat(language(), { dateStyle: "short", timeStyle: "short" });
+  const failed = harvest.counts.fail ?? 0;
+  const cell = (/** @type {string} */ words) => element("td", { class: "figure" }, words);
+  return element("tr", {},
+    element("th", { scope: "row" }, dayInWords(harvest.day)),
+    element("td", {}, began.format(new Date(harvest.started))),
+    cell(took),
+    element("td", {}, end),
+    cell([...new Set(Object.values(harvest.depth))].sort().join(", ")),
+    element("td", {}, outcomeBar(harvest.counts, most)),
+    element("td", { class: failed > 0 ? "figure failures" : "figure" }, number(failed)),
+    cell(number(harvest.requests)),
+    cell(bytesInWords(harvest.received_bytes)),
+    cell(bytesInWords(harvest.stored_bytes)));
+}
+
+/** @param {Record<string, number>} counts @param {number} most */
+function outcomeBar(counts, most) {
+  const there = ORDER.filter((outcome) => (counts[outcome] ?? 0) > 0);
+  const words = there
+    .map((outcome) => text("outcomeCount", {
+      count: counts[outcome], outcome: text(OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)]),
+    }))
+    .join(", ");
+  const parts = there.map((outcome) => {
+    const piece = element("span", { class: `outcome-${outcome}` });
+    piece.style.flexGrow = String(counts[outcome]);
+    return piece;
+  });
+  const bar = element("div", { class: "outcome-bar", role: "img", "aria-label": words, title: words }, ...parts);
+  bar.style.width = `${Math.max(4, (total(counts) / most) * 100)}%`;
+  return bar;
+}
+
+/** @param {Record<string, number>} counts */
+function total(counts) {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}

@@ -1,0 +1,131 @@
+/** The heat map: on how many days each cell changed, as colours over the map and as a list of places. */
+import * as api from "./api.js";
+import { dayInWords } from "./days.js";
+import { element } from "./dom.js";
+import { chunkOf, parseTile } from "./grid.js";
+import { text } from "./text.js";
+
+const MOST_BLOCKS = 100;
+
+/** From few days to many; the last holds for all above. Legible over grass, sea, snow and lava alike. */
+const SHADES = ["#ffe45c", "#ffb02e", "#ff6f2e", "#e5303b", "#a3127a"];
+const LIGHT_SHADES = 3; // The first ones, on which dark figures are legible.
+
+/** @param {number} days @param {number} most the highest number in the range @returns {string} a colour */
+export function shadeOf(days, most) {
+  if (most <= 1) return SHADES[2];
+  const share = Math.log(days) / Math.log(most);
+  return SHADES[Math.min(SHADES.length - 1, Math.floor(share * SHADES.length))];
+}
+
+export class Heat {
+  /** @param {string} map @param {string} layer @param {import("./state.js").Range} range */
+  constructor(map, layer, range) {
+    this.map = map;
+    this.layer = layer;
+    this.range = range;
+    /** @type {Map<string, ReturnType<typeof api.heat>>} */
+    this.blocks = new Map();
+  }
+
+  /**
+   * @param {number} most days on which a cell can have changed: where the last shade begins
+   * @returns {import("./map-view.js").Drawing}
+   */
+  drawing(most) {
+    return async (tile, canvas) => {
+      const { zoom, cells } = await this.#block(tile);
+      const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+      const width = 2 * 2 ** -tile.zoom;
+      const left = tile.x - width / 2;
+      const top = tile.y + width / 2;
+      const size = canvas.width * 2 ** Math.min(0, tile.zoom - zoom);
+      const unit = 2 ** -zoom;
+      for (const [x, y, days] of cells) {
+        const column = ((x - unit - left) / width) * canvas.width;
+        const row = ((top - (y + unit)) / width) * canvas.height;
+        if (column < 0 || row < 0 || column >= canvas.width || row >= canvas.height) continue;
+        context.fillStyle = shadeOf(days, most);
+        context.fillRect(column, row, size, size);
+      }
+    };
+  }
+
+  /** @param {api.Tile} tile */
+  #block(tile) {
+    const area = chunkOf(tile);
+    const key = `${area.zoom} ${area.xFrom} ${area.yFrom}`;
+    let block = this.blocks.get(key);
+    if (block === undefined) {
+      block = api.heat(this.map, this.layer, area, this.range.after, this.range.until);
+      block.catch(() => this.blocks.delete(key));
+      this.blocks.set(key, block);
+      if (this.blocks.size > MOST_BLOCKS) this.blocks.delete(this.blocks.keys().next().value ?? "");
+    }
+    return block;
+  }
+}
+
+/**
+ * The panel beside a heat map.
+ * @param {import("./outline.js").Outline} outline @param {string} layer @param {import("./state.js").Range} range
+ * @param {(range: import("./state.js").Range) => void} choose
+ * @param {(tile: api.Tile) => {x: number, z: number, href: string}} locate a tile's middle in the world, and a
+ *   link to it
+ * @returns {HTMLElement}
+ */
+export function heatPanel(outline, layer, range, choose, locate) {
+  const field = (/** @type {"after" | "until"} */ end, /** @type {string} */ key) =>
+    element("label", {}, text(key), " ", element("input", {
+      type: "date", value: range[end], min: outline.firstDay, max: outline.lastDay, id: `heat-${end}`,
+      onchange: (event) => {
+        const day = /** @type {HTMLInputElement} */ (event.target).value;
+        if (day) choose({ ...range, [end]: outline.within(day) });
+      },
+    }));
+  const list = element("div", {}, "…");
+  listPlaces(outline.name, layer, range, locate).then(
+    (places) => list.replaceChildren(places),
+    (error) => list.replaceChildren(text("failed", { message: error.message })),
+  );
+  return element("div", { class: "heat-panel" },
+    element("p", { class: "range" }, field("after", "heatFrom"), field("until", "heatUntil")),
+    element("p", { class: "legend" }, text("heatLegend"), " ", legend(daysBetween(outline, range))),
+    element("h3", {}, text("heatPlaces")), list);
+}
+
+/** @param {import("./outline.js").Outline} outline @param {import("./state.js").Range} range */
+export function daysBetween(outline, range) {
+  return outline.days.filter((day) => day > range.after && day <= range.until).length;
+}
+
+/** @param {number} most */
+function legend(most) {
+  const marks = most <= 1 ? [1] : [...new Set(SHADES.map((_, index) => Math.ceil(most ** (index / SHADES.length))))];
+  return element("span", { class: "shades" }, ...marks.map((days) => {
+    const swatch = element("span", { class: "swatch" }, String(days));
+    const shade = shadeOf(days, most);
+    swatch.style.backgroundColor = shade;
+    swatch.style.color = SHADES.indexOf(shade) < LIGHT_SHADES ? "#201a12" : "#ffffff";
+    return swatch;
+  }));
+}
+
+/**
+ * @param {string} map @param {string} layer @param {import("./state.js").Range} range
+ * @param {(tile: api.Tile) => {x: number, z: number, href: string}} locate
+ */
+async function listPlaces(map, layer, range, locate) {
+  const found = await api.places(map, layer, range.after, range.until);
+  if (found.length === 0) return element("p", {}, text("heatNothing"));
+  return element("ol", { class: "places" }, ...found.map((place) => {
+    const { x, z, href } = locate(parseTile(place.tile));
+    const words = text(place.days === 1 ? "heatPlaceOne" : "heatPlace", { x: String(x), z: String(z), days: place.days });
+    return element("li", {}, element("a", { href }, words));
+  }));
+}
+
+/** @param {import("./state.js").Range} range */
+export function rangeInWords(range) {
+  return `${dayInWords(range.after)} – ${dayInWords(range.until)}`;
+}

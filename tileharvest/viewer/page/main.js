@@ -1,0 +1,201 @@
+/** Starts the page: which page, which map, which language and colours; the rest is the time machine's. */
+import * as api from "./api.js";
+import { announce, element, part, settled } from "./dom.js";
+import { drawHarvests } from "./harvests-page.js";
+import { Outline } from "./outline.js";
+import { HARVESTS, chooseLayer, parseOverviewerLink, readHash, writeHash, zoomOfLink } from "./permalink.js";
+import { gridToWorld, worldToGrid } from "./projection.js";
+import { NOTHING, State } from "./state.js";
+import { LANGUAGES, chooseLanguage, language, remember, remembered, text, translate } from "./text.js";
+import { TimeMachine } from "./time-machine.js";
+
+const LOOK_AGAIN = 15_000; // Milliseconds between looks for new harvests, while the page is seen.
+const THEMES = ["auto", "light", "dark"];
+const REMEMBERED_THEME = "tileharvest.theme";
+
+const state = new State();
+const machine = new TimeMachine(state);
+/** @type {api.MapSummary[]} */
+let maps = [];
+
+/** Show what the address says, of the maps that there are now. */
+async function route() {
+  maps = await api.maps();
+  const onHarvests = location.hash === HARVESTS;
+  for (const [id, current] of [["to-map", !onHarvests], ["to-harvests", onHarvests]]) {
+    if (current) part(String(id)).setAttribute("aria-current", "page");
+    else part(String(id)).removeAttribute("aria-current");
+  }
+  document.body.dataset.page = onHarvests ? "harvests" : "map";
+  part("harvests-page").hidden = !onHarvests;
+  part("map-page").hidden = true;
+  part("empty").hidden = true;
+  if (onHarvests) await drawHarvests(maps);
+  else await showMap();
+}
+
+/** Show the map page, or what to do where there is nothing to show. */
+async function showMap() {
+  const link = parseOverviewerLink(location.hash);
+  // A link of the map's own page says nothing of maps and days: those on the screen stay.
+  const { map: shownMap, day, other, mode, heat } = state.look;
+  const wanted = link === null ? readHash(location.hash) : { map: shownMap, day, other, mode, heat };
+  const harvested = maps.filter((map) => map.days > 0);
+  const map = maps.find(({ name }) => name === wanted.map) ?? harvested[0] ?? maps[0];
+  offerMaps(map?.name ?? "");
+  if (map === undefined || map.days === 0) {
+    showEmpty(map);
+    return;
+  }
+  part("map-page").hidden = false;
+  const open = machine.outline?.name === map.name ? machine.outline : null;
+  const outline = open ?? new Outline(await api.outline(map.name));
+  const place = link === null ? {} : placeOfLink(link, outline);
+  const look = { ...NOTHING, ...wanted, ...place, map: map.name };
+  look.layer = outline.layer(look.layer).name;
+  if (open === null) machine.leave();
+  state.set(look);
+  offerLayers(outline);
+  // A map that is open already has followed the state.
+  if (open === null) machine.open(outline);
+}
+
+/**
+ * @param {import("./permalink.js").OverviewerLink} link @param {Outline} outline
+ * @returns {Partial<import("./state.js").Look>}
+ */
+function placeOfLink(link, outline) {
+  const layers = outline.layers.map(({ name, descriptions }) => ({ name, world: descriptions.at(-1)?.world ?? null }));
+  const layer = chooseLayer(link, layers) ?? outline.layers[0].name;
+  const layout = outline.description(layer, state.look.day ?? outline.lastDay);
+  // A link has a height; what is drawn at the same spot at the usual height is the place on our screen.
+  const { x, z } = gridToWorld(worldToGrid(link, layout), layout);
+  return { layer, x, z, zoom: zoomOfLink(link) ?? state.look.zoom };
+}
+
+/** @param {string} chosen */
+function offerMaps(chosen) {
+  part("map-choice").replaceChildren(...maps.map(({ name }) => new Option(name, name, false, name === chosen)));
+}
+
+/** @param {Outline} outline */
+function offerLayers(outline) {
+  const chosen = state.look.layer;
+  part("layer-choice").replaceChildren(
+    ...outline.layers.map(({ name }) => new Option(name, name, false, name === chosen)),
+  );
+  part("layer-field").hidden = outline.layers.length < 2;
+}
+
+/** @param {api.MapSummary | undefined} map that has no harvest yet; undefined: there is no map at all */
+function showEmpty(map) {
+  const command = map === undefined ? "scrapy add NAME URL" : `scrapy harvest ${map.name}`;
+  part("layer-field").hidden = true;
+  part("empty").replaceChildren(
+    element("h1", {}, text("emptyTitle")),
+    element("p", {}, text(map === undefined ? "emptyNoMaps" : "emptyNoHarvest")),
+    element("pre", {}, element("code", {}, command)),
+    element("p", {}, text("emptyAgain")),
+  );
+  part("empty").hidden = false;
+}
+
+/** @param {unknown} error */
+function showFailure(error) {
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof api.ApiError)) console.error(error);
+  part("map-page").hidden = true;
+  part("empty").replaceChildren(
+    element("p", { role: "alert" }, text("failed", { message })),
+    element("button", { type: "button", onclick: () => go() }, text("tryAgain")),
+  );
+  part("empty").hidden = false;
+}
+
+function go() {
+  return route().catch(showFailure);
+}
+
+/** Look again: for the first harvest, for new days, for the progress of a running harvest. */
+async function lookAgain() {
+  if (document.hidden) return;
+  try {
+    if (document.body.dataset.page === "map" && !part("map-page").hidden) await machine.renew();
+    else await route();
+  } catch (error) {
+    // What is on the screen stays; the next look may succeed.
+    announce(text("failed", { message: String(error) }));
+  }
+}
+
+/** @param {string} typed in the field for places */
+function goTo(typed) {
+  const field = part("go-to-place");
+  const place = /^\s*(-?\d+(?:\.\d+)?)[\s,;/]+(?:-?\d+(?:\.\d+)?[\s,;/]+)?(-?\d+(?:\.\d+)?)\s*$/.exec(typed);
+  const hash = typed.includes("#") ? typed.slice(typed.indexOf("#")) : "";
+  field.setCustomValidity("");
+  if (place !== null) {
+    state.set({ x: Number(place[1]), z: Number(place[2]) });
+  } else if (parseOverviewerLink(hash) !== null || Object.keys(readHash(hash)).length > 0) {
+    location.hash = hash;
+  } else {
+    field.setCustomValidity(text("goToWrong"));
+    field.reportValidity();
+    return;
+  }
+  if (place !== null && state.look.zoom !== null && state.look.zoom < -2) state.set({ zoom: -1 });
+}
+
+function showWords() {
+  translate(document);
+  part("language").replaceChildren(
+    ...Object.entries(LANGUAGES).map(([code, texts]) => new Option(texts.languageName, code, false, code === language())),
+  );
+  showTheme(remembered(REMEMBERED_THEME) ?? "auto");
+}
+
+/** @param {string} theme */
+function showTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  const button = part("theme");
+  const words = text("theme", { theme: text({ light: "themeLight", dark: "themeDark" }[theme] ?? "themeAuto") });
+  button.setAttribute("aria-label", words);
+  button.title = words;
+}
+
+function listen() {
+  const keepAddress = settled(200, () => {
+    if (document.body.dataset.page !== "map" || state.look.map === null) return;
+    history.replaceState(null, "", writeHash(state.look));
+    part("to-map").href = writeHash(state.look);
+  });
+  state.onChange(keepAddress);
+  window.addEventListener("hashchange", go);
+  part("map-choice").addEventListener("change", (/** @type {any} */ event) => {
+    location.hash = writeHash({ ...NOTHING, map: event.target.value });
+  });
+  part("layer-choice").addEventListener("change", (/** @type {any} */ event) => {
+    state.set({ layer: event.target.value });
+  });
+  part("go-to").addEventListener("submit", (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    goTo(part("go-to-place").value);
+  });
+  part("go-to-place").addEventListener("input", () => part("go-to-place").setCustomValidity(""));
+  part("language").addEventListener("change", (/** @type {any} */ event) => {
+    chooseLanguage(event.target.value);
+    showWords();
+    if (document.body.dataset.page === "harvests" || machine.outline === null) go();
+    else machine.speak();
+  });
+  part("theme").addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "auto") + 1) % THEMES.length];
+    remember(REMEMBERED_THEME, next);
+    showTheme(next);
+  });
+  setInterval(lookAgain, LOOK_AGAIN);
+}
+
+showWords();
+listen();
+go();

@@ -1,0 +1,109 @@
+/** The texts of the page in the reader's language, and how numbers, sizes and times are written in it. */
+import en from "./texts/en.js";
+import zh from "./texts/zh.js";
+
+/** @type {Record<string, Record<string, string>>} */
+export const LANGUAGES = { en, zh };
+const REMEMBERED = "tileharvest.language";
+
+let current = preferred();
+
+/** @returns {string} the chosen language, or the browser's, or English */
+function preferred() {
+  const wanted = [remembered(REMEMBERED), ...navigator.languages.map((tag) => tag.slice(0, 2).toLowerCase())];
+  return wanted.find((code) => code !== null && code in LANGUAGES) ?? "en";
+}
+
+/** @returns {string} such as `en` */
+export function language() {
+  return current;
+}
+
+/** @param {string} code of `LANGUAGES` */
+export function chooseLanguage(code) {
+  current = code;
+  remember(REMEMBERED, code);
+}
+
+/**
+ * @param {string} key
+ * @param {Record<string, string | number>} [values] for the `{name}`s in the text
+ * @returns {string}
+ */
+export function text(key, values = {}) {
+  const template = LANGUAGES[current][key] ?? en[/** @type {keyof typeof en} */ (key)];
+  return template.replace(/\{(\w+)\}/g, (_, name) => {
+    const value = values[name];
+    return typeof value === "number" ? number(value) : String(value);
+  });
+}
+
+/**
+ * Fill in everything below `root` that names a text: `data-text` as content, `data-label` as the name that
+ * screen readers say and the pointer shows, `data-hint` as that which the pointer shows, `data-placeholder`.
+ * @param {ParentNode} root
+ */
+export function translate(root) {
+  document.documentElement.lang = current;
+  for (const node of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(
+    "[data-text], [data-label], [data-hint], [data-placeholder]",
+  ))) {
+    const { text: content, label, hint, placeholder } = node.dataset;
+    if (content) node.textContent = text(content);
+    if (label) {
+      node.setAttribute("aria-label", text(label));
+      node.title = text(label);
+    }
+    if (hint) node.title = text(hint);
+    if (placeholder) node.setAttribute("placeholder", text(placeholder));
+  }
+}
+
+/**
+ * @param {number} value
+ * @param {number} [digits] after the decimal point, at most
+ */
+export function number(value, digits = 0) {
+  return new Intl.NumberFormat(current, { maximumFractionDigits: digits }).format(value);
+}
+
+/** @param {number} bytes @returns {string} in powers of 1000, such as `1.2 MB` */
+export function bytesInWords(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.95 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${number(value, unit === 0 ? 0 : 1)} ${units[unit]}`;
+}
+
+/** @param {number} seconds @returns {string} in the largest fitting unit */
+export function durationInWords(seconds) {
+  if (seconds < 100) return text("seconds", { n: Math.round(seconds) });
+  if (seconds < 6000) return text("minutes", { n: Math.round(seconds / 60) });
+  return text("hours", { n: Math.round(seconds / 3600) });
+}
+
+/**
+ * A choice of the reader's that outlives the page. A browser may refuse to keep any.
+ * @param {string} name
+ * @returns {string | null}
+ */
+export function remembered(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} name @param {string} value */
+export function remember(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // The choice then holds as long as the page is open.
+  }
+}

@@ -1,0 +1,42 @@
+/** Where the pictures of a layer's tiles are, for any day: asked for in blocks of neighbours and kept. */
+import * as api from "./api.js";
+import { chunkOf } from "./grid.js";
+
+const MOST_BLOCKS = 400; // Of 256 tiles each: some megabytes of addresses.
+
+export class TileAddresses {
+  /** @param {string} map @param {string} layer */
+  constructor(map, layer) {
+    this.map = map;
+    this.layer = layer;
+    /** @type {Map<string, Promise<Map<string, string | null>>>} by day and place, oldest first */
+    this.blocks = new Map();
+  }
+
+  /**
+   * @param {api.Tile} tile @param {string} day
+   * @returns {Promise<string | null | undefined>} null: the tile was gone; undefined: not there yet
+   */
+  async address(tile, day) {
+    return (await this.#block(tile, day)).get(`${tile.x}_${tile.y}`);
+  }
+
+  /** Ask again about a day, because its harvest goes on. @param {string} day */
+  forget(day) {
+    for (const key of this.blocks.keys()) if (key.startsWith(day)) this.blocks.delete(key);
+  }
+
+  /** @param {api.Tile} tile @param {string} day */
+  #block(tile, day) {
+    const area = chunkOf(tile);
+    const key = `${day} ${area.zoom} ${area.xFrom} ${area.yFrom}`;
+    let block = this.blocks.get(key);
+    if (block === undefined) {
+      block = api.view(this.map, this.layer, day, area);
+      block.catch(() => this.blocks.delete(key));
+      this.blocks.set(key, block);
+      if (this.blocks.size > MOST_BLOCKS) this.blocks.delete(this.blocks.keys().next().value ?? "");
+    }
+    return block;
+  }
+}

@@ -1,0 +1,236 @@
+/** The map page: what the state says is shown, and what a person does becomes state. */
+import * as api from "./api.js";
+import { Calendar } from "./calendar.js";
+import { CompareTools, differenceInWords } from "./compare.js";
+import { announce, part, settled } from "./dom.js";
+import { heatPanel, rangeInWords } from "./heat.js";
+import { LayerView } from "./layer-view.js";
+import { Outline } from "./outline.js";
+import { Panel } from "./panel.js";
+import { overviewerLink, writeHash } from "./permalink.js";
+import { PlaceBox } from "./place-box.js";
+import { storyPanel } from "./story.js";
+import { text } from "./text.js";
+import { TimeBar } from "./time-bar.js";
+
+const PATIENCE = 150; // Milliseconds after the last movement until what is in view is counted.
+
+/** @typedef {import("./state.js").Look} Look */
+
+export class TimeMachine {
+  /** @param {import("./state.js").State} state */
+  constructor(state) {
+    this.state = state;
+    /** @type {LayerView | null} what is on the screen; null: no map is open */
+    this.view = null;
+    /** While a person moves the map, which then need not follow the state. */
+    this.followed = false;
+    this.time = new TimeBar((day) => state.set({ day }), async () => this.view?.idle());
+    this.calendar = new Calendar(this.time, (day) => {
+      this.time.stop();
+      state.set({ day });
+    });
+    this.tools = new CompareTools({
+      chooseMode: (mode) => this.#chooseMode(mode),
+      chooseOther: (day) => this.view && state.set({ other: this.view.outline.within(day) }),
+      arrange: () => this.view?.arrange(this.state.look.mode, this.tools),
+    });
+    this.panel = new Panel(() => this.view?.screen.mark(null));
+    this.place = new PlaceBox();
+    this.count = settled(PATIENCE, () => this.#countChanges());
+    part("heat-switch").addEventListener("click", () => this.#switchHeat());
+    state.onChange((changed) => this.#follow(changed));
+  }
+
+  /** The map that is open. */
+  get outline() {
+    return this.view?.outline ?? null;
+  }
+
+  /** Show the map of the state. @param {Outline} outline */
+  open(outline) {
+    this.time.stop();
+    this.panel.close();
+    this.#openLayer(outline);
+    this.speak();
+  }
+
+  /** Show nothing until another map is opened. */
+  leave() {
+    this.view?.remove();
+    this.view = null;
+  }
+
+  /** Look again for new days, and at the newest one, which may still be harvested. */
+  async renew() {
+    const { view } = this;
+    if (view === null) return;
+    const outline = new Outline(await api.outline(view.outline.name));
+    if (this.view !== view) return;
+    if (outline.depth(view.layer.name) !== view.screen.depth) {
+      this.open(outline);
+      return;
+    }
+    view.outline = outline;
+    view.addresses.forget(outline.lastDay);
+    this.time.harvested = outline.days;
+    this.#showDays();
+    this.count();
+  }
+
+  /** Fill in again what is words. */
+  speak() {
+    const { view } = this;
+    if (view === null) return;
+    this.time.speak();
+    this.time.harvested = view.outline.days;
+    this.#showDays();
+    this.#showHeat();
+  }
+
+  /** @param {LayerView} view @returns {string} the day on the screen */
+  #day({ outline }) {
+    return outline.within(this.state.look.day ?? outline.lastDay);
+  }
+
+  /** @param {Set<string>} changed of the state */
+  #follow(changed) {
+    const { view } = this;
+    if (view === null) return;
+    const has = (/** @type {string[]} */ ...keys) => keys.some((key) => changed.has(key));
+    if (has("layer")) {
+      this.panel.close();
+      this.#openLayer(view.outline);
+      this.#showDays();
+      this.#showHeat();
+    } else {
+      if (has("day", "other", "mode")) this.#showDays();
+      if (has("heat")) this.#showHeat();
+      if (has("x", "z", "zoom") && !this.followed) view.moveTo(this.state.look);
+    }
+    this.#showPlace();
+  }
+
+  /** @param {Outline} outline */
+  #openLayer(outline) {
+    this.view?.remove();
+    const view = new LayerView(outline, outline.layer(this.state.look.layer), {
+      moved: (place) => this.#moved(place),
+      pointed: (point) => this.#showPlace(point),
+      chosen: (tile) => this.#tellStory(tile),
+    });
+    this.view = view;
+    view.day = this.#day(view);
+    view.moveTo(this.state.look);
+    this.count();
+  }
+
+  /** @param {import("./layer-view.js").Place | null} place */
+  #moved(place) {
+    this.count();
+    if (place === null) return;
+    this.followed = true;
+    this.state.set(place);
+    this.followed = false;
+  }
+
+  #showDays() {
+    const { view } = this;
+    if (view === null) return;
+    const { mode, other } = this.state.look;
+    const day = this.#day(view);
+    this.time.day = day;
+    this.calendar.renew();
+    this.tools.show(mode, day, other, view.outline);
+    view.showDays(day, { mode, other }, this.tools);
+    this.#notice();
+  }
+
+  /** @param {import("./state.js").Mode} mode */
+  #chooseMode(mode) {
+    const { other } = this.state.look;
+    this.state.set({ mode, other: mode === "one" || other !== null ? other : this.#dayBefore() });
+  }
+
+  /** The last change in view before the day shown, or else the first day of all. */
+  #dayBefore() {
+    const earlier = [...this.time.changes.keys()].filter((day) => day < this.time.day).sort();
+    return earlier.at(-1) ?? this.time.days[0];
+  }
+
+  #switchHeat() {
+    const { days } = this.time;
+    const range = { after: days[0], until: days[days.length - 1] };
+    this.state.set({ heat: this.state.look.heat === null ? range : null });
+  }
+
+  #showHeat() {
+    const { view } = this;
+    if (view === null) return;
+    const { heat } = this.state.look;
+    part("heat-switch").setAttribute("aria-pressed", String(heat !== null));
+    this.#notice();
+    view.showHeat(heat);
+    if (heat === null) {
+      this.panel.close("heat");
+      return;
+    }
+    this.panel.open("heat", text("heatTitle"), heatPanel(
+      view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
+      (tile) => {
+        const place = view.blockAt(tile);
+        return { ...place, href: writeHash({ ...this.state.look, ...place, zoom: tile.zoom }) };
+      },
+    ));
+  }
+
+  /** @param {api.Tile} tile */
+  async #tellStory(tile) {
+    const { view } = this;
+    if (view === null) return;
+    view.screen.mark(tile);
+    const { outline, layer, description } = view;
+    const content = await storyPanel(outline.name, layer, tile, description.tile_size, {
+      show: (day) => this.state.set({ day }),
+      compare: (before, day) => this.state.set({
+        day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
+      }),
+    }).catch((error) => text("failed", { message: error.message }));
+    if (this.view === view) this.panel.open("story", text("storyTitle"), content);
+  }
+
+  async #countChanges() {
+    const { view } = this;
+    if (view === null || !view.visible) return;
+    this.counting?.abort();
+    this.counting = new AbortController();
+    const { signal } = this.counting;
+    try {
+      this.time.changesInView = await api.changes(view.outline.name, view.layer.name, view.countable, signal);
+      this.calendar.renew();
+    } catch (error) {
+      if (error instanceof api.ApiError) announce(text("failed", { message: error.message }));
+    }
+  }
+
+  #notice() {
+    const { mode, heat } = this.state.look;
+    const words = mode === "difference" ? differenceInWords() : heat ? `${text("heat")}: ${rangeInWords(heat)}` : "";
+    part("notice").textContent = words;
+    part("notice").hidden = words === "";
+  }
+
+  /** @param {{x: number, y: number} | null} [pointer] in grid units */
+  #showPlace(pointer = null) {
+    const { view } = this;
+    if (view === null) return;
+    const { url } = view.outline;
+    const live = url === null ? null : overviewerLink(url, {
+      ...view.blockAt(null),
+      zoom: view.screen.position.zoom,
+      world: view.description.world,
+      tileset: view.layer.name,
+    });
+    this.place.show(view.blockAt(pointer), live);
+  }
+}

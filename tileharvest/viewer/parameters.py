@@ -1,0 +1,118 @@
+"""The parameters of a request, checked. Pure.
+
+Whatever passes is small enough for the database's numbers and for arithmetic that costs nothing:
+a zoom of -30, the coarsest that a coordinate below 2^31 can have, covers 400 million blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.viewer.answers import quoted, unknown, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+AREA: Final = ("zoom", "x_from", "x_to", "y_from", "y_to")
+"""The parameters of a rectangle of tiles: the centres of its outermost ones, edges included."""
+
+_COARSEST: Final = -31
+_FARTHEST: Final = 2**31 - 1
+_NUMBER: Final = re.compile(r"0|-?[1-9]\d{0,9}", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TILE: Final = re.compile(r"(0|-[1-9]\d?)_(-?[1-9]\d{0,9})_(-?[1-9]\d{0,9})", re.ASCII)
+
+
+class Parameters:
+    """A request's query, in which each parameter stands once, has a value, and is known."""
+
+    def __init__(
+        self, query: Iterable[tuple[str, str]], required: Iterable[str], optional: Iterable[str] = ()
+    ) -> None:
+        """Raises RefusedError, naming the first parameter that is wrong."""
+        needed, known = tuple(required), {*required, *optional}
+        self._values: dict[str, str] = {}
+        for name, value in query:
+            if name not in known:
+                allowed = ", ".join((*needed, *optional)) or "none"
+                raise wrong(f"parameter {quoted(name)} is not known here; known are: {allowed}")
+            if name in self._values:
+                raise wrong(f"parameter '{name}' is given twice")
+            if not value:
+                raise wrong(f"parameter '{name}' is empty")
+            self._values[name] = value
+        for name in needed:
+            if name not in self._values:
+                raise wrong(f"parameter '{name}' is missing; needed are: {', '.join(needed)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str) -> str:
+        return self._values[name]
+
+    def number(self, name: str, least: int, most: int) -> int:
+        """A whole number within these bounds, both included."""
+        text = self._values[name]
+        value = int(text) if _NUMBER.fullmatch(text) else None
+        if value is None or not least <= value <= most:
+            raise wrong(f"{name}={_cut(text)} cannot be: write a whole number from {least} to {most}")
+        return value
+
+    def day(self, name: str) -> date:
+        found = parse_day(self._values[name])
+        if found is None:
+            raise wrong(f"{name}={_cut(self._values[name])} is no day: write it as 2021-02-13")
+        return found
+
+    def period(self) -> tuple[date, date]:
+        """`after`, which is not part of it, and `until`, which is."""
+        after, until = self.day("after"), self.day("until")
+        if until < after:
+            raise wrong(f"until={until} is before after={after}")
+        return after, until
+
+    def area(self, most: int) -> TileRange:
+        """The rectangle of `AREA`, of at most so many tiles."""
+        zoom = self.number("zoom", _COARSEST, 0)
+        edges = {name: self.number(name, -_FARTHEST, _FARTHEST) for name in AREA[1:]}
+        try:
+            area = TileRange(zoom, **edges)
+        except ValueError as error:
+            raise wrong(str(error)) from None
+        if len(area) > most:
+            raise wrong(
+                f"an area can have {most:,} tiles here, and this one has {len(area):,}: ask for parts"
+            )
+        return area
+
+
+def parse_day(text: str) -> date | None:
+    """A day as `2021-02-13` and no other of ISO's forms; None for anything else."""
+    if _DAY.fullmatch(text) is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def parse_tile(name: str) -> Tile:
+    """The tile of a name such as `-3_-440_216`. Raises RefusedError where no tile can have it."""
+    match = _TILE.fullmatch(name)
+    if match is None:
+        raise unknown(f"{quoted(name)} is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216")
+    zoom, x, y = map(int, match.groups())
+    if zoom < _COARSEST or max(abs(x), abs(y)) > _FARTHEST:
+        raise unknown(f"tile {name} is farther out than any map")
+    try:
+        return Tile(zoom, x, y)
+    except ValueError as error:
+        raise unknown(str(error)) from None
+
+
+def _cut(text: str) -> str:
+    return quoted(text)[1:-1]

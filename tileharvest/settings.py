@@ -23,6 +23,10 @@ TILEHARVEST_DATA = os.environ.get("TILEHARVEST_DATA", "data")
 DATABASE_URL = os.environ.get("DATABASE_URL", "")
 """SQLAlchemy's address of the history; empty: SQLite's `history.sqlite` in the data folder."""
 
+TILE_STORE = os.environ.get("TILE_STORE", "")
+"""Where the images are: `s3://bucket/prefix`, with credentials from the environment as Amazon's own tools
+take them; empty: `tiles/` in the data folder."""
+
 # --- Ours: when a request is made ------------------------------------------------------------------
 
 SCHEDULER = "tileharvest.scheduler.scheduler.Scheduler"

@@ -18,12 +18,12 @@ from scrapy.utils.misc import load_object
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvesting import Harvesting
 from tileharvest.history.database import History
+from tileharvest.holdings import DryHoldings, LocalHoldings, is_there
 from tileharvest.maps.description import MapDescription, find_map, load_maps
 from tileharvest.scheduler.memory import MemoryQueue
 from tileharvest.scheduler.segments import parse_resolver
 from tileharvest.scheduler.sqlite import SqliteQueue
-from tileharvest.store.files import FileStore
-from tileharvest.store.memory import DryStore
+from tileharvest.store.opening import StorePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +73,12 @@ def open_history_if_any(settings: BaseSettings) -> History | None:
 
 def open_store_for_reading(settings: BaseSettings) -> TileStore:
     """The store, of which nothing need exist yet. Nothing is created, and nothing deleted."""
-    return FileStore(_store_folder(data_folder(settings)), read_only=True)
+    return store_place(settings).open(read_only=True)
+
+
+def store_place(settings: BaseSettings) -> StorePlace:
+    """Where the images are; not opened yet. Raises ConfigurationError for what names no place."""
+    return StorePlace.parse(settings["TILE_STORE"], data_folder(settings) / "tiles")
 
 
 def queue_lock(settings: BaseSettings, name: str) -> Path:
@@ -84,7 +89,7 @@ def queue_lock(settings: BaseSettings, name: str) -> Path:
 
 def has_history(settings: BaseSettings) -> bool:
     """Whether a first harvest has begun a history; always so where a server holds it."""
-    return _exists(database_url(settings))
+    return is_there(database_url(settings))
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
@@ -119,6 +124,8 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     )
     resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
     dry = _switch(arguments, "dry", "a dry run")
+    # Parsed now, so that a slip of the pen is told before anything is touched.
+    url, store = database_url(settings), store_place(settings)
     # Read by the scheduler, which is made when it is too late for one clear line.
     _switch(arguments, "stay", "a spider that waits for requests")
     return Harvesting(
@@ -126,9 +133,7 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
         day=day,
         segment=resolver.segment_at(None, moment),
         again=dry or _switch(arguments, "fresh", "asking again for everything"),
-        holdings=(DryHoldings if dry else LocalHoldings)(
-            database_url(settings), data_folder(settings), map_name
-        ),
+        holdings=DryHoldings(url, map_name) if dry else LocalHoldings(url, store),
         clock=lambda: datetime.now(UTC),
     )
 
@@ -153,45 +158,6 @@ def harvesting_of(crawler: Crawler) -> Harvesting:
         raise NotConfigured
     assert isinstance(harvesting, Harvesting)
     return harvesting
-
-
-@dataclass(frozen=True, slots=True)
-class LocalHoldings:
-    """History and store as the settings say."""
-
-    url: str
-    folder: Path
-    map_name: str
-
-    def has_history(self) -> bool:
-        return _exists(self.url)
-
-    def open_history(self) -> History:
-        return History.open(self.url)
-
-    def open_store(self) -> TileStore:
-        return FileStore(_store_folder(self.folder))
-
-
-@dataclass(frozen=True, slots=True)
-class DryHoldings:
-    """A copy of the map's history that is thrown away, and a store that keeps nothing."""
-
-    url: str
-    folder: Path
-    map_name: str
-
-    def has_history(self) -> bool:
-        return _exists(self.url)
-
-    def open_history(self) -> History:
-        if not _exists(self.url):
-            return History.open_temporary()
-        with History.open_read_only(self.url) as history:
-            return history.dry_copy(self.map_name)
-
-    def open_store(self) -> TileStore:
-        return DryStore()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +233,6 @@ def _memory_queue(settings: BaseSettings) -> MemoryQueue:
     return MemoryQueue(**_queue_options(settings))
 
 
-def _store_folder(data: Path) -> Path:
-    return data / "tiles"
-
-
 def _queue_file(settings: BaseSettings, name: str) -> Path:
     return data_folder(settings) / "queues" / f"{name}.sqlite"
 
@@ -319,14 +281,6 @@ def _day(description: MapDescription, day: str | None, started: datetime) -> dat
             f"-a day={day} has not begun: today is {today} in the map's time zone, {description.timezone}"
         )
     return wanted
-
-
-def _exists(url: str) -> bool:
-    if not url.startswith("sqlite:///"):
-        return True
-    file = Path(url.removeprefix("sqlite:///"))
-    # Empty is a file whose first transaction, which makes the tables, is under way.
-    return file.exists() and file.stat().st_size > 0
 
 
 def _from_project(path: str) -> Path:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.servers.s3 import S3, lead_to
+from tests.servers.s3 import s3 as s3_server
 from tileharvest.errors import StoreError
 from tileharvest.store.files import FileStore
 from tileharvest.store.memory import DryStore
+from tileharvest.store.port import MissingImageError
+from tileharvest.store.s3 import S3Store
 from tileharvest.versions import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tileharvest.store.port import TileStore
@@ -23,10 +27,34 @@ BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
 
 
-@pytest.fixture(params=[FileStore])
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty one."""
+    s3.start_over("tiles")
+    lead_to(s3.url, monkeypatch)
+    return "tiles"
+
+
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TileStore]:
+    """For the kind of store that a fixture is asked for; S3 is started only where it is needed."""
+    if request.param is S3Store:
+        bucket: str = request.getfixturevalue("bucket")
+        return lambda: S3Store(bucket, "images")
+    if request.param is FileStore:
+        return lambda: FileStore(tmp_path / "images")
+    return DryStore
+
+
+@pytest.fixture(params=[FileStore, S3Store])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TileStore]:
     """Opens the same store each time, as a program that is started again does."""
-    return lambda: request.param(tmp_path / "images")
+    return opener(request, tmp_path)
 
 
 @pytest.fixture
@@ -34,9 +62,9 @@ def store(opening: Callable[[], TileStore]) -> TileStore:
     return opening()
 
 
-@pytest.fixture(params=[FileStore, DryStore])
+@pytest.fixture(params=[FileStore, S3Store, DryStore])
 def checking(request: pytest.FixtureRequest, tmp_path: Path) -> TileStore:
-    return DryStore() if request.param is DryStore else FileStore(tmp_path / "images")
+    return opener(request, tmp_path)()
 
 
 def test_an_image_comes_back_as_it_was_put(store: TileStore) -> None:
@@ -79,6 +107,54 @@ def test_an_image_never_put_is_not_there(checking: TileStore) -> None:
 def test_an_image_never_put_cannot_be_read(checking: TileStore) -> None:
     with pytest.raises(StoreError, match=IMAGE.sha1):
         checking.get(IMAGE)
+
+
+def test_an_image_is_given_by_its_name(store: TileStore) -> None:
+    store.put(IMAGE, BODY)
+    assert store.named(IMAGE.sha1, "png") == BODY
+
+
+def test_an_image_of_any_size_is_given_by_its_name(store: TileStore) -> None:
+    body = bytes(range(256)) * 4096
+    image = Image(sha1(body).hexdigest(), "webp", len(body))
+    store.put(image, body)
+    assert store.named(image.sha1, "webp") == body
+
+
+def test_a_name_that_was_never_put_is_missing(checking: TileStore) -> None:
+    with pytest.raises(MissingImageError, match=IMAGE.sha1):
+        checking.named(IMAGE.sha1, IMAGE.extension)
+
+
+def test_the_extension_is_part_of_the_name(store: TileStore) -> None:
+    store.put(IMAGE, BODY)
+    with pytest.raises(MissingImageError):
+        store.named(IMAGE.sha1, "jpg")
+
+
+@pytest.mark.parametrize(
+    ("name", "extension"),
+    [
+        ("", "png"),
+        ("..", "png"),
+        (f"../{IMAGE.sha1[:37]}", "png"),
+        (f"/{IMAGE.sha1[:39]}", "png"),
+        (IMAGE.sha1[:-1], "png"),
+        (f"{IMAGE.sha1}0", "png"),
+        (f"{IMAGE.sha1}\n", "png"),
+        (IMAGE.sha1.upper(), "png"),
+        (f"{IMAGE.sha1[:-1]}\0", "png"),
+        ("١" * 40, "png"),
+        (IMAGE.sha1, ""),
+        (IMAGE.sha1, "gif"),
+        (IMAGE.sha1, "PNG"),
+        (IMAGE.sha1, "png/../.."),
+        (IMAGE.sha1, "png\0"),
+    ],
+)
+def test_what_can_be_no_image_s_name_is_refused(checking: TileStore, name: str, extension: str) -> None:
+    with pytest.raises(ValueError, match="is no "):
+        checking.named(name, extension)
 
 
 @pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"\n", BODY[::-1]])

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from PIL import Image as Pillow
 
 from tileharvest.harvesting import Harvesting
+from tileharvest.holdings import LocalHoldings
 from tileharvest.items import TileResult
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.site import Site, SiteLayer
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.segments import Segment
+from tileharvest.store.opening import StorePlace
 from tileharvest.versions import Image, Validator
-from tileharvest.wiring import LocalHoldings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,7 +60,7 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
 def harvesting(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvesting:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
-    holdings = LocalHoldings(f"sqlite:///{folder / 'history.sqlite'}", folder, "small")
+    holdings = LocalHoldings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
     return Harvesting(

@@ -1,0 +1,66 @@
+"""A harvest whose images go to S3."""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+from tests.servers.s3 import S3, lead_to
+from tests.servers.s3 import s3 as s3_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.rendering import Rendering
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    """An empty bucket, which the environment of programs names as the place of the images."""
+    with s3_server() as running:
+        running.start_over("tiles")
+        lead_to(running.url, monkeypatch)
+        monkeypatch.setenv("TILE_STORE", "s3://tiles/my/maps")
+        yield running
+
+
+def test_every_published_image_is_in_the_bucket_and_none_in_the_data_folder(
+    project: Project, small_map: Rendering, bucket: S3
+) -> None:
+    project.crawl(SMALL, SMALL_DAY)
+    published = small_map.images()
+    versions = {version.tile: version for version in project.versions()}
+    assert versions.keys() == published.keys()
+    for tile, body in published.items():
+        sha1 = versions[tile].sha1
+        assert sha1 is not None
+        assert bucket.ask("GET", f"/tiles/my/maps/{sha1[:2]}/{sha1}.png").body == body
+    assert not (project.data / "tiles").exists()
+
+
+def test_the_viewer_shows_images_from_the_bucket(project: Project, small_map: Rendering, bucket: S3) -> None:
+    project.crawl(SMALL, SMALL_DAY)
+    version = next(iter(project.versions()))
+    with project.running("serve", "--port", "0") as viewer:
+        assert viewer.stdout is not None
+        address = urlsplit(viewer.stdout.readline().split()[4])
+        connection = HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
+        connection.request("GET", f"/tiles/{version.sha1}.{version.extension}")
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, small_map.images()[version.tile])
+        connection.close()
+
+
+def test_a_store_that_is_no_address_is_refused_before_anything_is_touched(
+    project: Project, small_map: Rendering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILE_STORE", "https://bucket/prefix")
+    done = project.scrapy("harvest", SMALL, check=False)
+    assert done.returncode == 2
+    assert "TILE_STORE is no address on S3" in done.stderr
+    assert not project.data.exists()

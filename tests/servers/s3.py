@@ -1,0 +1,218 @@
+"""Moto's S3 as a server of its own on a free loopback port: answers as S3's, given much more slowly.
+
+It differs from Amazon's in that it never checks checksums, and credentials only when it is told to.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import ClientSession, web
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from email.message import Message
+
+    import pytest
+
+    from tests.servers.misbehaving import Exchange, Rule
+
+KEY_ID: Final = "AKIAEXAMPLEOFTESTS"
+SECRET: Final = "hush/a+secret"
+_PATIENCE: Final = 20.0
+"""Seconds for moto to start, to answer or to stop; it needs about one to start."""
+_OWNER: Final = f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20261120/us-east-1/s3/aws4_request, Signature=0"
+"""Moto does not check the signature, but treats whoever has none as a stranger."""
+_OF_ONE_HOP: Final = {"connection", "keep-alive", "transfer-encoding", "host", "date", "server"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    headers: Message
+    """Looked up without regard to case."""
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class S3:
+    """A running server. It forgets all when it stops."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """Where the buckets are, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
+        """As the buckets' owner. `headers` are written with underscores: `If_None_Match="*"`."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
+        try:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, {"Authorization": _OWNER} | sent)
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def start_over(self, *buckets: str) -> None:
+        """Forget everything and have these empty buckets."""
+        self._expect(200, self.ask("POST", "/moto-api/reset"))
+        for bucket in buckets:
+            self._expect(200, self.ask("PUT", f"/{bucket}"))
+
+    @contextmanager
+    def checking_credentials(self) -> Iterator[None]:
+        """As long as the block runs. It knows none, so that all are wrong."""
+        self._expect(200, self.ask("POST", "/moto-api/reset-auth", b"0"))
+        try:
+            yield
+        finally:
+            self._expect(200, self.ask("POST", "/moto-api/reset-auth", b"inf"))
+
+    def _expect(self, status: int, reply: Reply) -> None:
+        if reply.status != status:
+            raise RuntimeError(f"moto answered {reply.status}: {reply.body!r}")
+
+
+def environment(url: str) -> dict[str, str]:
+    """Of a program whose S3 is at this address. Nothing in it leads off this computer."""
+    return {
+        "AWS_ACCESS_KEY_ID": KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ALLOW_HTTP": "true",
+        # Port 9 is closed. Where no credentials are, they are looked for here.
+        "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+
+def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the test ends, the S3 of this process is at the address, whatever its environment said."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment(url).items():
+        monkeypatch.setenv(name, value)
+
+
+@contextmanager
+def s3() -> Iterator[S3]:
+    """An S3 without buckets, until the block ends. Raises RuntimeError if it does not start."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        port = listening.getsockname()[1]
+        process = _start(listening)
+    # From here on the port is open only as long as moto runs.
+    try:
+        running = S3(port, process)
+        _await_start(running)
+        yield running
+    finally:
+        _stop(process)
+
+
+def forwarded(url: str) -> Rule:
+    """For a `misbehaving` server: each request is handed on to the server at `url`, and its answer back."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        request = exchange.request
+        sent = {name: value for name, value in request.headers.items() if name.lower() not in _OF_ONE_HOP}
+        body = await request.read()
+        async with (
+            ClientSession(auto_decompress=False) as session,
+            session.request(request.method, url + request.path_qs, headers=sent, data=body) as response,
+        ):
+            headers = {k: v for k, v in response.headers.items() if k.lower() not in _OF_ONE_HOP}
+            return web.Response(status=response.status, headers=headers, body=await response.read())
+
+    return answer
+
+
+def _start(listening: socket.socket) -> subprocess.Popen[bytes]:
+    """moto on a socket that is already open: no port that was free a moment ago can be lost to somebody
+    else, and connections wait until it is ready."""
+    number = listening.fileno()
+    return subprocess.Popen(
+        # -P: the modules beside this file are none to be found by their bare names.
+        [sys.executable, "-P", __file__, str(number)],
+        pass_fds=[number],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # A group of its own: not stopped by anybody's Ctrl-C.
+        start_new_session=True,
+    )
+
+
+def _await_start(running: S3) -> None:
+    try:
+        running.start_over()
+    except (OSError, http.client.HTTPException) as error:
+        raise RuntimeError("moto does not start; is moto[server] installed?") from error
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+# ------------------------------------------------------------------------------------ in its own process
+
+
+def _serve(number: int) -> None:
+    # Slow to import, and only needed here.
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    application = _one_by_one(DomainDispatcherApplication(create_backend_app))
+    make_server("127.0.0.1", 0, application, threaded=True, fd=number).serve_forever()
+
+
+def _end_with_parent() -> None:
+    """Standard input ends when whoever started us does, killed or not."""
+    sys.stdin.buffer.read()
+    # sys.exit would only end this thread.
+    os._exit(0)
+
+
+def _one_by_one(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+    """Between looking and writing moto lets others in, so that two conditional puts may both succeed.
+    S3 promises that they do not. Bodies are awaited outside of the lock, for slow ones hold up nobody."""
+    turn = threading.Lock()
+
+    def answer(request: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        length = int(request.get("CONTENT_LENGTH") or 0)
+        body = request["wsgi.input"].read(length)
+        if len(body) < length:
+            start_response("400 Bad Request", [("Content-Length", "0")])
+            return [b""]
+        request["wsgi.input"] = BytesIO(body)
+        with turn:
+            return list(application(request, start_response))
+
+    return answer
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

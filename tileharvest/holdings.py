@@ -1,0 +1,61 @@
+"""What a harvest writes to: history and store as the settings name them, or dry ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tileharvest.history.database import History
+from tileharvest.store.memory import DryStore
+
+if TYPE_CHECKING:
+    from tileharvest.store.opening import StorePlace
+    from tileharvest.store.port import TileStore
+
+
+@dataclass(frozen=True, slots=True)
+class LocalHoldings:
+    """They are kept."""
+
+    url: str
+    """SQLAlchemy's address of the history."""
+    store: StorePlace
+
+    def has_history(self) -> bool:
+        return is_there(self.url)
+
+    def open_history(self) -> History:
+        return History.open(self.url)
+
+    def open_store(self) -> TileStore:
+        return self.store.open()
+
+
+@dataclass(frozen=True, slots=True)
+class DryHoldings:
+    """A copy of the map's history that is thrown away, and a store that keeps nothing."""
+
+    url: str
+    map_name: str
+
+    def has_history(self) -> bool:
+        return is_there(self.url)
+
+    def open_history(self) -> History:
+        if not is_there(self.url):
+            return History.open_temporary()
+        with History.open_read_only(self.url) as history:
+            return history.dry_copy(self.map_name)
+
+    def open_store(self) -> TileStore:
+        return DryStore()
+
+
+def is_there(url: str) -> bool:
+    """Whether a first harvest has begun a history; always so where a server holds it."""
+    if not url.startswith("sqlite:///"):
+        return True
+    file = Path(url.removeprefix("sqlite:///"))
+    # Empty is a file whose first transaction, which makes the tables, is under way.
+    return file.exists() and file.stat().st_size > 0

@@ -6,8 +6,8 @@ named by their ids, which `map_outline` tells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, select
 
@@ -19,6 +19,8 @@ from tileharvest.maps.grid import Tile
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
+
+    from sqlalchemy import Row
 
     from tileharvest.history.database import History
     from tileharvest.maps.grid import TileRange
@@ -85,6 +87,16 @@ _DAYS: Final = (
     .where(harvests.c.map == bindparam("in_map"))
     .group_by(harvests.c.day)
     .order_by(harvests.c.day)
+)
+_ITS_HARVESTS: Final = harvests.alias("its_harvests")
+_NEWEST: Final = (
+    # By its id: the newest may be of an earlier day than one that changed nothing.
+    select(func.max(_ITS_HARVESTS.c.id))
+    .where(_ITS_HARVESTS.c.map == select(maps.c.id).where(maps.c.name == bindparam("name")).scalar_subquery())
+    .scalar_subquery()
+)
+_STATE: Final = select(harvests.c.id, harvests.c.requests, harvests.c.received_bytes, harvests.c.ended).where(
+    harvests.c.id == _NEWEST
 )
 _LAYERS: Final = (
     select(layers.c.id, layers.c.name).where(layers.c.map == bindparam("in_map")).order_by(layers.c.id)
@@ -169,6 +181,16 @@ def map_names(history: History) -> list[str]:
         return list(connection.execute(_MAP_NAMES).scalars())
 
 
+def map_state(history: History, map_name: str) -> tuple[object, ...]:
+    """Differs from before whenever the map's outline may; empty for a map that the history does not have.
+
+    Reads an index of the map's harvests. What a continued harvest says anew of its layers counts from its
+    first recorded batch on.
+    """
+    with history.reading() as connection:
+        return tuple(connection.execute(_STATE, {"name": map_name}).one_or_none() or ())
+
+
 def map_outline(history: History, map_name: str) -> MapOutline:
     """Raises HistoryError for a map that the history does not have.
 
@@ -178,9 +200,9 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         of_map = {"in_map": known_map_id(connection, map_name)}
         rows = connection.execute(_LAYERS, of_map).all()
         days = connection.execute(_DAYS, of_map).scalars().all()
-        described: dict[int, list[LayerDescription]] = {row.id: [] for row in rows}
-        for layer, *description in connection.execute(_DESCRIPTIONS, of_map):
-            described[layer].append(_description(*description))
+        described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
+        for row in connection.execute(_DESCRIPTIONS, of_map).all():
+            described[row[0]].append(row)
         zooms: dict[int, dict[int, date]] = {row.id: {} for row in rows}
         for layer, zoom, first in connection.execute(_ZOOMS, of_map):
             zooms[layer][zoom] = first
@@ -228,11 +250,14 @@ def _description(
     )
 
 
-def _differing(descriptions: Iterable[LayerDescription]) -> tuple[LayerDescription, ...]:
-    """Of several of a day the last, and of days that say the same the first."""
-    of_days = {description.day: description for description in descriptions}
-    kept: list[LayerDescription] = []
-    for description in of_days.values():
-        if not kept or replace(description, day=kept[-1].day, rendered=kept[-1].rendered) != kept[-1]:
-            kept.append(description)
-    return tuple(kept)
+def _differing(rows: Iterable[Row[*tuple[Any, ...]]]) -> tuple[LayerDescription, ...]:
+    """Of several of a day the last, and of days that say the same the first.
+
+    Compares the rows: nearly all say the same, and to make a description of each would take twice as long.
+    """
+    kept: list[Row[*tuple[Any, ...]]] = []
+    for row in {row[1]: row for row in rows}.values():
+        # Between the layer and the day, and `rendered`, is what counts.
+        if not kept or row[2:-1] != kept[-1][2:-1]:
+            kept.append(row)
+    return tuple(_description(*row[1:]) for row in kept)

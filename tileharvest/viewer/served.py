@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.viewing import MapOutline, map_names, map_outline
+from tileharvest.history.viewing import MapOutline, map_names, map_outline, map_state
 from tileharvest.maps.description import load_maps
 from tileharvest.viewer.answers import quoted, unknown
 
@@ -132,6 +132,8 @@ class ServedMaps:
         self._history = history
         self._names: Remembered[list[str]] = Remembered(OUTLINE_AGE, clock)
         self._outlines: Remembered[MapOutline] = Remembered(OUTLINE_AGE, clock)
+        self._newest: dict[str, tuple[tuple[object, ...], MapOutline]] = {}
+        """Made again only where a harvest has added something: it takes milliseconds."""
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:
@@ -179,4 +181,12 @@ class ServedMaps:
         history = self.history
         if history is None or name not in self._harvested():
             return MapOutline(name, (), ())
-        return self._outlines.get(name, lambda: map_outline(history, name))
+        return self._outlines.get(name, lambda: self._newest_outline(history, name))
+
+    def _newest_outline(self, history: History, name: str) -> MapOutline:
+        # Asked first: what changes in between is then seen the next time.
+        state = map_state(history, name)
+        known = self._newest.get(name)
+        if known is None or known[0] != state:
+            known = self._newest[name] = state, map_outline(history, name)
+        return known[1]

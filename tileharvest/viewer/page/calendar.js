@@ -110,7 +110,11 @@ export class Calendar {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.key === "Escape") this.#leave();
+    if (event.key === "Escape") {
+      // One press closes one thing: the panel, which listens too, stays.
+      event.stopPropagation();
+      this.#leave();
+    }
     const at = /** @type {HTMLElement} */ (event.target).dataset.day;
     const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -7, ArrowDown: 7 }[event.key];
     if (at === undefined || by === undefined) return;

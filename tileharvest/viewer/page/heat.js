@@ -8,7 +8,7 @@ import { text } from "./text.js";
 const MOST_BLOCKS = 100;
 
 /** From few days to many; the last holds for all above. Legible over grass, sea, snow and lava alike. */
-const SHADES = ["#ffe45c", "#ffb02e", "#ff6f2e", "#e5303b", "#a3127a"];
+const SHADES = ["#ffe45c", "#ffb02e", "#ff6f2e", "#dd2934", "#a3127a"];
 const LIGHT_SHADES = 3; // The first ones, on which dark figures are legible.
 
 /** @param {number} days @param {number} most the highest number in the range @returns {string} a colour */

@@ -38,7 +38,9 @@ export class LayerView {
     this.second = null;
     /** While the page itself moves the map. */
     this.moving = false;
-    this.screen.onMove((position) => actions.moved(this.moving ? null : this.#placeAt(position)));
+    this.screen.onMove((position) => {
+      actions.moved(this.moving || position === null ? null : this.#placeAt(position));
+    });
     this.screen.onPointer(actions.pointed);
     this.screen.onChoice(({ x, y }) => actions.chosen(tileAt(x, y, this.screen.tileZoom)));
   }

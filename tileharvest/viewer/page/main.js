@@ -177,6 +177,11 @@ function listen() {
   part("layer-choice").addEventListener("change", (/** @type {any} */ event) => {
     state.set({ layer: event.target.value });
   });
+  part("skip").addEventListener("click", (/** @type {MouseEvent} */ event) => {
+    // The address stays that of the place.
+    event.preventDefault();
+    part("time").focus();
+  });
   part("go-to").addEventListener("submit", (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     goTo(part("go-to-place").value);

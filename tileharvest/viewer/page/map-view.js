@@ -60,7 +60,13 @@ export class MapView {
     this.layers = {};
     this.split = null;
     this.map.on("move zoom viewreset zoomend resize", () => this.#clip());
-    this.watcher = new ResizeObserver(() => this.map.invalidateSize());
+    /** While the map gets another size, which moves its middle by part of a pixel. */
+    this.resizing = false;
+    this.watcher = new ResizeObserver(() => {
+      this.resizing = true;
+      this.map.invalidateSize();
+      this.resizing = false;
+    });
     this.watcher.observe(container);
     container.setAttribute("aria-busy", "false");
   }
@@ -147,9 +153,12 @@ export class MapView {
     return { zoom, xFrom: first.x, xTo: end.x, yFrom: end.y, yTo: first.y };
   }
 
-  /** @param {(position: Position) => void} listener called when the map has moved or zoomed */
+  /**
+   * @param {(position: Position | null) => void} listener called when the map has moved or zoomed; null: it has
+   *   only got another size, and what it showed in its middle stays there
+   */
   onMove(listener) {
-    this.map.on("moveend", () => listener(this.position));
+    this.map.on("moveend", () => listener(this.resizing ? null : this.position));
   }
 
   /** @param {(place: {x: number, y: number} | null) => void} listener the pointer in grid units, null: left */

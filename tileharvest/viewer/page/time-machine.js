@@ -53,6 +53,7 @@ export class TimeMachine {
     this.panel.close();
     this.#openLayer(outline);
     this.speak();
+    this.#showPlace();
   }
 
   /** Show nothing until another map is opened. */

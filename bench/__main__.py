@@ -1,10 +1,12 @@
-"""`make bench`: tiles per second against stock Scrapy, and whether they stay as the map grows.
+"""`make bench`: tiles per second against stock Scrapy, whether they stay as the map grows, and the viewer.
 
     make bench                               all parts
     make bench ARGS="ratio --pairs 1"        ours against stock, once each
     make bench ARGS="flat --sizes 5000 20000"
     make bench ARGS="schedulers"             a harvest with our scheduler and with Scrapy's
     make bench ARGS="queues --queued 10000"  schedulers alone, without any request made
+    make bench ARGS="viewer --versions 1000000"
+                                             the viewer on a long history, beside nginx and SQLite alone
     make bench ARGS="stock"                  stock Scrapy alone
 
 The crawler has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
@@ -32,6 +34,7 @@ from rich.table import Table
 from bench.harvest import PROJECT, check, harvest_twice
 from bench.measuring import Cost, cores, on_core, run
 from bench.site import count, depth_for, generate
+from bench.viewer import measure
 from tests.servers.nginx import nginx
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ SIZES = (5_000, 20_000, 80_000)
 RATIO_SIZE = 20_000
 PAIRS = 3
 QUEUED = (10_000, 100_000, 1_000_000)
+VERSIONS = 1_000_000
 KINDS = ("tileharvest-memory", "tileharvest-sqlite", "scrapy-memory", "scrapy-jobdir")
 SCRAPYS_SCHEDULER = (
     "-s",
@@ -221,6 +225,24 @@ def queue_figures(kind: str, size: int, folder: Path) -> dict[str, Any]:
     return figures
 
 
+def viewer(bench: Bench, console: Console, versions: int) -> dict[str, Any]:
+    """What visitors wait for, and how many images per second they can get."""
+    found = measure(bench.folder, versions)
+    title = "{versions:,} versions of {tiles:,} tiles on {days} days".format_map(found)
+    waits = Table("question", "asked", "p50 ms", "p95 ms", "p99 ms", "CPU ms", title=title)
+    for row in found["latencies"]:
+        times = (f"{row[name]:.1f}" for name in ("p50_ms", "p95_ms", "p99_ms", "cpu_ms"))
+        waits.add_row(row["what"], f"{row['requests']:,}", *times)
+    rates = Table("answers", "per second", "MB/s", "per CPU second", "its load", "client's load")
+    for row in found["rates"]:
+        speeds = (f"{row[name]:,.0f}" for name in ("per_second", "megabytes_per_second", "per_cpu_second"))
+        rates.add_row(row["what"], *speeds, *(f"{row[name]:.0%}" for name in ("server_load", "client_load")))
+    console.print(waits, rates)
+    shares = f"{found['ratio']:.2f} by the clock, {found['ratio_by_cpu']:.2f} by CPU"
+    console.print(f"Images per second as a share of nginx's: {shares} (medians).")
+    return found
+
+
 def stock(bench: Bench, console: Console) -> dict[str, Any]:
     figures = [bench.stock(depth_for(RATIO_SIZE))]
     console.print(table("Stock Scrapy", figures))
@@ -230,11 +252,15 @@ def stock(bench: Bench, console: Console) -> dict[str, Any]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "part", nargs="?", choices=("all", "ratio", "flat", "schedulers", "queues", "stock"), default="all"
+        "part",
+        nargs="?",
+        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "stock"),
+        default="all",
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="least tiles per map")
     parser.add_argument("--queued", type=int, nargs="+", default=QUEUED, help="requests for the queues")
+    parser.add_argument("--versions", type=int, default=VERSIONS, help="in the history that is viewed")
     return parser.parse_args()
 
 
@@ -252,6 +278,8 @@ def main() -> None:
             result["schedulers"] = schedulers(bench, console, chosen.pairs)
         if chosen.part in ("all", "queues"):
             result["queues"] = queues(bench, console, list(chosen.queued))
+        if chosen.part in ("all", "viewer"):
+            result["viewer"] = viewer(bench, console, chosen.versions)
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

@@ -17,11 +17,15 @@ const state = new State();
 const machine = new TimeMachine(state);
 /** @type {api.MapSummary[]} */
 let maps = [];
+/** How many addresses are on their way to the screen: meanwhile no other is written in their place. */
+let routing = 0;
+/** The address that was shown or written last; another one is about to be shown. */
+let address = "";
 
-/** Show what the address says, of the maps that there are now. */
-async function route() {
+/** Show what an address says, of the maps that there are now. @param {string} hash */
+async function route(hash) {
   maps = await api.maps();
-  const onHarvests = location.hash === HARVESTS;
+  const onHarvests = hash === HARVESTS;
   for (const [id, current] of [["to-map", !onHarvests], ["to-harvests", onHarvests]]) {
     if (current) part(String(id)).setAttribute("aria-current", "page");
     else part(String(id)).removeAttribute("aria-current");
@@ -31,15 +35,15 @@ async function route() {
   part("map-page").hidden = true;
   part("empty").hidden = true;
   if (onHarvests) await drawHarvests(maps);
-  else await showMap();
+  else await showMap(hash);
 }
 
-/** Show the map page, or what to do where there is nothing to show. */
-async function showMap() {
-  const link = parseOverviewerLink(location.hash);
+/** Show the map page, or what to do where there is nothing to show. @param {string} hash */
+async function showMap(hash) {
+  const link = parseOverviewerLink(hash);
   // A link of the map's own page says nothing of maps and days: those on the screen stay.
   const { map: shownMap, day, other, mode, heat } = state.look;
-  const wanted = link === null ? readHash(location.hash) : { map: shownMap, day, other, mode, heat };
+  const wanted = link === null ? readHash(hash) : { map: shownMap, day, other, mode, heat };
   const harvested = maps.filter((map) => map.days > 0);
   const map = maps.find(({ name }) => name === wanted.map) ?? harvested[0] ?? maps[0];
   offerMaps(map?.name ?? "");
@@ -112,8 +116,23 @@ function showFailure(error) {
   part("empty").hidden = false;
 }
 
-function go() {
-  return route().catch(showFailure);
+function writeAddress() {
+  if (state.look.map === null) return;
+  history.replaceState(null, "", writeHash(state.look));
+  address = location.hash;
+  part("to-map").href = address;
+}
+
+async function go() {
+  routing += 1;
+  address = location.hash;
+  try {
+    await route(address);
+  } catch (error) {
+    showFailure(error);
+  } finally {
+    routing -= 1;
+  }
 }
 
 /** Look again: for the first harvest, for new days, for the progress of a running harvest. */
@@ -121,7 +140,7 @@ async function lookAgain() {
   if (document.hidden) return;
   try {
     if (document.body.dataset.page === "map" && !part("map-page").hidden) await machine.renew();
-    else await route();
+    else await go();
   } catch (error) {
     // What is on the screen stays; the next look may succeed.
     announce(text("failed", { message: String(error) }));
@@ -165,9 +184,8 @@ function showTheme(theme) {
 
 function listen() {
   const keepAddress = settled(200, () => {
-    if (document.body.dataset.page !== "map" || state.look.map === null) return;
-    history.replaceState(null, "", writeHash(state.look));
-    part("to-map").href = writeHash(state.look);
+    if (routing > 0) keepAddress();
+    else if (document.body.dataset.page === "map" && location.hash === address) writeAddress();
   });
   state.onChange(keepAddress);
   window.addEventListener("hashchange", go);

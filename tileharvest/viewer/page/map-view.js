@@ -35,6 +35,7 @@ export class MapView {
     this.container = container;
     this.tileSize = tileSize;
     this.depth = depth;
+    const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.map = L.map(container, {
       crs: L.extend({}, L.CRS.Simple, {
         transformation: new L.Transformation(tileSize / 2, 0, -tileSize / 2, 0),
@@ -47,6 +48,10 @@ export class MapView {
       zoom: -depth,
       // A wheel's notch is one level, as each level is another set of pictures.
       wheelPxPerZoomLevel: 120,
+      fadeAnimation: !calm,
+      zoomAnimation: !calm,
+      markerZoomAnimation: !calm,
+      inertia: !calm,
     });
     L.control.zoom({ zoomInTitle: zoomIn, zoomOutTitle: zoomOut }).addTo(this.map);
     for (const [name, height] of Object.entries({ pictures: 200, other: 250, drawing: 300, heat: 350 })) {
@@ -109,12 +114,6 @@ export class MapView {
   /** @param {Position} position */
   set position({ x, y, zoom }) {
     this.map.setView([y, x], zoom, { animate: false });
-  }
-
-  /** Move there as a person's eye can follow. @param {Position} position */
-  fly({ x, y, zoom }) {
-    const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.map.setView([y, x], zoom, { animate: !calm });
   }
 
   /** Show these tiles as large as they fit. @param {Tile[]} tiles none: the whole map */

@@ -1,0 +1,197 @@
+"""A real browser: Debian's Chromium, led by Playwright, that can reach nothing but this machine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.browser.screen import Screen
+from tests.browser.serving import BLANK, files_server
+from tests.browser.viewed_maps import PublishedDays, serving, viewed_project
+from tests.browser.watching import Watch
+from tests.browser.windows import (
+    DESK,
+    PATIENCE,
+    REPORT,
+    Window,
+    context,
+    fail_if_wrong,
+    has_failed,
+    take_pictures,
+    window,
+)
+from tests.end_to_end.real_maps import harvested_antworld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from tests.browser.viewed_maps import Viewer
+
+CHROMIUM: Final = Path("/usr/bin/chromium")
+PAGE_FOLDER: Final = Path(__file__).resolve().parents[2] / "tileharvest" / "viewer" / "page"
+_ARGUMENTS: Final = (
+    "--no-sandbox",  # Tests in containers run as root.
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # Whatever a page or the browser itself asks for elsewhere is refused on this machine.
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser with a fresh profile, for the tests of one module.
+
+    Not for the whole session: while it is open, Playwright's event loop counts as running in this thread,
+    and tests elsewhere that start one of their own would fail. So do tests here; let a server have a
+    thread or a process of its own.
+    """
+    if not CHROMIUM.exists():
+        pytest.fail(f"{CHROMIUM} is missing: `make test` installs Debian's package chromium")
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What the test's pages did that nobody sees."""
+    return Watch()
+
+
+@pytest.fixture
+def open_page(
+    request: pytest.FixtureRequest, browser: Browser, watch: Watch, tmp_path: Path
+) -> Iterator[Callable[..., Page]]:
+    """Open a page with nothing remembered: `open_page(color_scheme="dark", locale="zh-CN", ...)`.
+
+    The options are those of Playwright's `new_context`. When the test ends it fails if a page logged an
+    error or asked another host; after any failure the folder of the test has a picture of each page.
+    """
+    pages: list[Page] = []
+
+    def open_page(**options: Any) -> Page:
+        opened = contexts.enter_context(context(browser, **options))
+        watch.follow(opened)
+        pages.append(opened.new_page())
+        return pages[-1]
+
+    with ExitStack() as contexts:
+        yield open_page
+        if has_failed(request.node) or watch.wrong():
+            take_pictures(pages, tmp_path, request.node)
+    # After the contexts are closed nothing more can be said.
+    fail_if_wrong(watch)
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    """An empty page of 1280 x 800 pixels, in English, in light colours."""
+    return open_page(**DESK)
+
+
+@pytest.fixture(scope="session")
+def published_days(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> PublishedDays:
+    """What was published of antworld on each day."""
+    return PublishedDays(harvested_antworld(shared_maps, tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture(scope="session")
+def viewer(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    """`scrapy serve` over real maps that were harvested on some days."""
+    with serving(viewed_project(shared_maps, tmp_path_factory.getbasetemp())) as viewer:
+        yield viewer
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser) -> Iterator[Window]:
+    """A window of 1280 x 800 pixels, in English, in light colours, for the tests of a module."""
+    with window(browser, **DESK) as opened:
+        yield opened
+
+
+@pytest.fixture
+def screen(request: pytest.FixtureRequest, desk: Window, viewer: Viewer, tmp_path: Path) -> Iterator[Screen]:
+    """The viewer in a window that other tests have used, not opened yet.
+
+    Only what a browser remembers is left of them: files, and the choices of language and colours.
+    """
+    with desk.lent_to(request.node, tmp_path) as page:
+        yield Screen(page, viewer)
+
+
+@pytest.fixture
+def new_screen(
+    open_page: Callable[..., Page], viewer: Viewer, watch: Watch
+) -> Iterator[Callable[..., Screen]]:
+    """The viewer in a window with nothing remembered: `new_screen(color_scheme="dark", locale="zh-CN")`."""
+    yield lambda **options: Screen(open_page(**{**DESK, **options}), viewer)
+    assert watch.unanswered() == []
+
+
+@pytest.fixture(scope="module")
+def page_files() -> Iterator[str]:
+    """The address of a server that has the page's files and no data."""
+    with files_server(PAGE_FOLDER) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def module_page(browser: Browser, page_files: str) -> Iterator[Page]:
+    """An empty document beside the page's files, from which its modules can be imported.
+
+    It is shared by the tests of a module, which must not change it.
+    """
+    with window(browser) as opened:
+        opened.page.goto(page_files + BLANK)
+        yield opened.page
+
+
+@pytest.fixture(scope="module")
+def call(module_page: Page) -> Callable[[str, str, list[Any]], list[Any]]:
+    """Call a module's function many times in one go: `call("grid.js", "tileName", [[tile], ...])`.
+
+    Gives the results; a call that throws gives `{"thrown": "RangeError"}`.
+    """
+
+    def call(module: str, function: str, calls: list[Any]) -> list[Any]:
+        results: list[Any] = module_page.evaluate(_CALLING, [f"/{module}", function, calls])
+        return results
+
+    return call
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know, when they end, whether the test failed."""
+    report = yield
+    if call.when == "call":
+        item.stash[REPORT] = report
+    return report
+
+
+_CALLING: Final = """async ([module, name, calls]) => {
+  const { [name]: called } = await import(module);
+  return calls.map((parameters) => {
+    try {
+      return called(...parameters);
+    } catch (error) {
+      return { thrown: error.name };
+    }
+  });
+}"""

@@ -1,0 +1,266 @@
+"""What a person sees of the viewer's page, and does with it."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from PIL import Image, ImageChops
+from playwright.sync_api import expect
+
+from tests.browser.overviewer import TILE_SIZE, place_at
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from tests.browser.viewed_maps import Viewer
+    from tests.end_to_end.project import LayerTile
+
+DEPTH: Final = 7
+"""antworld's number of zoom levels."""
+_CONTROLS: Final = (
+    "button",
+    "checkbox",
+    "combobox",
+    "link",
+    "radio",
+    "searchbox",
+    "slider",
+    "spinbutton",
+    "textbox",
+)
+"""Roles of what one can act on."""
+BEHIND: Final = (0x1A, 0x1A, 0x1A)
+"""antworld's own background colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place on a layer, by its distance from the map's centre in grid units, y upwards, and a zoom."""
+
+    x: float
+    y: float
+    zoom: int = 0
+
+    @classmethod
+    def middle_of(cls, tile: LayerTile) -> Spot:
+        """At the tile's own zoom."""
+        return cls(tile.x, tile.y, tile.zoom)
+
+    @property
+    def look(self) -> dict[str, str]:
+        """What an address says to have this in the middle of the map."""
+        x, z = place_at(*self.fractions, DEPTH)
+        return {"x": f"{x:g}", "z": f"{z:g}", "zoom": str(self.zoom)}
+
+    @property
+    def fractions(self) -> tuple[float, float]:
+        """Of the whole map, from its left and its top edge, at `DEPTH`."""
+        return 0.5 + self.x / 2 ** (DEPTH + 1), 0.5 - self.y / 2 ** (DEPTH + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """A tile's place on the screen, in pixels of the page."""
+
+    left: float
+    top: float
+    width: float
+    source: str
+    """The address of the picture that is in it; empty if there is none."""
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return self.left + self.width / 2, self.top + self.width / 2
+
+    @property
+    def name(self) -> str:
+        """The last part of the picture's address."""
+        return self.source.rsplit("/", 1)[-1]
+
+
+class Screen:
+    """A page that shows a viewer, and where on it things are."""
+
+    def __init__(self, page: Page, viewer: Viewer) -> None:
+        self.page = page
+        self.viewer = viewer
+
+    def open(self, spot: Spot | None = None, **look: str) -> None:
+        """Open an address as in a new tab, and wait until the map is drawn."""
+        place = spot.look if spot else {}
+        self.open_hash(f"#{urlencode({**look, **place})}")
+        self.await_map()
+
+    def open_hash(self, hash: str) -> None:  # noqa: A002 - its name in browsers
+        """Open an address, whatever page it leads to."""
+        if self.page.url != "about:blank":
+            self.page.goto("about:blank")
+        self.page.goto(f"{self.viewer.url}/{hash}")
+
+    def await_map(self) -> None:
+        """Wait until every square of the map is filled and nothing moves or fades any more."""
+        self.page.wait_for_function(_STILL)
+
+    def await_place(self) -> dict[str, str]:
+        """Wait until the address tells the map and the place on the screen: what it tells."""
+        self.page.wait_for_function("() => /&layer=.*&x=/.test(location.hash)")
+        return self.look()
+
+    def await_look(self, **values: str) -> None:
+        """Wait until the address tells these values, and the map is drawn: after a zoom, say."""
+        self.page.wait_for_function(_TELLS, arg=values)
+        self.await_map()
+
+    def await_moved(self, look: dict[str, str]) -> None:
+        """Wait until the address tells another place than that one, and the map is drawn there."""
+        self.page.wait_for_function(_TELLS_ANOTHER, arg=[look["x"], look["z"]])
+        self.await_map()
+
+    def look(self) -> dict[str, str]:
+        """What the address says now."""
+        pairs = self.page.evaluate("[...new URLSearchParams(location.hash.slice(1))]")
+        return dict(pairs)
+
+    def part(self, id: str) -> Locator:  # noqa: A002 - its name in documents
+        return self.page.locator(f"#{id}")
+
+    def choose_day(self, day: str) -> None:
+        """Pull the slider there."""
+        self.part("slider").fill(day_number(day))
+        self.await_map()
+
+    def expect_day(self, day: str) -> None:
+        """Wait until the slider stands there."""
+        expect(self.part("slider")).to_have_value(day_number(day))
+
+    def choose_mode(self, name: str) -> None:
+        """Choose a way of comparing by its name on the page."""
+        self.part("modes").get_by_text(name, exact=True).click()
+        self.await_map()
+
+    def unnamed_controls(self) -> list[str]:
+        """What a screen reader finds to act on and cannot name; a line each."""
+        lines = [line.strip(" -'") for line in self.page.locator("body").aria_snapshot().splitlines()]
+        controls = [line for line in lines if line.split(" ")[0].rstrip(":") in _CONTROLS]
+        assert len(controls) > 5
+        return [line for line in controls if not re.match(r'\w+ (".+"|/.+/)', line)]
+
+    def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
+        """Pull the map, and hold it at the end for longer than it looks back to see how fast it was."""
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
+        self.page.mouse.move(*end)
+        self.page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
+        self.page.mouse.up()
+        self.await_map()
+
+    def squares(self, pane: str = "pictures", map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
+        """All tiles of a pane that are there, seen or not."""
+        found: list[dict[str, Any]] = self.page.evaluate(
+            _SQUARES, f"#{map} .leaflet-{pane}-pane .leaflet-tile"
+        )
+        return [Square(**each) for each in found]
+
+    def squares_in_view(self, map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
+        """The pictures of which more than an edge is on the screen."""
+        box = self.part(map).bounding_box()
+        assert box is not None
+        right, bottom = box["x"] + box["width"], box["y"] + box["height"]
+        return [
+            square
+            for square in self.squares(map=map)
+            if box["x"] + 4 - square.width < square.left < right - 4
+            and box["y"] + 4 - square.width < square.top < bottom - 4
+        ]
+
+    def square(self, tile: LayerTile, middle: Spot, pane: str = "pictures", map: str = "map") -> Square:  # noqa: A002
+        """The square that lies where the tile must be, when that spot is in the middle of the map."""
+        x, y = self.point(tile.x, tile.y, middle, map)
+        near = [
+            square
+            for square in self.squares(pane, map)
+            if math.dist(square.middle, (x, y)) < 4  # Squares lie on whole pixels, enlarged or not.
+        ]
+        assert len(near) == 1, f"{len(near)} squares at {x}, {y}"
+        return near[0]
+
+    def point(self, x: float, y: float, middle: Spot, map: str = "map") -> tuple[float, float]:  # noqa: A002
+        """Where on the page a point of the grid must be."""
+        left, top = self.part(map).evaluate(_MIDDLE)
+        unit = TILE_SIZE / 2 * 2.0**middle.zoom
+        return left + (x - middle.x) * unit, top + (middle.y - y) * unit
+
+    def pixels(self, square: Square) -> Image.Image:
+        """What is on the screen there, whatever lies above the map included."""
+        size = round(square.width)
+        clip = {"x": round(square.left), "y": round(square.top), "width": size, "height": size}
+        return as_image(self.page.screenshot(clip=clip))  # type: ignore[arg-type]
+
+    def picture(self) -> Image.Image:
+        """All that is on the screen."""
+        return as_image(self.page.screenshot())
+
+
+def day_number(day: str) -> str:
+    """The slider's value on a day: days since 1970."""
+    return str(date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal())
+
+
+def in_words(day: str) -> str:
+    """As the page writes a day in English in full."""
+    parsed = date.fromisoformat(day)
+    return f"{parsed:%B} {parsed.day}, {parsed.year}"
+
+
+def as_image(body: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(body)).convert("RGB")
+
+
+def as_shown(body: bytes, behind: tuple[int, int, int] = BEHIND) -> Image.Image:
+    """A tile's file as it must look on the map's background."""
+    tile = Image.open(io.BytesIO(body)).convert("RGBA")
+    ground = Image.new("RGBA", tile.size, (*behind, 255))
+    return Image.alpha_composite(ground, tile).convert("RGB")
+
+
+def apart(first: Image.Image, second: Image.Image) -> int:
+    """By how much the pixels differ that differ most, in 255ths. Blending rounds: up to 2 is the same."""
+    extremes = ImageChops.difference(first, second).getextrema()
+    return max(int(high) for _, high in extremes)  # type: ignore[misc]
+
+
+_STILL: Final = """() => {
+  const all = (selector) => [...document.querySelectorAll(`#stage ${selector}`)];
+  const maps = all(".map:not([hidden])");
+  return !document.getElementById("map-page").hidden
+    && maps.length > 0 && maps.every((map) => map.getAttribute("aria-busy") === "false")
+    && all(".leaflet-zoom-anim, .leaflet-pan-anim").length === 0
+    && all(".leaflet-tile").every((square) => getComputedStyle(square).opacity === "1");
+}"""
+
+_TELLS: Final = """(values) => {
+  const told = new URLSearchParams(location.hash.slice(1));
+  return Object.entries(values).every(([key, value]) => told.get(key) === value);
+}"""
+
+_TELLS_ANOTHER: Final = """([x, z]) => {
+  const told = new URLSearchParams(location.hash.slice(1));
+  return told.has("x") && (told.get("x") !== x || told.get("z") !== z);
+}"""
+
+_MIDDLE: Final = """(map) => {
+  const { left, top } = map.getBoundingClientRect();
+  return [left + map.clientLeft + map.clientWidth / 2, top + map.clientTop + map.clientHeight / 2];
+}"""
+
+_SQUARES: Final = """(selector) => [...document.querySelectorAll(selector)].map((square) => {
+  const { left, top, width } = square.getBoundingClientRect();
+  return { left, top, width, source: square.querySelector("img")?.src ?? "" };
+})"""

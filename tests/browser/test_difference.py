@@ -1,0 +1,296 @@
+"""The page's difference against Pillow's: on real tiles of several days, and on small pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from PIL import Image
+
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    Call = Callable[[str, str, list[Any]], list[Any]]
+    Compare = Callable[[list[tuple[bytes | None, bytes | None]]], list["Found"]]
+
+CELL: Final = 8
+THRESHOLD: Final = 5.0
+PAIRS: Final = 24
+"""Of tiles that changed from one version of the real map to the next."""
+UNSURE: Final = 0.5
+"""How far from the threshold Pillow, which rounds what is half transparent, surely decides the same."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the page's module says of two pictures, and the picture that it draws of them."""
+
+    changed: list[int]
+    columns: int
+    rows: int
+    share: float
+    drawing: Image.Image
+    """A single pixel if the pictures are large: tests look at small ones."""
+
+
+@pytest.fixture(scope="module")
+def compare(module_page: Page) -> Compare:
+    """Have the page decode pairs of picture files, compare them and draw the difference."""
+
+    def compare(pairs: list[tuple[bytes | None, bytes | None]]) -> list[Found]:
+        addresses = [[file and as_address(file) for file in pair] for pair in pairs]
+        answers = module_page.evaluate(_COMPARING, addresses)
+        return [
+            Found(
+                list(base64.b64decode(answer["changed"])),
+                answer["columns"],
+                answer["rows"],
+                answer["share"],
+                Image.frombytes("RGBA", tuple(answer["size"]), base64.b64decode(answer["drawing"])),
+            )
+            for answer in answers
+        ]
+
+    return compare
+
+
+@pytest.fixture(scope="module")
+def real_pairs(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[bytes, bytes]]:
+    """Tiles of the real map as they were before and after they changed."""
+    folders = [
+        published(shared_maps, "antworld", version, tmp_path_factory.mktemp("antworld"))
+        for version in (1, 2, 3, 4)
+    ]
+    pairs = []
+    for earlier, later in itertools.pairwise(folders):
+        for file in sorted(earlier.rglob("*.png")):
+            before, after = file.read_bytes(), later / file.relative_to(earlier)
+            if after.exists() and before != after.read_bytes() and picture(before).width == 384:
+                pairs.append((before, after.read_bytes()))
+    return random.Random(6).sample(pairs, PAIRS)
+
+
+def test_cells_of_real_tiles_change_where_pillow_says_so(
+    compare: Compare, real_pairs: list[tuple[bytes, bytes]]
+) -> None:
+    sure = 0
+    founds = compare(list(real_pairs))
+    for (before, after), found in zip(real_pairs, founds, strict=True):
+        distances = distances_of(picture(before), picture(after))
+        assert (found.columns, found.rows) == (48, 48)
+        for cell, distance in zip(found.changed, distances, strict=True):
+            if abs(distance - THRESHOLD) > UNSURE:
+                assert bool(cell) == (distance > THRESHOLD)
+                sure += 1
+        assert found.share == pytest.approx(sum(found.changed) / 48**2)
+    assert sure > 0.99 * PAIRS * 48**2
+    # Neither nothing nor everything.
+    assert 0.05 < sum(found.share for found in founds) / PAIRS < 0.95
+
+
+@pytest.mark.parametrize("subsampling", [0, 2], ids=["4:4:4", "4:2:0"])
+def test_the_same_picture_encoded_anew_has_not_changed(
+    compare: Compare, real_pairs: list[tuple[bytes, bytes]], subsampling: int
+) -> None:
+    originals = [on_black(picture(after)) for _, after in real_pairs[:6]]
+    pairs = []
+    for original in originals:
+        files = [encoded(original, "PNG")]
+        files += [encoded(original, "JPEG", quality=q, subsampling=subsampling) for q in (75, 85, 90, 95)]
+        pairs += itertools.combinations(files, 2)
+    assert [found.share for found in compare(pairs)] == [0.0] * len(pairs)
+
+
+def test_a_change_is_seen_through_an_encoders_noise(
+    compare: Compare, real_pairs: list[tuple[bytes, bytes]]
+) -> None:
+    original = on_black(picture(real_pairs[0][1]))
+    changed = original.copy()
+    changed.paste((200, 40, 40), (96, 160, 120, 184))
+    (found,) = compare([(encoded(original, "JPEG", quality=75), encoded(changed, "JPEG", quality=75))])
+    built = {row * 48 + column for row in range(20, 23) for column in range(12, 15)}
+    assert built <= {cell for cell, changed in enumerate(found.changed) if changed}
+
+
+def test_of_a_missing_picture_all_that_the_other_shows_has_changed(
+    compare: Compare, real_pairs: list[tuple[bytes, bytes]]
+) -> None:
+    files = [after for _, after in real_pairs[:6]]
+    came = compare([(None, file) for file in files])
+    went = compare([(file, None) for file in files])
+    for file, found, gone in zip(files, came, went, strict=True):
+        opacity = picture(file).getchannel("A")
+        visible = [
+            int(opacity.crop((x, y, x + CELL, y + CELL)).getextrema()[1] > 0)
+            for y in range(0, 384, CELL)
+            for x in range(0, 384, CELL)
+        ]
+        assert found.changed == gone.changed == visible
+
+
+def test_two_missing_pictures_have_no_cells(call: Call) -> None:
+    (found,) = call("difference.js", "difference", [[None, None]])
+    assert (found["columns"], found["rows"], found["share"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (1, 1), (20, 13), (7, 64), (65, 9)])
+def test_cells_at_the_edges_may_be_narrower(compare: Compare, size: tuple[int, int]) -> None:
+    chance = random.Random(str(size))
+    pairs = []
+    for _ in range(20):
+        before = Image.frombytes("RGBA", size, opaque(chance.randbytes(4 * size[0] * size[1])))
+        nudged = bytes(min(255, value + chance.choice([0, 0, 12, 30])) for value in before.tobytes())
+        pairs.append((encoded(before, "PNG"), encoded(Image.frombytes("RGBA", size, nudged), "PNG")))
+    for pair, found in zip(pairs, compare(list(pairs)), strict=True):
+        assert (found.columns, found.rows) == (-(-size[0] // CELL), -(-size[1] // CELL))
+        assert found.changed == [
+            int(distance > THRESHOLD) for distance in distances_of(*(picture(file) for file in pair))
+        ]
+
+
+def test_what_becomes_opaque_without_becoming_lighter_has_changed(compare: Compare) -> None:
+    nothing = Image.new("RGBA", (8, 8))
+    (found,) = compare([(encoded(nothing, "PNG"), encoded(Image.new("RGBA", (8, 8), "black"), "PNG"))])
+    assert found.changed == [1]
+
+
+def test_pictures_of_other_sizes_are_refused(call: Call) -> None:
+    small, large = ({"data": [], "width": width, "height": 8} for width in (8, 16))
+    assert call("difference.js", "difference", [[small, large]]) == [{"thrown": "RangeError"}]
+
+
+def test_what_changed_is_drawn_in_its_colours_and_the_rest_grey_and_faint(compare: Compare) -> None:
+    before = Image.new("RGBA", (48, 48), (30, 160, 60, 255))
+    after = before.copy()
+    after.paste((200, 120, 40, 255), (16, 16, 32, 32))
+    (found,) = compare([(encoded(before, "PNG"), encoded(after, "PNG"))])
+    assert found.changed == [
+        int(row in (2, 3) and column in (2, 3)) for row in range(6) for column in range(6)
+    ]
+    inside = found.drawing.crop((17, 17, 31, 31))
+    assert inside.getcolors() == [(14 * 14, (200, 120, 40, 255))]
+    red, green, blue, opacity = found.drawing.getpixel((8, 8))
+    assert red == green == blue
+    assert 0 < opacity < 128
+
+
+def test_a_line_runs_around_what_changed_but_not_along_the_pictures_edge(compare: Compare) -> None:
+    before = Image.new("RGBA", (48, 48), (30, 160, 60, 255))
+    after = before.copy()
+    after.paste((200, 120, 40, 255), (0, 16, 16, 32))
+    (found,) = compare([(encoded(before, "PNG"), encoded(after, "PNG"))])
+    line = (255, 0, 200, 255)
+    drawn = {(x, y) for x in range(48) for y in range(48) if found.drawing.getpixel((x, y)) == line}
+    assert drawn == {(x, y) for x in range(16) for y in (16, 31)} | {(15, y) for y in range(16, 32)}
+
+
+def test_what_is_gone_stays_visible_in_the_lines_colour(compare: Compare) -> None:
+    before = Image.new("RGBA", (16, 8), (90, 90, 90, 255))
+    after = before.copy()
+    after.paste((0, 0, 0, 0), (8, 0, 16, 8))
+    partly, wholly = compare(
+        [(encoded(before, "PNG"), encoded(after, "PNG")), (encoded(before, "PNG"), None)]
+    )
+    for drawing in (partly.drawing, wholly.drawing):
+        red, green, blue, opacity = drawing.getpixel((12, 4))
+        assert red > blue > green == 0
+        assert opacity > 128
+
+
+def test_a_pair_of_tiles_takes_less_than_5_milliseconds(module_page: Page) -> None:
+    # The best of many, because other work on the machine is not the module's.
+    assert min(module_page.evaluate(_TIMING)) < 5
+
+
+def distances_of(before: Image.Image, after: Image.Image) -> list[float]:
+    """How far the average colours, or opacities, of each cell lie apart, row by row."""
+    first, second = averages_of(before), averages_of(after)
+    return [
+        max(sum(abs(a - b) for a, b in zip(old[:3], new[:3], strict=True)) / 3, abs(old[3] - new[3]))
+        for old, new in zip(first, second, strict=True)
+    ]
+
+
+def averages_of(image: Image.Image) -> list[tuple[float, ...]]:
+    """Red, green and blue on black, and the opacity, of each cell on average."""
+    bands = [*on_black(image).split(), image.getchannel("A")]
+    # In floating point, as whole numbers would be rounded. Cells at the edges are reduced by what they have.
+    return list(zip(*(band.convert("F").reduce(CELL).get_flattened_data() for band in bands), strict=True))
+
+
+def on_black(image: Image.Image) -> Image.Image:
+    black = Image.new("RGBA", image.size, "black")
+    return Image.alpha_composite(black, image).convert("RGB")
+
+
+def picture(file: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(file)).convert("RGBA")
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def opaque(values: bytes) -> bytes:
+    """The same pixels, and none that shows what is behind it."""
+    return bytes(255 if place % 4 == 3 else value for place, value in enumerate(values))
+
+
+def as_address(file: bytes) -> str:
+    kind = "png" if file.startswith(b"\x89PNG") else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(file).decode()}"
+
+
+_COMPARING: Final = """async (pairs) => {
+  const { difference, drawDifference } = await import("/difference.js");
+  const pixels = async (address) => {
+    if (address === null) return null;
+    const picture = new Image();
+    picture.src = address;
+    await picture.decode();
+    const canvas = new OffscreenCanvas(picture.width, picture.height);
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    context.drawImage(picture, 0, 0);
+    return context.getImageData(0, 0, picture.width, picture.height);
+  };
+  const text = (bytes) => {
+    let characters = "";
+    for (const byte of bytes) characters += String.fromCharCode(byte);
+    return btoa(characters);
+  };
+  const answers = [];
+  for (const [first, second] of pairs) {
+    const [before, after] = [await pixels(first), await pixels(second)];
+    const found = difference(before, after);
+    const { width, height } = before ?? after;
+    const output = width > 64 ? new ImageData(1, 1) : new ImageData(width, height);
+    if (width <= 64) drawDifference(before, after, found, output);
+    const { columns, rows, share } = found;
+    const size = [output.width, output.height];
+    answers.push({ columns, rows, share, size, changed: text(found.changed), drawing: text(output.data) });
+  }
+  return answers;
+}"""
+
+_TIMING: Final = """async () => {
+  const { difference } = await import("/difference.js");
+  const [before, after] = [new ImageData(384, 384), new ImageData(384, 384)];
+  for (const { data } of [before, after]) data.forEach((_, at) => { data[at] = Math.random() * 256; });
+  return Array.from({ length: 20 }, () => {
+    const start = performance.now();
+    difference(before, after);
+    return performance.now() - start;
+  });
+}"""

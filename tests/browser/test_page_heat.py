@@ -1,0 +1,177 @@
+"""The heat map: where, how often and in which period anything changed."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from playwright.sync_api import expect
+
+from tests.browser.overviewer import drawn_at
+from tests.browser.screen import DEPTH, Screen, Spot, apart, as_shown
+from tests.browser.viewed_maps import COAST, DAYS, SHORE, around, tile
+
+if TYPE_CHECKING:
+    from tests.browser.viewed_maps import PublishedDays
+    from tests.end_to_end.project import LayerTile
+
+MIDDLE: Final = Spot.middle_of(COAST)
+SAID: Final = re.compile(r"X (-?\d+), Z (-?\d+): changed on (one|\d+) days?")
+EVER: Final = f"{DAYS[0]}..{DAYS[3]}"
+COARSE: Final = tile(-3, 88, -24)
+"""Eight by eight tiles of zoom 0; `COAST` is one of them."""
+
+
+def open_heat(screen: Screen, spot: Spot, heat: str) -> None:
+    screen.open(spot, map="antworld", heat=heat)
+    expect(screen.part("panel")).to_be_visible()
+    screen.await_map()
+
+
+def changes_between(days: PublishedDays, tile: LayerTile, heat: str) -> int:
+    """On how many days after the first of the two, and until the second, a tile changed."""
+    after, until = heat.split("..")
+    return sum(after < day <= until for day in days.days_of(tile))
+
+
+def colours(screen: Screen, middle: Spot, tiles: list[LayerTile]) -> dict[LayerTile, str]:
+    """What is drawn over the middle of each tile; empty where nothing is."""
+    found: dict[LayerTile, str] = {}
+    for each in tiles:
+        x, y = screen.point(each.x, each.y, middle)
+        found[each] = screen.page.evaluate(_COLOUR_AT, [x, y])
+    return found
+
+
+def expect_heat(screen: Screen, middle: Spot, tiles: list[LayerTile], days: PublishedDays, heat: str) -> None:
+    """Tiles that changed on as many days have one colour, which no others have; the rest has none."""
+    counts = {each: changes_between(days, each, heat) for each in tiles}
+    found = colours(screen, middle, tiles)
+    assert {each for each in tiles if found[each]} == {each for each in tiles if counts[each]}
+    pairs = {(counts[each], found[each]) for each in tiles}
+    assert len(pairs) == len(set(counts.values())) == len(set(found.values())) > 1
+
+
+def test_tiles_are_coloured_by_the_days_on_which_they_changed(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_heat(screen, MIDDLE, EVER)
+    expect_heat(screen, MIDDLE, around(COAST), published_days, EVER)
+
+
+def test_on_a_coarser_zoom_cells_are_smaller_than_tiles(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    middle = Spot.middle_of(COARSE)
+    open_heat(screen, middle, EVER)
+    below = [tile(0, COARSE.x + right, COARSE.y + up) for right in range(-7, 8, 2) for up in range(-7, 8, 2)]
+    expect_heat(screen, middle, below, published_days, EVER)
+
+
+def test_the_period_chosen_in_the_panel_is_what_counts(screen: Screen, published_days: PublishedDays) -> None:
+    open_heat(screen, MIDDLE, EVER)
+    screen.part("heat-after").fill(DAYS[1])
+    expect(screen.part("notice")).to_have_text("Heat map: Feb 16, 2021 – May 12, 2021")
+    screen.await_map()
+    expect_heat(screen, MIDDLE, around(COAST), published_days, f"{DAYS[1]}..{DAYS[3]}")
+    screen.part("heat-until").fill(DAYS[2])
+    expect(screen.part("panel")).to_contain_text(
+        re.compile(r"X -?\d+, Z -?\d+: changed on one day")  # The desert, which is elsewhere.
+    )
+    screen.await_map()
+    assert set(colours(screen, MIDDLE, around(COAST)).values()) == {""}
+
+
+def test_the_colours_lie_over_the_map_which_is_still_seen(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_heat(screen, MIDDLE, f"{DAYS[1]}..{DAYS[3]}")
+    below = as_shown(published_days.image(SHORE, DAYS[3]))
+    seen = screen.pixels(screen.square(SHORE, MIDDLE))
+    assert apart(seen, below) > 50
+    assert len(seen.getcolors(384 * 384) or []) > 100
+    screen.part("heat-switch").click()
+    screen.await_map()
+    assert apart(screen.pixels(screen.square(SHORE, MIDDLE)), below) <= 2
+
+
+def test_places_that_changed_are_links_that_lead_there(screen: Screen, published_days: PublishedDays) -> None:
+    open_heat(screen, MIDDLE, EVER)
+    links = screen.part("panel").get_by_role("link")
+    expect(links).not_to_have_count(0)
+    for index in range(links.count()):
+        said = re.fullmatch(
+            r"X (-?\d+), Z (-?\d+): changed on (one|\d+) days?", links.nth(index).inner_text()
+        )
+        assert said is not None
+        links.nth(index).click()
+        screen.await_look(x=said[1], z=said[2])
+        there = tile_at(float(said[1]), float(said[2]))
+        assert changes_between(published_days, there, EVER) == (1 if said[3] == "one" else int(said[3]))
+        middle = Spot(*grid_at(float(said[1]), float(said[2])), zoom=int(screen.look()["zoom"]))
+        assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
+
+
+def grid_at(x: float, z: float) -> tuple[float, float]:
+    """The point of the grid where Overviewer draws a block."""
+    left, top = drawn_at(x, 64, z, DEPTH)
+    return (left - 0.5) * 2 ** (DEPTH + 1), (0.5 - top) * 2 ** (DEPTH + 1)
+
+
+def tile_at(x: float, z: float) -> LayerTile:
+    """The tile of zoom 0 that shows a block."""
+    across, up = grid_at(x, z)
+    return tile(0, int(across // 2 * 2 + 1), int(up // 2 * 2 + 1))
+
+
+def test_places_that_changed_most_come_first(screen: Screen, published_days: PublishedDays) -> None:
+    """Those are blocks of 8 x 8 tiles, ordered by how many changes of tiles were in them."""
+    open_heat(screen, MIDDLE, EVER)
+    links = screen.part("panel").get_by_role("link")
+    expect(links).not_to_have_count(0)
+    blocks = [block_of(link) for link in links.all_inner_texts()]
+    amounts = {
+        block: sum(
+            changes_between(published_days, each, EVER)
+            for each in {t for harvest in published_days.harvested for t in harvest.images}
+            if each.zoom == 0 and (each.x // 16, each.y // 16) == block
+        )
+        for block in blocks
+    }
+    assert len(amounts) == len(blocks) > 2
+    assert all(amounts[more] >= amounts[fewer] for more, fewer in pairwise(blocks))
+    assert amounts[blocks[-1]] > 0
+
+
+def block_of(link: str) -> tuple[int, int]:
+    x, z = (float(number) for number in re.findall(r"-?\d+", link)[:2])
+    there = tile_at(x, z)
+    return there.x // 16, there.y // 16
+
+
+def test_the_switch_opens_and_closes_the_heat_map(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    switch = screen.page.get_by_role("button", name="Heat map")
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    expect(screen.part("heat-after")).to_have_value(DAYS[0])
+    expect(screen.part("heat-until")).to_have_value(DAYS[3])
+    switch.click()
+    expect(screen.part("panel")).to_be_hidden()
+    screen.await_map()
+    assert set(colours(screen, MIDDLE, around(COAST)).values()) == {""}
+
+
+_COLOUR_AT: Final = """([x, y]) => {
+  for (const canvas of document.querySelectorAll("#map .leaflet-heat-pane canvas")) {
+    const { left, top, right, bottom, width } = canvas.getBoundingClientRect();
+    if (x < left || x >= right || y < top || y >= bottom) continue;
+    const scale = canvas.width / width;
+    const [red, green, blue, opacity] =
+      canvas.getContext("2d").getImageData((x - left) * scale, (y - top) * scale, 1, 1).data;
+    return opacity === 0 ? "" : `${red} ${green} ${blue}`;
+  }
+  return "";
+}"""

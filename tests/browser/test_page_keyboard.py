@@ -1,0 +1,186 @@
+"""Everything can be done with the keyboard, and every control has a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot
+from tests.browser.viewed_maps import COAST, DAYS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.browser.viewed_maps import PublishedDays
+
+MIDDLE: Final = Spot.middle_of(COAST)
+
+
+def open_swipe_with_heat(screen: Screen) -> None:
+    """As many controls as can be there at once."""
+    screen.open(
+        MIDDLE, map="antworld", mode="swipe", day=DAYS[2], heat=f"{DAYS[0]}..{DAYS[3]}", **{"with": DAYS[0]}
+    )
+    expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
+    expect(screen.part("previous")).to_be_enabled()
+
+
+def test_the_tab_key_reaches_every_control(screen: Screen) -> None:
+    open_swipe_with_heat(screen)
+    wanted = set(screen.page.evaluate(_MARK_CONTROLS))
+    assert len(wanted) > 30
+    assert wanted - set(tabbed(screen.page, "dataset.mark")) == set()
+
+
+def tabbed(page: Page, tells: str) -> list[str]:
+    """What the property tells of each element that the Tab key comes to, until it leaves the page's end.
+
+    Fields for a date have several parts, in which the focus stays for some presses.
+    """
+    found: list[str] = []
+    while True:
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            return found
+        told = page.evaluate(f"document.activeElement.{tells}") or ""
+        if told not in found[-1:]:
+            found.append(told)
+        assert len(found) < 200
+
+
+def test_the_tab_key_goes_through_the_page_from_top_to_bottom(screen: Screen) -> None:
+    open_swipe_with_heat(screen)
+    expected = [
+        "map-choice",
+        "go-to-place",
+        "theme",
+        "heat-switch",
+        "map",
+        "swipe",
+        "share",
+        "heat-after",
+        "slider",
+    ]
+    assert [each for each in tabbed(screen.page, "id") if each in expected] == expected
+
+
+def test_the_first_link_skips_to_the_time_slider(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    look = screen.await_place()
+    screen.page.keyboard.press("Tab")
+    expect(screen.page.get_by_role("link", name="Skip to the time slider")).to_be_focused()
+    screen.page.keyboard.press("Enter")
+    for _ in range(8):
+        screen.page.keyboard.press("Tab")
+        if screen.page.evaluate("document.activeElement.id") == "slider":
+            break
+    expect(screen.part("slider")).to_be_focused()
+    assert screen.look() == look
+    screen.square(COAST, MIDDLE)
+
+
+def test_every_control_of_the_map_page_has_a_name(screen: Screen) -> None:
+    open_swipe_with_heat(screen)
+    assert screen.unnamed_controls() == []
+    screen.part("calendar-switch").click()
+    expect(screen.part("calendar")).to_be_visible()
+    assert screen.unnamed_controls() == []
+
+
+def test_every_control_of_a_story_has_a_name(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", mode="onion", **{"with": DAYS[0]})
+    screen.part("map").press("Enter")
+    expect(screen.part("panel").get_by_role("listitem")).not_to_have_count(0)
+    assert screen.unnamed_controls() == []
+
+
+def test_every_control_of_the_harvests_page_has_a_name(screen: Screen) -> None:
+    screen.open_hash("#harvests")
+    expect(screen.page.get_by_role("row")).not_to_have_count(0)
+    assert screen.unnamed_controls() == []
+
+
+def test_arrow_keys_move_the_map(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    middle = MIDDLE
+    for key, right, up in (
+        ("ArrowRight", 80, 0),
+        ("ArrowUp", 0, 80),
+        ("ArrowLeft", -80, 0),
+        ("ArrowDown", 0, -80),
+    ):
+        before = screen.await_place()
+        screen.part("map").press(key)
+        screen.await_moved(before)
+        middle = Spot(middle.x + right / 192, middle.y + up / 192)
+        screen.square(COAST, middle)
+
+
+def test_plus_and_minus_zoom(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.part("map").press("-")
+    screen.await_look(zoom="-1")
+    screen.part("map").press("+")
+    screen.await_look(zoom="0")
+    screen.square(COAST, MIDDLE)
+
+
+def test_arrow_keys_go_through_the_ways_to_compare(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.page.get_by_role("radio", name="One day").focus()
+    for name in ("Swipe", "Side by side", "Onion skin", "Difference"):
+        screen.page.keyboard.press("ArrowRight")
+        expect(screen.page.get_by_role("radio", name=name)).to_be_checked()
+        expect(screen.page.get_by_role("radio", name=name)).to_be_focused()
+    screen.await_look(mode="difference")
+
+
+def test_escape_closes_the_story_and_gives_the_focus_back_to_the_map(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.part("map").press("Enter")
+    expect(screen.part("panel")).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(screen.part("panel")).to_be_hidden()
+    expect(screen.part("map")).to_be_focused()
+
+
+def test_escape_closes_the_calendar_before_the_panel(screen: Screen) -> None:
+    open_swipe_with_heat(screen)
+    screen.part("calendar-switch").press("Enter")
+    expect(screen.part("calendar")).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(screen.part("calendar")).to_be_hidden()
+    expect(screen.part("panel")).to_be_visible()
+
+
+def test_two_days_are_compared_without_a_pointer(screen: Screen, published_days: PublishedDays) -> None:
+    """From the start of the page: to a map, to a place, to a day, to another one."""
+    screen.open_hash("")
+    screen.await_place()
+    screen.await_map()
+    screen.part("go-to-place").focus()
+    screen.page.keyboard.type("527.5 815.5")
+    screen.page.keyboard.press("Enter")
+    screen.await_look(zoom="-1", x="527.5")  # From far out one comes near enough to see something.
+    screen.part("map").focus()
+    screen.page.keyboard.press("+")
+    screen.await_look(zoom="0")
+    screen.part("slider").focus()
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.page.keyboard.press("ArrowLeft")
+    screen.expect_day(DAYS[1])
+    screen.page.get_by_role("radio", name="One day").focus()
+    screen.page.keyboard.press("ArrowRight")
+    screen.await_look(mode="swipe", day=DAYS[1])
+    squares = [screen.square(COAST, MIDDLE, pane) for pane in ("other", "pictures")]
+    assert [each.name for each in squares] == [published_days.name(COAST, day) for day in (DAYS[0], DAYS[1])]
+
+
+_MARK_CONTROLS: Final = """() => {
+  const seen = (element) => element.checkVisibility({ visibilityProperty: true }) && !element.disabled;
+  const all = [...document.querySelectorAll("button, input, select, a[href], [tabindex='0']")].filter(seen)
+    // Of a group of radio buttons the Tab key reaches the one that is chosen.
+    .filter((element) => element.type !== "radio" || element.checked);
+  return all.map((element, index) => (element.dataset.mark = String(index)));
+}"""

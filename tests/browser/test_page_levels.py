@@ -1,0 +1,88 @@
+"""Levels that were not harvested are put together from deeper ones, and growth moves nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from PIL import ImageStat
+
+from tests.browser.screen import Screen, Spot, apart, as_image, as_shown
+from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, DAYS, DEEP, GROWING, tile
+from tests.end_to_end.rendering import Rendering
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.browser.viewed_maps import PublishedDays
+    from tests.end_to_end.project import LayerTile
+
+WHOLE: Final = (tile(-2, 84, -28), tile(-3, 88, -24))
+"""Coarser tiles of which everything below was published."""
+
+
+def test_everything_below_these_tiles_was_published(published_days: PublishedDays) -> None:
+    """Or else the tests below would prove nothing."""
+    deepest = {(each.x, each.y) for each in published_days.harvested[-1].images if each.zoom == 0}
+    for whole in WHOLE:
+        reach = 2**-whole.zoom
+        below = {
+            (whole.x + right, whole.y + up)
+            for right in range(1 - reach, reach, 2)
+            for up in range(1 - reach, reach, 2)
+        }
+        assert below <= deepest
+
+
+@pytest.mark.parametrize("coarse", WHOLE, ids=["two levels out", "three levels out"])
+def test_a_level_that_is_not_kept_looks_like_the_one_that_was_published(
+    coarse: LayerTile, screen: Screen, published_days: PublishedDays
+) -> None:
+    middle = Spot.middle_of(coarse)
+    screen.open(middle, map=DEEP)
+    seen = screen.pixels(screen.square(coarse, middle))
+    expected = as_shown(published_days.image(coarse, DAYS[3]))
+    # Overviewer scales its levels in its own way: the same picture, but not the same pixels.
+    assert ImageStat.Stat(seen).mean == pytest.approx(ImageStat.Stat(expected).mean, abs=3)
+    small = [image.reduce(16) for image in (seen, expected)]
+    assert apart(*small) < 30
+    assert len(seen.getcolors(384 * 384) or []) > 1000
+
+
+def test_a_map_without_coarse_levels_can_be_seen_as_a_whole(screen: Screen) -> None:
+    screen.open_hash(f"#map={DEEP}")
+    look = screen.await_place()
+    screen.await_map()
+    assert int(look["zoom"]) < -1
+    assert any("/composed/" in square.source for square in screen.squares_in_view())
+    colours = screen.picture().crop((60, 100, 1270, 650)).getcolors(1280 * 800)
+    assert len(colours or []) > 500
+
+
+def test_growth_leaves_every_place_where_it_was(screen: Screen, shared_maps: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    before = Rendering(published(shared_maps, "alexjj", 1, site), depth=5).images()
+    after = Rendering(published(shared_maps, "alexjj", 2, site), depth=6).images()
+    same = [each for each in before if each.zoom == 0 and after.get(each) == before[each]]
+    moved = max(same, key=lambda each: len(before[each]))
+    changed = max(
+        (each for each in before if each.zoom == 0 and each not in same), key=lambda e: len(after[e])
+    )
+    for place, pictures in ((moved, (before, before)), (changed, (before, after))):
+        middle = Spot.middle_of(place)
+        for day, images in zip((BEFORE_GROWTH, AFTER_GROWTH), pictures, strict=True):
+            screen.open(middle, map=GROWING, day=day)
+            square = screen.square(place, middle)
+            assert apart(screen.pixels(square), as_shown(images[place])) <= 2
+            assert as_image(screen.page.request.get(square.source).body()).size == (384, 384)
+
+
+def test_the_slider_goes_over_the_growth_without_moving_the_map(screen: Screen) -> None:
+    screen.open(Spot(1, 1), map=GROWING, day=BEFORE_GROWTH)
+    look = screen.await_place()
+    shown = {square.name for square in screen.squares_in_view()}
+    screen.choose_day(AFTER_GROWTH)
+    screen.await_look(day=AFTER_GROWTH)
+    assert {**screen.look(), "day": BEFORE_GROWTH} == look
+    assert {square.name for square in screen.squares_in_view()} & shown

@@ -1,0 +1,155 @@
+"""A link to what is shown brings back all of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot, apart, day_number
+from tests.browser.viewed_maps import AFTER_GROWTH, COAST, DAYS, GROWING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Route
+
+MIDDLE: Final = Spot.middle_of(COAST)
+MODES: Final = {"Swipe": "swipe", "Side by side": "side", "Onion skin": "onion", "Difference": "difference"}
+
+
+def copied(screen: Screen) -> str:
+    """Press the button that copies the link; what was copied."""
+    screen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    screen.page.get_by_role("button", name="Copy link").click()
+    expect(screen.part("announcement")).to_have_text("The link is copied.")
+    return str(screen.page.evaluate("navigator.clipboard.readText()"))
+
+
+def change_everything(screen: Screen, mode: str) -> None:
+    """The day, the way to compare, the day compared with, the zoom and the place."""
+    screen.open(MIDDLE, map="antworld")
+    screen.choose_day(DAYS[1])
+    screen.choose_mode(mode)
+    screen.part("other").fill(DAYS[0])
+    screen.page.locator("#map").get_by_role("button", name="Zoom out").click()
+    screen.await_look(zoom="-1", mode=MODES[mode], day=DAYS[1], **{"with": DAYS[0]})
+    before = screen.look()
+    screen.drag((300, 350), (340, 320))
+    screen.await_moved(before)
+
+
+def in_another_window(screen: Screen, other: Screen) -> Screen:
+    """Open there the address that the first window shows."""
+    other.page.goto(screen.page.url)
+    other.await_map()
+    assert other.look() == screen.look()
+    return other
+
+
+@pytest.mark.parametrize("mode", ["Swipe", "Onion skin", "Difference"])
+def test_a_link_shows_the_same_in_another_window(
+    mode: str, screen: Screen, new_screen: Callable[..., Screen]
+) -> None:
+    change_everything(screen, mode)
+    other = in_another_window(screen, new_screen())
+    for each in (screen, other):
+        each.page.mouse.move(0, 0)
+        each.page.evaluate("document.activeElement.blur()")
+        expect(each.part("day-change")).to_have_text(re.compile("tiles? changed in view"))
+    assert apart(screen.picture(), other.picture()) <= 16  # The edges of letters vary a little.
+
+
+def test_a_link_shows_the_same_maps_side_by_side(screen: Screen, new_screen: Callable[..., Screen]) -> None:
+    change_everything(screen, "Side by side")
+    other = in_another_window(screen, new_screen())
+    for map in ("map", "second-map"):  # noqa: A001 - ids of the parts
+        first, second = (
+            sorted((square.name, *square.middle) for square in each.squares_in_view(map))
+            for each in (screen, other)
+        )
+        assert [name for name, *_ in first] == [name for name, *_ in second]
+        assert all(math.dist(a[1:], b[1:]) < 2 for a, b in zip(first, second, strict=True))
+
+
+def test_a_copied_link_names_the_map_the_days_the_mode_and_the_place(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3], mode="swipe", **{"with": DAYS[1]})
+    screen.page.mouse.move(0, 0)
+    link = copied(screen)
+    assert link.startswith(f"{screen.viewer.url}/#map=antworld&")
+    assert screen.await_place() == {
+        "map": "antworld",
+        "layer": "world-lighting",
+        "day": DAYS[3],
+        "with": DAYS[1],
+        "mode": "swipe",
+        **MIDDLE.look,
+    }
+
+
+def test_a_link_to_a_heat_map_opens_its_panel_with_its_period(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", heat=f"{DAYS[1]}..{DAYS[2]}")
+    expect(screen.part("heat-after")).to_have_value(DAYS[1])
+    expect(screen.part("heat-until")).to_have_value(DAYS[2])
+
+
+def test_a_link_without_a_day_shows_the_newest(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.expect_day(DAYS[3])
+    assert "day" not in screen.look()
+
+
+def test_a_day_outside_of_the_history_shows_the_nearest(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day="1999-12-31")
+    screen.expect_day(DAYS[0])
+
+
+def test_what_a_link_says_wrongly_is_left_out(screen: Screen) -> None:
+    look = {"map": "no-such-map", "day": "yesterday", "mode": "upside-down", "x": "here", "z": "there"}
+    screen.open(**look, zoom="99", heat="always")
+    assert screen.await_place()["map"] == "antworld"
+    screen.expect_day(DAYS[3])
+    expect(screen.page.get_by_role("radio", name="One day")).to_be_checked()
+
+
+def test_another_map_is_chosen_from_the_list(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.part("map-choice").select_option(GROWING)
+    screen.await_look(map=GROWING)
+    screen.expect_day(AFTER_GROWTH)
+
+
+def test_back_leads_to_the_map_before(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[1])
+    screen.part("map-choice").select_option(GROWING)
+    screen.await_look(map=GROWING)
+    screen.await_place()
+    screen.page.go_back()
+    screen.await_look(map="antworld")
+    screen.expect_day(DAYS[1])
+    screen.await_map()
+    screen.square(COAST, MIDDLE)
+
+
+def test_an_address_that_is_opened_while_another_is_being_written_is_not_lost(
+    new_screen: Callable[..., Screen],
+) -> None:
+    """What is on the screen is written into the address a moment later; an answer can take longer."""
+    screen = new_screen()
+    page = screen.page
+    page.clock.install()
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    screen.await_place()
+    held: list[Route] = []
+    page.route("**/api/v1/maps", lambda route: held.append(route))  # noqa: PLW0108 - it cannot take a method of C
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    screen.part("slider").fill(day_number(DAYS[1]))
+    with page.expect_request("**/api/v1/maps"):
+        page.evaluate("hash => { location.hash = hash; }", f"#map={GROWING}")
+    page.clock.run_for(1000)
+    held[0].continue_()
+    expect(screen.part("map-choice")).to_have_value(GROWING)
+    screen.expect_day(AFTER_GROWTH)

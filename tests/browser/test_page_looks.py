@@ -1,0 +1,254 @@
+"""Light and dark colours, English and Chinese, and that everything stays legible."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot
+from tests.browser.viewed_maps import COAST, DAYS, DEEP, GROWING, NEVER
+from tests.browser.windows import DESK, window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
+
+    from tests.browser.viewed_maps import Viewer
+    from tests.browser.watching import Watch
+    from tests.browser.windows import Window
+
+MIDDLE: Final = Spot.middle_of(COAST)
+LEAST_CONTRAST: Final = 4.5
+"""Of letters and what is behind them, so that people with weak eyes can read them (WCAG 2, level AA)."""
+HEAT: Final = f"{DAYS[0]}..{DAYS[3]}"
+
+NAMES: Final = {"TileHarvest", "English", "scrapy", "harvest", "world", "lighting", "ants", "of", "a"} | {
+    "antworld",
+    GROWING,
+    DEEP,
+    NEVER,
+    # Figures and what stands beside them, and the history's own words for outcomes.
+    *("X", "Z", "r", "mca", "kB", "MB", "B", "ETag", "add", "upd", "rep", "gone", "fail", "nMod", "ign"),
+}
+"""Words that are the same in every language."""
+
+
+def open_swipe_with_heat(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", mode="swipe", day=DAYS[3], heat=HEAT, **{"with": DAYS[0]})
+    expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
+
+
+def open_story_and_calendar(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", mode="difference", **{"with": DAYS[0]})
+    screen.part("map").press("Enter")
+    expect(screen.part("panel").locator(".share")).to_have_text(
+        [re.compile("[0-9]"), re.compile("[0-9]"), re.compile("[^0-9]")]
+    )
+    screen.part("calendar-switch").click()
+    expect(screen.part("calendar").locator(".shade-4").first).to_be_visible()
+
+
+def open_harvests(screen: Screen) -> None:
+    screen.open_hash("#harvests")
+    expect(screen.page.get_by_role("table").first).to_be_visible()
+
+
+def open_nothing(screen: Screen) -> None:
+    screen.open_hash(f"#map={NEVER}")
+    expect(screen.page.get_by_role("code")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def chinese_window(browser: Browser) -> Iterator[Window]:
+    with window(browser, **{**DESK, "locale": "zh-CN"}) as opened:
+        yield opened
+
+
+@pytest.fixture(
+    scope="module", params=[open_swipe_with_heat, open_story_and_calendar, open_harvests, open_nothing]
+)
+def part(request: pytest.FixtureRequest, chinese_window: Window, viewer: Viewer) -> Screen:
+    """A part of the page in Chinese, opened once: the tests only look at it."""
+    screen = Screen(chinese_window.page, viewer)
+    request.param(screen)
+    return screen
+
+
+def lightness(screen: Screen) -> float:
+    """Of the page's background: 0 is black, 255 is white."""
+    colour = screen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_words_are_legible(scheme: Literal["light", "dark"], part: Screen) -> None:
+    part.page.emulate_media(color_scheme=scheme)
+    found = part.page.evaluate(_CONTRASTS)
+    assert len(found) > 5
+    assert [words for words, contrast in found if contrast < LEAST_CONTRAST] == []
+
+
+def test_in_chinese_no_english_is_left(part: Screen) -> None:
+    expect(part.page.locator("html")).to_have_attribute("lang", "zh")
+    words = {word for text in part.page.evaluate(_TEXTS) for word in re.findall(r"[A-Za-z]+", text)}
+    assert words - NAMES == set()
+
+
+def test_everything_that_names_a_text_has_it_in_chinese(part: Screen) -> None:
+    """Also what is not to be seen at the moment."""
+    texts = part.page.evaluate("import('/page/texts/zh.js').then((module) => module.default)")
+    found: list[list[str]] = part.page.evaluate(_NAMED_TEXTS)
+    assert len(found) > 20
+    assert [[key, said] for key, said in found if said != texts[key]] == []
+
+
+def test_the_colours_follow_the_system(new_screen: Callable[..., Screen]) -> None:
+    screen = new_screen(color_scheme="dark")
+    open_harvests(screen)
+    assert lightness(screen) < 60
+    screen.page.emulate_media(color_scheme="light")
+    assert lightness(screen) > 200
+
+
+def test_the_button_chooses_the_colours_and_the_browser_remembers_them(
+    new_screen: Callable[..., Screen],
+) -> None:
+    screen = new_screen(color_scheme="light")
+    open_harvests(screen)
+    button = screen.part("theme")
+    said = []
+    for dark in (False, True, False):
+        button.click()
+        said.append(button.get_attribute("aria-label"))
+        assert (lightness(screen) < 60) is dark
+    assert said == ["Colours: light", "Colours: dark", "Colours: as the system"]
+    button.click()
+    button.click()
+    screen.page.reload()
+    expect(button).to_have_attribute("aria-label", "Colours: dark")
+    assert lightness(screen) < 60
+
+
+def test_both_languages_have_the_same_texts(screen: Screen) -> None:
+    """The same keys, and in each text the same values to fill in."""
+    open_nothing(screen)
+    texts: list[dict[str, str]] = screen.page.evaluate(
+        """() => Promise.all(["en", "zh"].map((code) => import(`/page/texts/${code}.js`)))
+          .then((modules) => modules.map((module) => module.default))"""
+    )
+    filled = [{key: set(re.findall(r"\\{\\w+\\}", text)) for key, text in each.items()} for each in texts]
+    assert filled[0] == filled[1]
+    assert len(filled[0]) > 50
+
+
+def test_another_language_leaves_the_place_and_the_days_as_they_are(
+    new_screen: Callable[..., Screen],
+) -> None:
+    screen = new_screen()
+    screen.open(MIDDLE, map="antworld", day=DAYS[1], mode="swipe", **{"with": DAYS[0]})
+    look, shown = screen.await_place(), screen.squares_in_view()
+    screen.part("language").select_option("中文")
+    expect(screen.part("heat-switch")).to_have_text("热力图")
+    expect(screen.part("day")).to_have_text("2021年2月16日")
+    expect(screen.page.get_by_role("button", name="复制链接")).to_be_visible()
+    screen.await_map()
+    assert screen.look() == look
+    assert screen.squares_in_view() == shown
+
+
+def test_the_chosen_language_is_remembered(new_screen: Callable[..., Screen]) -> None:
+    screen = new_screen()
+    open_nothing(screen)
+    screen.part("language").select_option("中文")
+    expect(screen.page.get_by_role("heading", name="还没有内容")).to_be_visible()
+    screen.page.reload()
+    expect(screen.page.get_by_role("heading", name="还没有内容")).to_be_visible()
+
+
+def test_an_unknown_language_gets_english(new_screen: Callable[..., Screen]) -> None:
+    screen = new_screen(locale="cy-GB")
+    open_nothing(screen)
+    expect(screen.page.get_by_role("button", name="Go", exact=True)).to_be_visible()
+
+
+def test_a_breach_of_the_security_policy_would_fail_a_test(
+    new_screen: Callable[..., Screen], watch: Watch
+) -> None:
+    """What the policy forbids is said on the console, which all tests of the page listen to."""
+    watch.expected.append("Content Security Policy")
+    screen = new_screen()
+    open_nothing(screen)
+    with screen.page.expect_console_message(lambda message: "Content Security Policy" in message.text):
+        screen.page.evaluate(
+            "() => document.body.insertAdjacentHTML('beforeend', '<style>p { top: 0; }</style>')"
+        )
+    assert len(watch.console_errors) == 1
+
+
+_CONTRASTS: Final = """() => {
+  const sheet = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const parsed = (colour) => {
+    sheet.clearRect(0, 0, 1, 1);
+    sheet.fillStyle = colour;
+    sheet.fillRect(0, 0, 1, 1);
+    const [red, green, blue, opacity] = sheet.getImageData(0, 0, 1, 1).data;
+    return { parts: [red, green, blue], opacity: opacity / 255 };
+  };
+  const over = (upper, lower) =>
+    upper.parts.map((part, index) => part * upper.opacity + lower[index] * (1 - upper.opacity));
+  const luminance = (parts) => {
+    const [red, green, blue] = parts.map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  // Below what lets something through may lie any picture: black and white are the extremes.
+  const behind = (element, ground) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) {
+      const layer = parsed(getComputedStyle(at).backgroundColor);
+      layers.push(layer);
+      if (layer.opacity === 1) break;
+    }
+    return layers.reduceRight((below, layer) => over(layer, below), ground);
+  };
+  const contrast = (element) => Math.min(...[[0, 0, 0], [255, 255, 255]].map((ground) => {
+    const below = behind(element, ground);
+    const letters = over(parsed(getComputedStyle(element).color), below);
+    const [dark, light] = [luminance(below), luminance(letters)].sort((one, other) => one - other);
+    return (light + 0.05) / (dark + 0.05);
+  }));
+  const found = [];
+  const unread = ":disabled, .unseen, option, noscript";
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    const words = walker.currentNode.textContent.trim();
+    if (words === "" || !element.checkVisibility() || element.closest(unread)) continue;
+    found.push([`${words.slice(0, 40)} <${element.tagName} ${element.className}>`, contrast(element)]);
+  }
+  return found;
+}"""
+
+_TEXTS: Final = """() => {
+  const found = [document.title];
+  for (const element of document.querySelectorAll("body *")) {
+    if (!element.checkVisibility() || element.matches("script, noscript, code")) continue;
+    for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"]) {
+      found.push(element.getAttribute(name) ?? "");
+    }
+    for (const node of element.childNodes) if (node.nodeType === Node.TEXT_NODE) found.push(node.data);
+  }
+  return found;
+}"""
+
+_NAMED_TEXTS: Final = """() => [...document.querySelectorAll("[data-text], [data-label], [data-placeholder]")]
+  .flatMap((element) => [
+    [element.dataset.text, element.textContent],
+    [element.dataset.label, element.getAttribute("aria-label")],
+    [element.dataset.placeholder, element.getAttribute("placeholder")],
+  ])
+  .filter(([key]) => key)"""

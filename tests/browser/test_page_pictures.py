@@ -1,0 +1,125 @@
+"""The pictures on the screen are those that were published, and no more of them are fetched than must be."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.browser.screen import Screen, Spot, apart, as_shown
+from tests.browser.viewed_maps import COAST, DAYS, Viewer, around
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.browser.viewed_maps import PublishedDays
+    from tests.servers.nginx import Nginx
+
+MIDDLE: Final = Spot.middle_of(COAST)
+
+
+@pytest.mark.parametrize("day", DAYS)
+def test_the_slider_shows_the_picture_that_was_published_on_that_day(
+    day: str, screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[0] if day != DAYS[0] else DAYS[1])
+    screen.choose_day(day)
+    square = screen.square(COAST, MIDDLE)
+    published = published_days.image(COAST, day)
+    assert square.name == published_days.name(COAST, day)
+    assert square.width == 384
+    assert apart(screen.pixels(square), as_shown(published)) <= 2
+
+
+def test_the_days_of_that_place_look_different(published_days: PublishedDays) -> None:
+    """Or else the test above would prove nothing."""
+    pictures = [as_shown(published_days.image(COAST, day)) for day in DAYS]
+    assert [apart(first, second) > 100 for first, second in pairwise(pictures)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_an_image_is_served_with_exactly_the_bytes_that_were_published(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[1])
+    answer = screen.page.request.get(screen.square(COAST, MIDDLE).source)
+    assert answer.body() == published_days.image(COAST, DAYS[1])
+
+
+def test_a_map_that_was_pulled_shows_pictures_as_sharp_as_before(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    screen.drag((400, 300), (460, 330))
+    seen = screen.pixels(screen.square(COAST, Spot(MIDDLE.x - 60 / 192, MIDDLE.y + 30 / 192)))
+    assert apart(seen, as_shown(published_days.image(COAST, DAYS[3]))) <= 2
+
+
+def test_between_two_harvests_the_earlier_one_is_shown(screen: Screen, published_days: PublishedDays) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    screen.choose_day("2021-03-01")
+    assert screen.square(COAST, MIDDLE).name == published_days.name(COAST, DAYS[1])
+
+
+def test_another_day_asks_only_for_the_images_that_differ(
+    watched: Screen, published_days: PublishedDays, images_asked: Callable[[], list[str]]
+) -> None:
+    watched.open(MIDDLE, map="antworld", day=DAYS[1])
+    images_asked()
+    watched.choose_day(DAYS[3])
+    before = {published_days.name(tile, DAYS[1]) for tile in around(COAST)}
+    after = {published_days.name(tile, DAYS[3]) for tile in around(COAST)}
+    assert len(after - before) > 3
+    assert len(after & before) > 3
+    assert sorted(images_asked()) == sorted(name for name in after - before if name)
+
+
+def test_a_day_seen_before_asks_for_no_image_at_all(
+    watched: Screen, images_asked: Callable[[], list[str]]
+) -> None:
+    watched.open(MIDDLE, map="antworld", day=DAYS[1])
+    watched.choose_day(DAYS[3])
+    assert images_asked() != []
+    watched.choose_day(DAYS[1])
+    assert images_asked() == []
+
+
+def test_the_same_page_opened_again_asks_for_no_image_at_all(
+    watched: Screen, images_asked: Callable[[], list[str]]
+) -> None:
+    watched.open(MIDDLE, map="antworld", day=DAYS[1])
+    assert images_asked() != []
+    watched.open(MIDDLE, map="antworld", day=DAYS[1])
+    assert len(watched.squares()) > 0
+    assert images_asked() == []
+
+
+@pytest.fixture
+def between(viewer: Viewer, nginx: Callable[..., Nginx]) -> Nginx:
+    """A server between the browser and the viewer, which keeps a log: what the browser has is not in it."""
+    return nginx(viewer.project.folder, location=f"proxy_pass {viewer.url};")
+
+
+@pytest.fixture
+def watched(new_screen: Callable[..., Screen], viewer: Viewer, between: Nginx) -> Screen:
+    screen = new_screen()
+    screen.viewer = Viewer(between.url, viewer.project)
+    return screen
+
+
+@pytest.fixture
+def images_asked(between: Nginx) -> Callable[[], list[str]]:
+    """The names of the images that reached the server since the last call."""
+
+    def images_asked() -> list[str]:
+        names = [
+            line.path.removeprefix("/tiles/") for line in between.log() if line.path.startswith("/tiles/")
+        ]
+        between.clear_log()
+        return names
+
+    return images_asked

@@ -1,0 +1,176 @@
+"""Where one is: coordinates as the map's own page has them, and ways to go to a place."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.overviewer import block_at, drawn_at
+from tests.browser.screen import DEPTH, Screen, Spot
+from tests.browser.viewed_maps import COAST, DAYS, tile
+
+if TYPE_CHECKING:
+    from tests.browser.viewed_maps import PublishedDays
+
+SPAWN: Final = (216, 80, 183)
+"""X, height and Z in antworld's own config."""
+
+
+def spot_of(x: float, y: float, z: float, zoom: int = 0) -> Spot:
+    """Where Overviewer draws a place of the world."""
+    left, top = drawn_at(x, y, z, DEPTH)
+    return Spot((left - 0.5) * 2 ** (DEPTH + 1), (0.5 - top) * 2 ** (DEPTH + 1), zoom)
+
+
+def moved(spot: Spot, right: float, down: float) -> Spot:
+    """So many pixels of the screen away."""
+    unit = 192 * 2.0**spot.zoom
+    return Spot(spot.x + right / unit, spot.y - down / unit, spot.zoom)
+
+
+@pytest.mark.parametrize(
+    ("middle", "right", "down"),
+    [(Spot(83, -21), 143, -77), (Spot(-105, -23), -301, 156), (Spot(1, 1, 2), -199, 107)],
+    ids=["coast", "desert", "enlarged"],
+)
+def test_the_block_under_the_pointer_is_the_one_that_overviewer_shows(
+    middle: Spot, right: float, down: float, screen: Screen
+) -> None:
+    # Points well within a block: the map's middle can lie on half a pixel.
+    near = {
+        block_at(*moved(middle, right + across, down + along).fractions, DEPTH)
+        for across in (-1, 1)
+        for along in (-1, 1)
+    }
+    assert len(near) == 1
+    screen.open(middle, map="antworld")
+    x, y = screen.point(middle.x, middle.y, middle)
+    screen.page.mouse.move(x + right, y + down)
+    assert {place_shown(screen)} == near
+
+
+def test_far_out_the_place_under_the_pointer_is_right_to_the_pixel(screen: Screen) -> None:
+    middle = Spot(16, 16, -4)
+    screen.open(middle, map="antworld")
+    x, y = screen.point(middle.x, middle.y, middle)
+    screen.page.mouse.move(x + 57, y + 33)
+    expected = block_at(*moved(middle, 57, 33).fractions, DEPTH)
+    # A pixel to the right or down is two thirds, or four thirds, of a block there.
+    assert all(abs(one - other) <= 2 for one, other in zip(place_shown(screen), expected, strict=True))
+
+
+def place_shown(screen: Screen) -> tuple[int, int]:
+    shown = re.fullmatch(r"X (-?\d+), Z (-?\d+)", screen.part("coordinates").inner_text())
+    assert shown is not None
+    return int(shown[1]), int(shown[2])
+
+
+def test_without_the_pointer_the_place_is_the_middle_of_the_map(screen: Screen) -> None:
+    middle = spot_of(528, 64, 816)
+    screen.open(middle, map="antworld")
+    x, z = block_at(*middle.fractions, DEPTH)
+    expect(screen.part("coordinates")).to_have_text(f"X {x}, Z {z}")
+
+
+def test_the_file_of_the_region_is_named(screen: Screen) -> None:
+    screen.open(spot_of(511, 64, -513), map="antworld")
+    expect(screen.part("region")).to_have_text("r.0.-2.mca")
+
+
+@pytest.mark.parametrize("typed", ["528 816", "528, 64, 816"])
+def test_a_place_that_is_typed_is_brought_to_the_middle(
+    typed: str, screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(Spot(1, 1), map="antworld")
+    screen.part("go-to-place").fill(typed)
+    screen.part("go-to-place").press("Enter")
+    screen.await_map()
+    middle = spot_of(528, 64, 816)
+    assert screen.square(COAST, middle).name == published_days.name(COAST, DAYS[3])
+
+
+def test_the_spawn_has_a_pin(screen: Screen) -> None:
+    spot = spot_of(*SPAWN, -1)
+    screen.open(spot, map="antworld")
+    pin = screen.page.get_by_role("img", name="Spawn")
+    box = pin.bounding_box()
+    assert box is not None
+    x, y = screen.point(spot.x, spot.y, spot)
+    assert abs(box["x"] + box["width"] / 2 - x) < 2
+    # Its tip is at its lower end.
+    assert -4 < box["y"] + box["height"] - y < 4
+
+
+def test_a_map_opens_with_all_that_is_there_in_view(screen: Screen, published_days: PublishedDays) -> None:
+    screen.open(map="antworld")
+    look = screen.await_place()
+    screen.await_map()
+    middle = spot_of(float(look["x"]), 64, float(look["z"]), int(look["zoom"]))
+    box = screen.part("map").bounding_box()
+    assert box is not None
+    deepest = [there for there in published_days.harvested[-1].images if there.zoom == 0]
+    for outermost in (min, max):
+        x, y = (outermost(there.x for there in deepest), outermost(there.y for there in deepest))
+        across, down = screen.point(x, y, middle)
+        assert box["x"] < across < box["x"] + box["width"]
+        assert box["y"] < down < box["y"] + box["height"]
+
+
+def test_the_link_to_the_live_map_leads_to_the_same_place(screen: Screen) -> None:
+    middle = spot_of(528, 64, 816, -2)
+    screen.open(middle, map="antworld")
+    x, z = block_at(*middle.fractions, DEPTH)
+    link = screen.page.get_by_role("link", name="The live map here")
+    expect(link).to_have_attribute(
+        "href", f"https://antworld.example.net/map/#/{x}/64/{z}/-2/world/world-lighting"
+    )
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://antworld.example.net/map/#/216/80/183/-3/world/world-lighting",
+        "#/216/80/183/-3/0/0",
+    ],
+    ids=["a whole address with names", "a hash with indices"],
+)
+def test_a_link_of_the_maps_own_page_that_is_pasted_leads_to_the_same_place(
+    link: str, screen: Screen
+) -> None:
+    screen.open(Spot(1, 1), map="antworld")
+    screen.part("go-to-place").fill(link)
+    screen.part("go-to-place").press("Enter")
+    screen.await_look(zoom="-3")
+    expect_spawn_in_the_middle(screen)
+
+
+def test_the_hash_of_such_a_link_can_stand_behind_our_own_address(screen: Screen) -> None:
+    screen.open_hash("#/216/80/183/-3/world/world-lighting")
+    screen.await_look(zoom="-3", map="antworld")
+    expect_spawn_in_the_middle(screen)
+
+
+def expect_spawn_in_the_middle(screen: Screen) -> None:
+    """Also of tiles: the pin alone could be wrong as the place is."""
+    spot = spot_of(*SPAWN, -3)
+    around = tile(-3, int(spot.x // 16 * 16 + 8), int(spot.y // 16 * 16 + 8))
+    screen.square(around, spot)
+    box = screen.page.get_by_role("img", name="Spawn").bounding_box()
+    assert box is not None
+    x, y = screen.point(spot.x, spot.y, spot)
+    assert abs(box["x"] + box["width"] / 2 - x) < 3
+    assert abs(box["y"] + box["height"] - y) < 5
+
+
+def test_what_is_no_place_is_refused_with_what_to_write(screen: Screen) -> None:
+    screen.open(Spot(1, 1), map="antworld")
+    before = screen.await_place()
+    for typed in ("12", "north", "https://elsewhere.example/page"):
+        screen.part("go-to-place").fill(typed)
+        screen.page.get_by_role("button", name="Go", exact=True).click()
+        message = screen.part("go-to-place").evaluate("(field) => field.validationMessage")
+        assert message.startswith("Write X and Z")
+    assert screen.look() == before

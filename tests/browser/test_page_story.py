@@ -1,0 +1,122 @@
+"""The story of a place: the versions of the tile that is clicked."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from playwright.sync_api import expect
+
+from tests.browser.cells import cell_differences
+from tests.browser.screen import Screen, Spot, in_words
+from tests.browser.viewed_maps import COAST, DAYS, SHORE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+    from tests.browser.viewed_maps import PublishedDays
+    from tests.end_to_end.project import LayerTile
+
+MIDDLE: Final = Spot.middle_of(COAST)
+CHANGED: Final = re.compile(r"([\d.]+) % changed")
+
+
+def open_story(screen: Screen, tile: LayerTile) -> Locator:
+    """Click on a tile that is in view; gives its versions."""
+    x, y = screen.point(tile.x, tile.y, MIDDLE)
+    screen.page.mouse.click(x + 50, y + 60)
+    expect(screen.part("panel")).to_contain_text(f"Tile {tile.zoom}_{tile.x}_{tile.y}")
+    return screen.part("panel").get_by_role("listitem")
+
+
+def test_a_click_lists_the_versions_of_the_tile_newest_first(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld")
+    versions = open_story(screen, SHORE)
+    days = published_days.days_of(SHORE)
+    assert len(days) == 3
+    expect(versions.locator("strong")).to_have_text([in_words(day) for day in reversed(days)])
+
+
+def test_each_version_tells_the_size_of_its_image(screen: Screen, published_days: PublishedDays) -> None:
+    screen.open(MIDDLE, map="antworld")
+    versions = open_story(screen, SHORE)
+    sizes = [len(published_days.image(SHORE, day)) for day in published_days.days_of(SHORE)]
+    expect(versions).to_contain_text([f"{round(size / 1000, 1):g} kB" for size in reversed(sizes)])
+
+
+def test_each_version_has_its_own_picture(screen: Screen, published_days: PublishedDays) -> None:
+    screen.open(MIDDLE, map="antworld")
+    pictures = open_story(screen, SHORE).get_by_role("img")
+    days = list(reversed(published_days.days_of(SHORE)))
+    expect(pictures).to_have_count(len(days))
+    for index, day in enumerate(days):
+        picture = pictures.nth(index)
+        picture.scroll_into_view_if_needed()
+        expect(picture).to_have_js_property("naturalWidth", 384)
+        assert (picture.get_attribute("src") or "").endswith(f"/{published_days.name(SHORE, day)}")
+
+
+def test_each_version_tells_how_much_of_the_tile_changed(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld")
+    shares = open_story(screen, SHORE).locator(".share")
+    expect(shares).to_have_text([CHANGED, CHANGED, "first version"])
+    days = reversed(published_days.days_of(SHORE))
+    for words, (day, before) in zip(shares.all_inner_texts(), pairwise(days), strict=False):
+        images = [published_days.image(SHORE, each) for each in (before, day)]
+        amounts = cell_differences(*images).values()
+        # The page's own threshold, which its tests know, lies between these.
+        most, least = (sum(amount > limit for amount in amounts) for limit in (2, 10))
+        percent = float(CHANGED.match(words)[1])  # type: ignore[index]
+        assert 100 * least / len(amounts) - 1 < percent < 100 * most / len(amounts) + 1
+        assert most - least < len(amounts) / 10
+
+
+def test_a_version_is_compared_with_the_one_before_in_a_swipe(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld")
+    newest = open_story(screen, SHORE).first
+    newest.get_by_role("button", name="Compare with previous").click()
+    screen.await_look(mode="swipe", day=DAYS[3], **{"with": DAYS[1]})
+    squares = [screen.square(SHORE, MIDDLE, pane) for pane in ("other", "pictures")]
+    assert [each.name for each in squares] == [published_days.name(SHORE, day) for day in (DAYS[1], DAYS[3])]
+
+
+def test_a_version_is_shown_on_the_map(screen: Screen, published_days: PublishedDays) -> None:
+    screen.open(MIDDLE, map="antworld")
+    versions = open_story(screen, SHORE)
+    versions.nth(1).get_by_role("button", name="Show this day").last.click()
+    screen.expect_day(DAYS[1])
+    screen.await_map()
+    assert screen.square(SHORE, MIDDLE).name == published_days.name(SHORE, DAYS[1])
+
+
+def test_a_tile_that_never_was_says_so(screen: Screen, published_days: PublishedDays) -> None:
+    beside = COAST._replace(x=COAST.x - 4)
+    assert published_days.days_of(beside) == []
+    screen.open(MIDDLE, map="antworld")
+    x, y = screen.point(beside.x + 0.8, beside.y, MIDDLE)
+    screen.page.mouse.click(x, y)
+    expect(screen.part("panel")).to_contain_text(f"Tile 0_{beside.x}_{beside.y}")
+    expect(screen.part("panel")).to_contain_text("Nothing was ever recorded here.")
+
+
+def test_enter_on_the_map_tells_the_story_of_the_tile_in_the_middle(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.part("map").press("Enter")
+    expect(screen.part("panel")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
+    expect(screen.part("panel").get_by_role("listitem")).to_have_count(len(published_days.days_of(COAST)))
+
+
+def test_a_double_click_enlarges_the_map_and_tells_no_story(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    screen.page.mouse.dblclick(640, 400)
+    screen.await_look(zoom="1")
+    expect(screen.part("panel")).to_be_hidden()

@@ -1,0 +1,209 @@
+"""The time slider: its ticks, the steps from change to change, playing, and the calendar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot, in_words
+from tests.browser.viewed_maps import COAST, DAYS, DESERT, OLD_LAND, around
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Locator, Page
+
+    from tests.browser.viewed_maps import PublishedDays
+
+MIDDLE: Final = Spot.middle_of(COAST)
+FIRST, SECOND, THIRD, LAST = DAYS
+
+
+def open_coast(screen: Screen, day: str) -> None:
+    """Where something changed on all days but the third, and wait until that is counted."""
+    screen.open(MIDDLE, map="antworld", day=day)
+    expect(tick(screen, THIRD)).to_have_class("calm")
+    expect(tick(screen, SECOND)).to_have_class("changed")
+
+
+def tick(screen: Screen, day: str) -> Locator:
+    return screen.page.locator(f"#ticks [data-day='{day}']")
+
+
+def heights(screen: Screen) -> dict[str, float]:
+    return {day: float(tick(screen, day).get_attribute("height") or "nan") for day in DAYS}
+
+
+def test_ticks_are_as_high_as_much_changed_in_view(screen: Screen, published_days: PublishedDays) -> None:
+    open_coast(screen, LAST)
+    changes = published_days.changes(around(COAST))
+    assert changes.keys() == {FIRST, SECOND, LAST}
+    assert len(set(changes.values())) == 3
+    found = heights(screen)
+    later = [SECOND, THIRD, LAST]  # The first harvest finds everything new: its tick is another kind.
+    assert sorted(later, key=lambda day: found[day]) == sorted(later, key=lambda day: changes.get(day, 0))
+    expect(tick(screen, FIRST)).to_have_class("first")
+
+
+def test_where_nothing_changed_no_tick_stands_out(screen: Screen, published_days: PublishedDays) -> None:
+    assert published_days.changes(around(OLD_LAND)).keys() == {FIRST}
+    screen.open(Spot.middle_of(OLD_LAND), map="antworld")
+    for day in (SECOND, THIRD, LAST):
+        expect(tick(screen, day)).to_have_class("calm")
+    expect(screen.part("previous")).to_be_enabled()
+    expect(screen.part("next")).to_be_disabled()
+
+
+def test_the_page_says_how_many_tiles_in_view_changed_on_the_day(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_coast(screen, LAST)
+    changes = published_days.changes(around(COAST))
+    for day in (SECOND, LAST):
+        screen.choose_day(day)
+        expect(screen.part("day")).to_have_text(in_words(day))
+        expect(screen.part("day-change")).to_have_text(f"{changes[day]} tiles changed in view")
+
+
+def test_what_changed_is_counted_anew_where_the_map_is_moved_to(screen: Screen) -> None:
+    open_coast(screen, LAST)
+    x, z = Spot.middle_of(DESERT).look["x"], Spot.middle_of(DESERT).look["z"]
+    screen.part("go-to-place").fill(f"{x} {z}")
+    screen.part("go-to-place").press("Enter")
+    expect(tick(screen, THIRD)).to_have_class("changed")
+    expect(tick(screen, SECOND)).to_have_class("calm")
+
+
+def test_the_buttons_go_from_change_to_change_in_view(screen: Screen) -> None:
+    open_coast(screen, LAST)
+    expect(screen.part("next")).to_be_disabled()
+    for button, day in (("previous", SECOND), ("previous", FIRST), ("next", SECOND), ("next", LAST)):
+        screen.part(button).click()
+        screen.expect_day(day)
+
+
+def test_arrow_keys_on_the_slider_go_from_change_to_change_in_view(screen: Screen) -> None:
+    open_coast(screen, LAST)
+    screen.part("slider").focus()
+    for key, day in (
+        ("ArrowLeft", SECOND),
+        ("ArrowLeft", FIRST),
+        ("ArrowRight", SECOND),
+        ("ArrowRight", LAST),
+    ):
+        screen.page.keyboard.press(key)
+        screen.expect_day(day)
+
+
+def test_arrow_keys_stop_at_the_ends(screen: Screen) -> None:
+    open_coast(screen, LAST)
+    screen.part("slider").press("ArrowRight")
+    screen.expect_day(LAST)
+    screen.choose_day(FIRST)
+    screen.part("slider").press("ArrowLeft")
+    screen.expect_day(FIRST)
+
+
+@pytest.fixture
+def timed(new_screen: Callable[..., Screen]) -> Screen:
+    """A window of its own, whose clock the test can hold and move on."""
+    screen = new_screen()
+    screen.page.clock.install()
+    return screen
+
+
+def test_playing_goes_round_through_the_changes_in_view(timed: Screen) -> None:
+    open_coast(timed, LAST)
+    hold_the_time(timed.page)
+    timed.part("play").click()
+    for day in (FIRST, SECOND, LAST, FIRST, SECOND):
+        timed.expect_day(day)
+        timed.page.clock.run_for(1000)
+    timed.part("play").click()
+    expect(timed.part("play")).to_have_attribute("aria-pressed", "false")
+
+
+def test_playing_without_the_loop_stops_at_the_last_change(timed: Screen) -> None:
+    open_coast(timed, FIRST)
+    timed.part("loop").uncheck()
+    hold_the_time(timed.page)
+    timed.part("play").click()
+    for day in (SECOND, LAST):
+        timed.expect_day(day)
+        expect(timed.part("play")).to_have_attribute("aria-pressed", "true")
+        timed.page.clock.run_for(1000)
+    expect(timed.part("play")).to_have_attribute("aria-pressed", "false")
+    timed.expect_day(LAST)
+
+
+def test_playing_four_changes_a_second_takes_a_quarter_of_the_time(timed: Screen) -> None:
+    open_coast(timed, FIRST)
+    timed.part("speed").select_option("4 per second")
+    hold_the_time(timed.page)
+    timed.part("play").click()
+    timed.expect_day(SECOND)
+    timed.page.clock.run_for(250)
+    timed.expect_day(LAST)
+
+
+def hold_the_time(page: Page) -> None:
+    """From now on time passes for the page only when the test says so."""
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+
+
+@pytest.fixture
+def calendar(screen: Screen) -> Locator:
+    """Opened on the last day."""
+    open_coast(screen, LAST)
+    screen.part("calendar-switch").click()
+    box = screen.part("calendar")
+    expect(box).to_be_visible()
+    return box
+
+
+def day_in(calendar: Locator, day: str) -> Locator:
+    return calendar.locator(f"[data-day='{day}']")
+
+
+def test_the_calendar_opens_on_the_day_that_is_shown(calendar: Locator) -> None:
+    expect(day_in(calendar, LAST)).to_be_focused()
+    expect(day_in(calendar, LAST)).to_have_attribute("aria-current", "date")
+
+
+def test_the_calendar_colours_the_days_with_changes_in_view(calendar: Locator) -> None:
+    colours = {
+        day: day_in(calendar, day).evaluate("(cell) => getComputedStyle(cell).backgroundColor")
+        for day in (SECOND, THIRD, LAST, "2021-03-01")
+    }
+    assert colours[THIRD] == colours["2021-03-01"]
+    assert colours[SECOND] != colours[THIRD]
+    assert colours[LAST] != colours[THIRD]
+
+
+def test_the_calendar_says_of_each_day_what_changed(calendar: Locator, published_days: PublishedDays) -> None:
+    said = day_in(calendar, SECOND).get_attribute("aria-label") or ""
+    assert said.startswith("Tuesday, February 16, 2021")
+    assert f"{published_days.changes(around(COAST))[SECOND]} tiles changed in view" in said
+    assert "no harvest that day" in (day_in(calendar, "2021-03-01").get_attribute("aria-label") or "")
+
+
+def test_arrow_keys_move_through_the_calendar_and_enter_chooses(calendar: Locator, screen: Screen) -> None:
+    for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowLeft", "ArrowLeft"):
+        screen.page.keyboard.press(key)
+    expect(day_in(calendar, THIRD)).to_be_focused()
+    screen.page.keyboard.press("Enter")
+    screen.expect_day(THIRD)
+
+
+def test_a_click_in_the_calendar_chooses_the_day(calendar: Locator, screen: Screen) -> None:
+    day_in(calendar, SECOND).click()
+    screen.expect_day(SECOND)
+
+
+def test_escape_closes_the_calendar_and_gives_the_focus_back(calendar: Locator, screen: Screen) -> None:
+    screen.page.keyboard.press("Escape")
+    expect(calendar).to_be_hidden()
+    expect(screen.part("calendar-switch")).to_be_focused()
+    expect(screen.part("calendar-switch")).to_have_attribute("aria-expanded", "false")

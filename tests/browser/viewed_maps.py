@@ -1,0 +1,132 @@
+"""What the tests of the page look at: real maps, harvested over some days, and `scrapy serve` over them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha1
+from typing import TYPE_CHECKING, Final
+
+from tests.end_to_end.project import LayerTile, Project, stop
+from tests.end_to_end.real_maps import ANTWORLD, harvested_antworld
+from tests.end_to_end.rendering import LAYER
+from tests.servers.nginx import nginx
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.real_maps import Harvested
+
+DAYS: Final = ("2021-02-13", "2021-02-16", "2021-04-12", "2021-05-12")
+"""On which antworld was published and harvested."""
+LIVE: Final = "https://antworld.example.net/map/"
+"""Where antworld's own page is said to be; nobody asks it."""
+NOTE: Final = "a world of ants"
+
+GROWING: Final = "growing"
+"""The other real map, harvested before and after it grew by a level."""
+BEFORE_GROWTH, AFTER_GROWTH = "2016-10-06", "2016-10-07"
+DEEP: Final = "deep"
+"""The last version of antworld, of which only the two deepest levels are kept."""
+NEVER: Final = "never"
+"""A map that is configured and was never harvested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A running `scrapy serve`."""
+
+    url: str
+    """Without a slash at its end."""
+    project: Project
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDays:
+    """What was published of antworld on each day: the truth, which no part of the program has touched."""
+
+    harvested: list[Harvested] = field(repr=False)
+
+    def image(self, tile: LayerTile, day: str) -> bytes:
+        """The file as it was on one of `DAYS`; KeyError if there was none."""
+        return self.harvested[DAYS.index(day)].images[tile]
+
+    def name(self, tile: LayerTile, day: str) -> str | None:
+        """How the viewer must name that image: by its SHA1. None: there was none."""
+        images = self.harvested[DAYS.index(day)].images
+        return f"{sha1(images[tile]).hexdigest()}.png" if tile in images else None
+
+    def days_of(self, tile: LayerTile) -> list[str]:
+        """The days on which there was another file than on the day before."""
+        names = [None, *(self.name(tile, day) for day in DAYS)]
+        return [day for day, before, now in zip(DAYS, names, names[1:], strict=False) if before != now]
+
+    def changes(self, tiles: Iterable[LayerTile]) -> dict[str, int]:
+        """How many of the tiles changed on each day, where any did."""
+        changed = [day for tile in tiles for day in self.days_of(tile)]
+        return {day: changed.count(day) for day in DAYS if day in changed}
+
+
+def tile(zoom: int, x: int, y: int) -> LayerTile:
+    """A tile of the shared maps' only layer."""
+    return LayerTile(LAYER, zoom, x, y)
+
+
+def around(middle: LayerTile) -> list[LayerTile]:
+    """All tiles that a page of 1280 x 800 shows with a tile of zoom 0 in the middle, existing or not."""
+    return [tile(0, middle.x + right, middle.y + up) for right in (-4, -2, 0, 2, 4) for up in (-2, 0, 2)]
+
+
+COAST: Final = tile(0, 83, -21)
+"""Transparent at first; land came on the second day, and sea on the last. On the third nothing changed."""
+SHORE: Final = tile(0, 81, -21)
+"""To the left of it, and changed on the same days."""
+DESERT: Final = tile(0, -105, -23)
+"""Came on the third day."""
+OLD_LAND: Final = tile(0, 71, 11)
+"""Never changed, as all that is around it."""
+
+
+@cache
+def viewed_project(shared_maps: Path, below: Path) -> Project:
+    """All these maps in one history, in a new folder below `below`; once, however many ask. Read only."""
+    folder = below / "viewed"
+    folder.mkdir()
+    project = Project(folder)
+    project.adopt(harvested_antworld(shared_maps, below)[-1].data)
+    project.add_map(ANTWORLD, LIVE, note=NOTE)
+    site = folder / "site-growing"
+    with nginx(published(shared_maps, "alexjj", 1, site)) as server:
+        project.add_map(GROWING, server.url)
+        project.crawl(GROWING, BEFORE_GROWTH)
+        published(shared_maps, "alexjj", 2, site)
+        project.crawl(GROWING, AFTER_GROWTH)
+    with nginx(published(shared_maps, ANTWORLD, len(DAYS), folder / "site-deep")) as server:
+        project.add_map(DEEP, server.url, zooms=[-1, 0])
+        project.crawl(DEEP, DAYS[-1])
+    project.add_map(NEVER, "https://never.example.net/")
+    return project
+
+
+@contextmanager
+def serving(project: Project) -> Iterator[Viewer]:
+    """Run `scrapy serve` on a free port until the block ends.
+
+    Raises AssertionError with its own words if it does not start, if it warned of anything meanwhile, or if
+    it does not end properly.
+    """
+    with project.running("serve", "--port", "0") as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+", line)
+        if address is None:
+            raise AssertionError(f"the viewer did not start: {line}{process.communicate()[1]}")
+        yield Viewer(address[0], project)
+        _, words = stop(process, signal.SIGTERM)
+    assert words == ""
+    assert process.returncode == 0

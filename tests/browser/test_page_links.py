@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Route
 
 MIDDLE: Final = Spot.middle_of(COAST)
-MODES: Final = {"Swipe": "swipe", "Side by side": "side", "Onion skin": "onion", "Difference": "difference"}
+MODES: Final = {"Swipe": "swipe", "Side by side": "side", "Difference": "difference"}
 
 
 def copied(screen: Screen) -> str:
@@ -50,7 +50,7 @@ def in_another_window(screen: Screen, other: Screen) -> Screen:
     return other
 
 
-@pytest.mark.parametrize("mode", ["Swipe", "Onion skin", "Difference"])
+@pytest.mark.parametrize("mode", ["Swipe", "Difference"])
 def test_a_link_shows_the_same_in_another_window(
     mode: str, screen: Screen, new_screen: Callable[..., Screen]
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_day_outside_of_the_history_shows_the_nearest(screen: Screen) -> None:
 
 def test_what_a_link_says_wrongly_is_left_out(screen: Screen) -> None:
     look = {"map": "no-such-map", "day": "yesterday", "mode": "upside-down", "x": "here", "z": "there"}
-    screen.open(**look, zoom="99", heat="always")
+    screen.open(None, **look, zoom="99", heat="always")
     assert screen.await_place()["map"] == "antworld"
     screen.expect_day(DAYS[3])
     expect(screen.page.get_by_role("radio", name="One day")).to_be_checked()

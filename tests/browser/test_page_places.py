@@ -37,7 +37,7 @@ def moved(spot: Spot, right: float, down: float) -> Spot:
     ids=["coast", "desert", "enlarged"],
 )
 def test_the_block_under_the_pointer_is_the_one_that_overviewer_shows(
-    middle: Spot, right: float, down: float, screen: Screen
+    middle: Spot, right: float, down: float, screen: Screen, published_days: PublishedDays
 ) -> None:
     # Points well within a block: the map's middle can lie on half a pixel.
     near = {
@@ -50,6 +50,8 @@ def test_the_block_under_the_pointer_is_the_one_that_overviewer_shows(
     x, y = screen.point(middle.x, middle.y, middle)
     screen.page.mouse.move(x + right, y + down)
     assert {place_shown(screen)} == near
+    there = tile(0, int(middle.x), int(middle.y))
+    assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
 
 
 def test_far_out_the_place_under_the_pointer_is_right_to_the_pixel(screen: Screen) -> None:

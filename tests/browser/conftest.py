@@ -139,7 +139,7 @@ def new_screen(
 ) -> Iterator[Callable[..., Screen]]:
     """The viewer in a window with nothing remembered: `new_screen(color_scheme="dark", locale="zh-CN")`."""
     yield lambda **options: Screen(open_page(**{**DESK, **options}), viewer)
-    assert watch.unanswered() == []
+    assert watch.unanswered() == [], watch.unanswered()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, ConsoleMessage, Request, WebError
 
 OWN_HOST: Final = "127.0.0.1"
-_BROKEN_OFF: Final = re.compile(r"/changes\?.*ERR_ABORTED$")
+_BROKEN_OFF: Final = re.compile(r"net::ERR_ABORTED$")
+"""Chromium's word for what the page itself broke off, or was left in the middle of, by a test that opens
+another address just when the page looks for new harvests. What a server refuses has other words."""
 
 
 @dataclass  # Without slots: Playwright marks the objects whose methods listen to it.
@@ -45,8 +47,8 @@ class Watch:
         return errors + [f"asked another host: {url}" for url in self.urls if not is_own(url)]
 
     def unanswered(self) -> list[str]:
-        """The requests that failed, but for those that the page itself breaks off: questions about what is in
-        view when that has changed meanwhile."""
+        """The requests that failed, but for those that the page itself broke off, such as questions about
+        what is in view when that has changed meanwhile."""
         return [each for each in self.failed_requests if not _BROKEN_OFF.search(each)]
 
     def clear(self) -> None:

@@ -51,7 +51,7 @@ class Window:
         self.page.goto("about:blank")
         try:
             fail_if_wrong(self.watch)
-            assert unanswered == []
+            assert unanswered == [], unanswered
         finally:
             self.watch.clear()
 

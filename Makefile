@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Bench options, such as: make bench ARGS="ratio --pairs 1"
 ARGS ?=
-# Debian packages whose programs the tests start: nginx serves the test sites, chromium shows the viewer's page.
-DEBIAN_PACKAGES := nginx-light chromium
+# Debian packages whose programs the tests start: nginx serves the test sites, chromium shows the viewer's page,
+# redis-server is what several workers share.
+DEBIAN_PACKAGES := nginx-light chromium redis-server
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own.
 TEST_PROCESSES ?= 2
 

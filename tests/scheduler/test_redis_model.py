@@ -1,0 +1,98 @@
+"""A queue in Redis with two workers that take turns, compared step by step with the model."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import initialize, invariant, rule
+
+from tests.scheduler.driving import Driven
+from tests.scheduler.queue_model import ModelQueue
+from tests.scheduler.test_queue_model import OPTIONS, QueueMachine, TestMemoryQueue
+from tests.servers.redis import queue_on, redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import ClassVar
+
+    from tests.scheduler.queue_model import Held, Request
+    from tests.servers.redis import RedisServer
+    from tileharvest.scheduler.redis import RedisQueue
+
+NUMBERS = count()
+
+
+class SharedModel(ModelQueue):
+    """The plain list, with a note of who holds what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worker = 0
+        self.holders: dict[int, int] = {}
+
+    def lease(self, wanted: int) -> list[Held]:
+        leases = super().lease(wanted)
+        self.holders |= {id(lease.request): self.worker for lease in leases}
+        return leases
+
+    def holds(self, lease: Held) -> bool:
+        return super().holds(lease) and self.holders[id(lease.request)] == self.worker
+
+    def leased_elsewhere(self) -> int:
+        leased: Iterable[Request] = (r for r in self.requests if r.until is not None)
+        return sum(self.holders[id(request)] != self.worker for request in leased)
+
+
+class RedisMachine(QueueMachine):
+    server: ClassVar[RedisServer]
+
+    @initialize()
+    def begin(self) -> None:
+        self.make_queue = partial(queue_on, self.server, f"world-{next(NUMBERS)}", expected=2, **OPTIONS)
+        super().begin()
+        self.model = SharedModel()
+        self.queues = {0: self.queue, 1: Driven(self.make_queue).open()}
+        self.newest = 1
+
+    def make(self, folder: object) -> Callable[[], RedisQueue]:
+        return self.make_queue
+
+    @rule()
+    def the_other_worker_goes_on(self) -> None:
+        (self.model.worker,) = (worker for worker in self.queues if worker != self.model.worker)
+        self.queue = self.queues[self.model.worker]
+
+    @rule()
+    def restart(self) -> None:
+        """A worker that is started again is another one: what it held is held until it expires."""
+        self.queue.restart(self.model.now)
+        self.newest += 1
+        self.queues[self.newest] = self.queues.pop(self.model.worker)
+        self.model.worker = self.newest
+
+    @invariant()
+    def what_others_hold_is_told(self) -> None:
+        answer = self.queue.exchange(now=self.model.now)
+        assert answer.leased_elsewhere == self.model.leased_elsewhere()
+
+    def teardown(self) -> None:
+        for queue in getattr(self, "queues", {}).values():
+            if queue is not self.queue:
+                queue.close()
+        super().teardown()
+
+
+class TestRedisQueue(RedisMachine.TestCase):
+    settings = settings(TestMemoryQueue.settings, max_examples=40)
+
+    @pytest.fixture(autouse=True)
+    def server(self) -> Iterator[None]:
+        with redis_server() as RedisMachine.server:
+            yield
+
+
+del TestMemoryQueue

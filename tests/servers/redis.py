@@ -1,0 +1,174 @@
+"""A real Redis, in a folder of its own, that ends with the test, whatever becomes of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import redis
+
+from tileharvest.scheduler.redis import RedisQueue
+from tileharvest.scheduler.redis_connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
+"""Every write is on the disk before it is answered."""
+CLUSTER: Final = ("--cluster-enabled", "yes")
+"""One node, which `join_cluster` gives all slots."""
+
+_PATIENCE: Final = 10.0
+"""Seconds for Redis to start or to stop; it needs some hundredths."""
+_MOMENT: Final = 0.005
+"""Seconds between two looks whether it has started."""
+
+
+class RedisServer:
+    """Answers on a socket in its folder, and on a TCP port of the loopback, the same after each start."""
+
+    def __init__(self, folder: Path, options: Sequence[str], *, tls: bool) -> None:
+        self.folder = folder
+        self.socket = folder / "redis.sock"
+        self.port = _free_port()
+        self._ports = ("--port", "0", "--tls-port") if tls else ("--port",)
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def socket_url(self) -> str:
+        """Faster, and in nobody else's way."""
+        return f"unix://{self.socket}"
+
+    def ask(self, *words: Any, **login: Any) -> Any:
+        """One command's answer, as the library reads it."""
+        with redis.Redis(unix_socket_path=str(self.socket), protocol=2, **login) as client:
+            return client.execute_command(*words)
+
+    def start(self) -> None:
+        """Returns when it has read its data. To be called in a thread that outlives the server.
+
+        Raises RuntimeError with its own words if it does not start.
+        """
+        program = shutil.which("redis-server")
+        if program is None:
+            raise RuntimeError("Redis is not installed; on Debian: apt-get install redis-server")
+        self._process = subprocess.Popen(
+            # Killed with this thread, even if nobody here has the time to stop it.
+            ["setpriv", "--pdeathsig", "KILL", program, *self._arguments()],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._await_start()
+
+    def kill(self) -> None:
+        """As a power cut would, for the process."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Harmless when it does not run."""
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """It is there, but answers nothing until `resume`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def join_cluster(self) -> None:
+        """Of which it is the only node."""
+        self.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        self._await(lambda: "cluster_state:ok" in _as_text(self.ask("CLUSTER", "INFO")))
+
+    def _arguments(self) -> list[str]:
+        places = [*self._ports, str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
+        # No protected mode: it would refuse what the tests of logins ask.
+        return [*places, "--save", "", "--logfile", "redis.log", "--protected-mode", "no", *self._options]
+
+    def _await_start(self) -> None:
+        try:
+            self._await(self._answers)
+        except TimeoutError:
+            self.kill()
+            words = (self.folder / "redis.log").read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"Redis does not start: {words or 'it says nothing'}") from None
+
+    def _await(self, is_so: Any) -> None:
+        end = time.monotonic() + _PATIENCE
+        while not is_so():
+            if time.monotonic() > end or self._process is None or self._process.poll() is not None:
+                raise TimeoutError
+            time.sleep(_MOMENT)
+
+    def _answers(self) -> bool:
+        try:
+            self.ask("PING")
+        except redis.AuthenticationError:
+            return True
+        except redis.ConnectionError:
+            # Not there yet, or still reading its data.
+            return False
+        return True
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # A paused one hears nothing else.
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(how)
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def redis_server(*options: str, tls: bool = False) -> Iterator[RedisServer]:
+    """Run one until the block ends. Nothing is kept on the disk unless the options say so.
+
+    With `tls` its port is encrypted; the options then name the certificate.
+    """
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+        server = RedisServer(Path(folder), options, tls=tls)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> RedisQueue:
+    """The queue of a map on this server, not open. The caller's times count, unless told otherwise."""
+    parameters = options.pop("parameters", {"url": server.socket_url})
+    defaults = {"max_attempts": 3, "lease_seconds": 100.0, "minus_share": 0, "expected": 1_000}
+    options = defaults | {"server_clock": False, "patience": _PATIENCE} | options
+    return RedisQueue(partial(connect, parameters), map_name, **options)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _as_text(answer: Any) -> str:
+    return answer.decode() if isinstance(answer, bytes) else str(answer)

@@ -1,0 +1,127 @@
+"""Connections to Redis, from the settings that scrapy-redis has for them."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis, RedisCluster, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from tileharvest.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES: Final = {
+    "REDIS_URL": "url",
+    "REDIS_HOST": "host",
+    "REDIS_PORT": "port",
+    "REDIS_DB": "db",
+    "REDIS_ENCODING": "encoding",
+}
+"""scrapy-redis' settings besides REDIS_PARAMS. REDIS_DECODE_RESPONSES is not for a queue of bytes."""
+
+_DEFAULTS: Final = {"socket_timeout": 30, "socket_connect_timeout": 30, "encoding": "utf-8"}
+"""As in scrapy-redis, but for its retries, which are made where it is known what may be repeated."""
+
+_OURS: Final = frozenset({"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol"})
+"""Parameters of clients that a queue decides itself."""
+
+_SECRETS: Final = ("password", "ssl_password")
+
+_EXAMPLE: Final = "write REDIS_URL = 'redis://user:password@redis.example.net:6379/0', or rediss:// for TLS"
+
+
+def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters for `connect`: REDIS_PARAMS, and over them REDIS_URL, REDIS_HOST, REDIS_PORT, REDIS_DB and
+    REDIS_ENCODING, as scrapy-redis takes them.
+
+    Where there is a URL, what it says goes before all others. `redis_cls` in REDIS_PARAMS may name
+    `redis.asyncio.RedisCluster`. What is left out are parameters of answers and of retries. Nothing here
+    imports scrapy-redis, which would import Scrapy.
+    """
+    parameters = {**_DEFAULTS, **(settings.get("REDIS_PARAMS") or {})}
+    for setting, name in _NAMES.items():
+        if value := settings.get(setting):
+            parameters[name] = value
+    return {name: value for name, value in parameters.items() if name not in _OURS}
+
+
+Client: TypeAlias = Any
+"""A `redis.asyncio.Redis` or `RedisCluster`: their types differ, and say that answers may be texts."""
+
+
+def connect(parameters: Mapping[str, Any]) -> Client:
+    """A client that connects when it is first used, and again whenever it must. It repeats no call itself.
+
+    Raises ConfigurationError, without any password in it, for parameters that cannot be.
+    """
+    options = dict(parameters)
+    url = options.pop("url", None)
+    options |= {"retry": Retry(NoBackoff(), 0), "protocol": 2}
+    try:
+        kind = _class(options.pop("redis_cls", Redis))
+        if url is None:
+            return _checked(kind(**options))
+        if urlsplit(url).scheme == "unix":
+            # Meant for another server, or they would be in the way of the socket.
+            for name in ("host", "port", "socket_connect_timeout"):
+                options.pop(name, None)
+        return _checked(kind.from_url(url, **options))
+    except (TypeError, ValueError, AttributeError, ImportError, RedisError) as error:
+        # `from None`: a URL that cannot be read may show its password in the words of its reader.
+        said = masked(" ".join(str(error).split()), {**options, "url": url})
+        raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
+
+
+def parameters_of(client: Client) -> dict[str, Any]:
+    """Of each of its connections; the password is among them."""
+    owner = client if isinstance(client, RedisCluster) else client.connection_pool
+    parameters: dict[str, Any] = owner.connection_kwargs
+    return parameters
+
+
+def place(client: Client) -> str:
+    """Where its server is, for messages: without name and password."""
+    if isinstance(client, RedisCluster):
+        node = next(iter(client.nodes_manager.startup_nodes.values()))
+        return f"redis://{node.host}:{node.port}, a cluster"
+    options = parameters_of(client)
+    if "path" in options:
+        return f"unix://{options['path']}"
+    is_encrypted = issubclass(client.connection_pool.connection_class, SSLConnection)
+    host, port = options.get("host", "localhost"), options.get("port", 6379)
+    return f"redis{'s' if is_encrypted else ''}://{host}:{port}/{options.get('db') or 0}"
+
+
+def masked(said: str, parameters: Mapping[str, Any]) -> str:
+    """The words without any password that the parameters have."""
+    secrets = [str(parameters[name]) for name in _SECRETS if parameters.get(name)]
+    url = str(parameters.get("url") or "")
+    login, at, _ = url.rpartition("@")
+    if at:
+        # Also pieces of it: a password with characters that are not escaped is read as something else.
+        secrets += [login, login.partition("://")[2], *login.partition("://")[2].split(":", 1)[1:]]
+        secrets += [piece for secret in secrets for piece in secret.split("/") if len(piece) > 2]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        said = said.replace(secret, "***")
+    return said
+
+
+def _class(named: Any) -> Any:
+    kind = resolve_name(named) if isinstance(named, str) else named
+    if not (isinstance(kind, type) and issubclass(kind, (Redis, RedisCluster))):
+        raise TypeError(f"redis_cls {named} is no client of redis.asyncio")
+    return kind
+
+
+def _checked(client: Client) -> Client:
+    """Makes a connection that is never used: only that tells of parameters that it does not know."""
+    if isinstance(client, Redis):
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)
+    return client

@@ -1,0 +1,76 @@
+"""The filter of seen requests that all workers share: which bits of a segment's bitmap a request sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, log
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from pybloom_live.pybloom import make_hashfuncs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+BITMAP_BITS: Final = 2**32
+"""The longest string of Redis has 512 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterShape:
+    """What all workers must agree on, or they would look at different bits.
+
+    `text` is how it stands in Redis: the hashes, the bits of each and the capacity of one filter or, after
+    it has grown, of several that follow each other in the bitmap, such as `30 1439 1000;31 1443 1000`. A
+    hash has its bits for itself. The scripts make a filter grow, by another one of half the error rate and
+    at least the capacity of all before; so a new request is taken for a seen one less than twice as often
+    as was asked for.
+    """
+
+    text: str
+
+    @classmethod
+    def fitting(cls, expected: int, error_rate: float) -> FilterShape:
+        """For as many requests as expected, as pybloom-live would have it: 43.1 bits for each at an error
+        rate of one in a billion. Raises ValueError for what no bitmap of Redis can do."""
+        if expected < 1:
+            raise ValueError(f"a filter for {expected} requests would be full at once")
+        if not 0 < error_rate < 1:
+            raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
+        # Not log2: pybloom-live rounds as this does.
+        hashes = ceil(log(1 / error_rate, 2))  # noqa: FURB163
+        bits = ceil(expected * -log(error_rate) / (hashes * log(2) ** 2))
+        if hashes * bits > BITMAP_BITS:
+            most = int(expected * BITMAP_BITS / (hashes * bits))
+            raise ValueError(f"a filter for {expected} requests is too large for Redis: {most} are possible")
+        return cls(f"{hashes} {bits} {expected}")
+
+    @property
+    def filters(self) -> list[tuple[int, int, int]]:
+        """Hashes, bits of each, and capacity."""
+        parts = [part.split() for part in self.text.split(";")]
+        return [(int(hashes), int(bits), int(capacity)) for hashes, bits, capacity in parts]
+
+    @property
+    def capacity(self) -> int:
+        return sum(capacity for _, _, capacity in self.filters)
+
+    def places(self, fingerprint: bytes) -> bytes:
+        """The numbers of the bits of this fingerprint, 4 bytes each, the lowest first. In each filter they
+        are those that pybloom-live sets for the fingerprint's hexadecimal text, as does `SeenFilter`."""
+        key = fingerprint.hex()
+        return b"".join(
+            numbers.pack(*map(int.__add__, hash_of(key), slices))
+            for hash_of, slices, numbers in _hashing(self.text)
+        )
+
+
+@lru_cache(maxsize=16)
+def _hashing(text: str) -> list[tuple[Callable[[str], Iterable[int]], range, Struct]]:
+    found, begin = [], 0
+    for hashes, bits, _ in FilterShape(text).filters:
+        hash_of, _ = make_hashfuncs(hashes, bits)
+        found.append((hash_of, range(begin, begin + hashes * bits, bits), Struct(f"<{hashes}I")))
+        begin += hashes * bits
+    return found

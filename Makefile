@@ -6,16 +6,16 @@ BIN := $(VENV)/bin
 # Bench options, such as: make bench ARGS="ratio --pairs 1"
 ARGS ?=
 # Debian packages whose programs the tests start: nginx serves the test sites, chromium shows the viewer's page,
-# redis-server is what several workers share.
-DEBIAN_PACKAGES := nginx-light chromium redis-server
+# redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock.
+DEBIAN_PACKAGES := nginx-light chromium redis-server postgresql libfaketime
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own.
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean debian-packages
+.PHONY: help demo test lint bench image-check image-constraints clean debian-packages
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/runtime ## harvest a small made-up world over some days, and show its history
 	$(BIN)/python -m tileharvest.demo
@@ -31,6 +31,17 @@ lint: $(VENV)/development ## style, types and import contracts only
 
 bench: $(VENV)/runtime ## tiles/s against stock Scrapy, and flatness; options in ARGS
 	$(BIN)/python -m bench $(ARGS)
+
+image-check: $(VENV)/development ## build and run the image's files without a container engine, as root; options in ARGS
+	$(MAKE) --no-print-directory debian-packages DEBIAN_PACKAGES="debootstrap redis-server postgresql"
+	$(BIN)/python -m pip install --quiet --requirement container/requirements-check.txt
+	$(BIN)/python tools/check_image.py $(ARGS)
+
+image-constraints: ## choose anew all versions that are in the image, after a change of requirements
+	$(PYTHON) -m venv --clear build/image
+	build/image/bin/pip install --quiet --requirement requirements.txt --requirement container/requirements.txt
+	{ sed '/==/,$$d' container/constraints.txt; build/image/bin/pip freeze --all --exclude pip; } > build/constraints.txt
+	mv build/constraints.txt container/constraints.txt
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -51,6 +62,15 @@ $(VENV)/development: requirements-dev.txt $(VENV)/runtime
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
 	@touch $@
 
+# While packages are installed: Debian would start their servers, and fail where their ports are taken, and it
+# would make a database for PostgreSQL. Tests start servers of their own.
+define WITHOUT_SERVERS
+	policy=/usr/sbin/policy-rc.d; clusters=/etc/postgresql-common/createcluster.d; made=$$clusters/tileharvest.conf; \
+	if [ -e $$policy ]; then policy=; else printf '#!/bin/sh\nexit 101\n' > $$policy; chmod +x $$policy; fi; \
+	mkdir -p $$clusters; echo 'create_main_cluster = false' > $$made; \
+	trap 'rm -f $$policy $$made' EXIT;
+endef
+
 debian-packages:
 	@missing=; for package in $(DEBIAN_PACKAGES); do \
 		dpkg-query --show --showformat='$${Status}' $$package 2>/dev/null | grep -q ' installed$$' \
@@ -58,7 +78,9 @@ debian-packages:
 	done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" -ne 0 ]; then \
-		echo "The tests need Debian packages; run first: sudo apt-get install$$missing" >&2; exit 1; \
+		echo "The tests need Debian packages (those missing:$$missing); run first: sudo make debian-packages" >&2; \
+		exit 1; \
 	fi; \
+	$(WITHOUT_SERVERS) \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends $$missing

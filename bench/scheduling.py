@@ -25,7 +25,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.scheduler import Scheduler
-from tileharvest.wiring import scheduling_for
+from tileharvest.scheduling import scheduling_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
     while not exchanging.is_empty:  # noqa: ASYNC110 - it has no event for what only a bench asks
         await asyncio.sleep(0.001)
     seconds = time.perf_counter() - began
-    memory = sum(found.memory_bytes for found in scheduler._filters.values())
+    memory = scheduler._entries.filter_bytes
     await scheduler._close()
     return {"seconds": seconds, "seen_bytes": memory, "waiting_kilobytes": waiting}
 

@@ -12,12 +12,14 @@ import pytest
 
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import nginx as nginx_server
+from tests.servers.postgresql import postgresql_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
+    from tests.servers.postgresql import PostgresqlServer
 
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -42,6 +44,13 @@ def nginx() -> Iterator[Callable[..., Nginx]]:
     """Start an nginx: `nginx(folder, server=..., location=...)`. All stop when the test ends."""
     with ExitStack() as servers:
         yield lambda folder, **directives: servers.enter_context(nginx_server(folder, **directives))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """One for all tests of the process, who use databases of their own; none may stop it."""
+    with postgresql_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path:
             assert {layer.name for layer, _ in harvest.first()} == {LAYER}
             assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
             assert await harvest.latest(LAYER, FIRST_LEVEL[0]) is None
-            assert harvest.unasked() == []
+            assert await harvest.unasked() == []
 
     asyncio.run(run())
 
@@ -158,9 +158,9 @@ def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
             await keep_all(stopped, Outcome.IGNORED, *ALL[:12])
         async with opened(tmp_path) as harvest:
             assert (harvest.continued, harvest.expected) == (True, 20)
-            assert {tile for _, tile in harvest.unasked()} == set(ALL[12:])
+            assert {tile for _, tile in await harvest.unasked()} == set(ALL[12:])
             await keep_all(harvest, Outcome.IGNORED, *ALL[12:])
-            assert harvest.unasked() == []
+            assert await harvest.unasked() == []
             assert await harvest.finish() == {Outcome.IGNORED: 20}
 
     asyncio.run(run())
@@ -198,7 +198,7 @@ def test_tiles_below_one_that_vanished_are_unasked(tmp_path: Path) -> None:
         async with opened(tmp_path) as harvest:
             await keep_all(harvest, Outcome.GONE, vanished)
             await keep_all(harvest, Outcome.IGNORED, *others, *(set(DEEPEST) - set(below)))
-            assert {tile for _, tile in harvest.unasked()} == set(below)
+            assert {tile for _, tile in await harvest.unasked()} == set(below)
 
     asyncio.run(run())
 
@@ -211,9 +211,9 @@ def test_tiles_outside_of_the_zones_are_not_missed(tmp_path: Path) -> None:
         async with opened(tmp_path, zones=(corner,)) as harvest:
             assert harvest.expected == 2
             await keep_all(harvest, Outcome.IGNORED, Tile(-1, -2, 2))
-            assert [tile for _, tile in harvest.unasked()] == [Tile(0, -3, 3)]
+            assert [tile for _, tile in await harvest.unasked()] == [Tile(0, -3, 3)]
             await keep_all(harvest, Outcome.IGNORED, Tile(0, -3, 3))
-            assert harvest.unasked() == []
+            assert await harvest.unasked() == []
 
     asyncio.run(run())
 
@@ -225,9 +225,9 @@ def test_half_of_the_known_tiles_can_be_gone(tmp_path: Path) -> None:
         async with opened(tmp_path) as harvest:
             await keep_all(harvest, Outcome.GONE, *ALL[10:])
             await keep_all(harvest, Outcome.IGNORED, *ALL[:10])
-            assert harvest.unasked() == []
+            assert await harvest.unasked() == []
             assert await harvest.finish() == {Outcome.GONE: 10, Outcome.IGNORED: 10}
-        async with opened(tmp_path) as again:
+        async with opened(tmp_path, again=True) as again:
             assert again.expected == 10
 
     asyncio.run(run())
@@ -257,7 +257,7 @@ def test_tiles_below_those_that_vanished_count_as_missing(tmp_path: Path) -> Non
         async with opened(tmp_path) as harvest:
             await keep_all(harvest, Outcome.GONE, *FIRST_LEVEL)
             with pytest.raises(MovedError):
-                harvest.unasked()
+                await harvest.unasked()
 
     asyncio.run(run())
 
@@ -271,7 +271,69 @@ def test_that_the_map_has_moved_is_noticed_by_a_harvest_that_was_continued(tmp_p
         async with opened(tmp_path) as harvest:
             await keep_all(harvest, Outcome.GONE, *ALL[8:11])
             with pytest.raises(MovedError):
-                harvest.unasked()
+                await harvest.unasked()
+
+    asyncio.run(run())
+
+
+def test_that_the_map_has_moved_is_noticed_though_no_worker_found_more_than_half_gone(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            await keep_all(one, Outcome.GONE, *ALL[:10])
+            await keep_all(other, Outcome.GONE, *ALL[10:])
+            with pytest.raises(MovedError):
+                await one.unasked()
+
+    asyncio.run(run())
+
+
+def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        late = harvesting(tmp_path)
+        await late.expect_work()
+        async with opened(tmp_path) as first:
+            await first.finish()
+        with pytest.raises(AlreadyHarvestedError, match="already harvested for 2024-05-02"):
+            await late.open(SITE)
+        assert not late.is_open
+
+    asyncio.run(run())
+    assert ends(tmp_path) == ["finished"]
+
+
+def test_a_worker_sees_that_another_one_has_finished_the_harvest(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            assert one.identity == other.identity
+            assert not await one.is_finished()
+            await other.finish()
+            assert await one.is_finished()
+
+    asyncio.run(run())
+
+
+def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_without_a_word(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            await keep_all(other, Outcome.NOTHING, *ALL[:3])
+            await other.finish()
+            await keep_all(one, Outcome.NOTHING, *ALL[:2])
+            one.traffic.requests += 2
+            assert await one.counts() == {Outcome.NOTHING: 3}
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT requests FROM harvests") == [(2,)]
+
+
+def test_results_of_another_worker_are_results_of_the_harvest(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            await keep_all(other, Outcome.NOTHING, *ALL[:3])
+            assert await one.without_result(LAYER, ALL[:5]) == list(ALL[3:5])
 
     asyncio.run(run())
 
@@ -281,7 +343,7 @@ def test_a_gone_tile_is_not_gone_again(tmp_path: Path) -> None:
 
     async def run() -> None:
         for day in (DAY, LATER):
-            async with opened(tmp_path, day) as harvest:
+            async with opened(tmp_path, day, again=True) as harvest:
                 await keep_all(harvest, Outcome.GONE, *ALL[:5])
                 await keep_all(harvest, Outcome.IGNORED, *ALL[5:])
                 await harvest.finish()

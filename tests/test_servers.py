@@ -5,16 +5,24 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.servers import rules
 from tests.servers.nginx import HEAD_REFUSED, NEVER_304, WITHOUT_ETAG
 from tests.servers.nginx import nginx as nginx_server
+from tests.servers.postgresql import USER
 from tests.servers.published import published, truth
 
 if TYPE_CHECKING:
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
+    from tests.servers.postgresql import PostgresqlServer
 
 IMAGE = bytes(range(256)) * 4
 CHANGED_AT = 1_600_000_000
@@ -312,3 +321,45 @@ def test_server_can_hang_and_still_be_stopped(site: Misbehaving) -> None:
     with pytest.raises(TimeoutError):
         ask(site.url, timeout=0.05)
     assert [request.path for request in site.received] == ["/a.png"]
+
+
+# -------------------------------------------------------------------------------------- PostgreSQL
+
+
+def test_postgresql_gives_each_test_a_database_of_its_own(postgresql: PostgresqlServer) -> None:
+    with postgresql.database() as one, postgresql.database() as other:
+        postgresql.ask("CREATE TABLE songs (title text)", one)
+        tables = "SELECT count(*) FROM pg_tables WHERE tablename = 'songs'"
+        assert [postgresql.ask(tables, name) for name in (one, other)] == [[(1,)], [(0,)]]
+    there = {name for (name,) in postgresql.ask("SELECT datname FROM pg_database")}
+    assert not {one, other} & there
+
+
+def test_postgresql_asks_for_a_password_on_its_port(postgresql: PostgresqlServer) -> None:
+    address = postgresql.tcp_url("postgres").replace("+psycopg", "")
+    with psycopg.connect(address) as connection:
+        assert connection.execute("SELECT current_user").fetchone() == (USER,)
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(postgresql.tcp_url("postgres", password="wrong").replace("+psycopg", ""))
+
+
+def test_postgresql_ends_with_the_process_that_has_started_it() -> None:
+    program = (
+        "import os, signal; from tests.servers.postgresql import postgresql_server\n"
+        "with postgresql_server() as server:\n"
+        "    print(server.port, server.folder, flush=True); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    port, folder = done.stdout.split()
+    end = time.monotonic() + 10
+    while is_open(int(port)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    # Nobody was left who could do it.
+    shutil.rmtree(folder)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

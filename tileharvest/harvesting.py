@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tileharvest.errors import AlreadyHarvestedError, ConfigurationError, MovedError
 from tileharvest.history.ending import FINISHED
+from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.history.known import KnownVersions
@@ -22,7 +23,7 @@ from tileharvest.maps.walk import Walk
 from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import date, datetime
 
     from tileharvest.history.database import History
@@ -127,11 +128,13 @@ class Harvesting:
         if self._again:
             return
         ended = await asyncio.to_thread(self._finished_at)
-        if ended is None:
-            return
+        if ended is not None:
+            raise self._already_harvested()
+
+    def _already_harvested(self) -> AlreadyHarvestedError:
         end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
         following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
-        raise AlreadyHarvestedError(
+        return AlreadyHarvestedError(
             f"map '{self.description.name}' is already harvested for {self.segment.name}; {following}"
             f"-a segment=run checks again"
         )
@@ -145,12 +148,17 @@ class Harvesting:
     async def open(self, site: Site) -> None:
         """Begin, or continue the harvest of this segment that was killed or stopped.
 
-        Raises HistoryError, StoreError, or ConfigurationError where zooms or zones do not fit the site.
+        Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms or zones do
+        not fit the site.
         """
         self.layers = {layer.name: self._layer_walk(layer) for layer in site.layers}
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
         try:
             await self._begin(site)
+        except SegmentFinishedError:
+            # Another worker has finished it while this one looked at the site.
+            await asyncio.to_thread(self._on_close.close)
+            raise self._already_harvested() from None
         except BaseException:
             await asyncio.to_thread(self._on_close.close)
             raise
@@ -168,6 +176,7 @@ class Harvesting:
             started=self._clock(),
             renderer=site.renderer,
             layers=[_recorded(layer) for layer in site.layers],
+            again=self._again,
         )
         self._known_at_start = await asyncio.to_thread(self._harvest.known, self._areas)
         self._versions = KnownVersions(self._harvest)
@@ -177,6 +186,11 @@ class Harvesting:
     def continued(self) -> bool:
         """Whether an unfinished harvest of this segment goes on."""
         return self._harvest.continued
+
+    @property
+    def identity(self) -> str:
+        """What names this harvest, and no other one ever."""
+        return self._harvest.identity
 
     @property
     def expected(self) -> int:
@@ -204,7 +218,13 @@ class Harvesting:
         """
         if result.image is not None and result.body is not None:
             await self._stored(result.image, result.body)
-        await self._commits.record(result)
+        try:
+            await self._commits.record(result)
+        except HarvestEndedError as error:
+            if error.reason != FINISHED:
+                raise
+            # The lease was lost, and another worker has had the tile's result since.
+            return
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_at_start / 2:
             raise self._moved()
@@ -224,16 +244,28 @@ class Harvesting:
         finally:
             del self._storing[image]
 
-    def unasked(self) -> list[tuple[SiteLayer, Tile]]:
+    async def unasked(self) -> list[tuple[SiteLayer, Tile]]:
         """Tiles that the history has and the walk did not reach, because something above them vanished
         or a walk that was killed had recorded that already. Empty when the harvest is complete.
 
-        Blocks while it asks the history: call it when nothing is under way. Raises MovedError as `keep`.
+        Reads all tiles of the map: call it when nothing is under way. Raises MovedError as `keep`, which
+        cannot know what other processes have found.
         """
-        found = self._harvest.unasked(self._areas, _UNASKED_AT_ONCE)
-        if found and self._harvest.vanished(self._areas) > self._known_at_start / 2:
+        await self._commits.flush()
+        found = await asyncio.to_thread(self._harvest.unasked, self._areas, _UNASKED_AT_ONCE)
+        vanished = await asyncio.to_thread(self._harvest.vanished, self._areas)
+        if vanished > self._known_at_start / 2:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
+
+    async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
+        """Which of these tiles the harvest has no result of: neither of this process nor of another."""
+        await self._commits.flush()
+        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+
+    async def is_finished(self) -> bool:
+        """Whether it is, by whatever process."""
+        return await asyncio.to_thread(self._harvest.ended) == FINISHED
 
     async def finish(self) -> dict[Outcome, int]:
         """End the harvest: every tile has a result. Returns the exact counts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileharvest.history.database import History
@@ -53,9 +52,5 @@ class DryHoldings:
 
 
 def is_there(url: str) -> bool:
-    """Whether a first harvest has begun a history; always so where a server holds it."""
-    if not url.startswith("sqlite:///"):
-        return True
-    file = Path(url.removeprefix("sqlite:///"))
-    # Empty is a file whose first transaction, which makes the tables, is under way.
-    return file.exists() and file.stat().st_size > 0
+    """Whether a first harvest has begun a history. Raises HistoryError where a server cannot be asked."""
+    return History.is_begun(url)

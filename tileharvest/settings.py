@@ -27,12 +27,31 @@ TILE_STORE = os.environ.get("TILE_STORE", "")
 """Where the images are: `s3://bucket/prefix`, with credentials from the environment as Amazon's own tools
 take them; empty: `tiles/` in the data folder."""
 
+# --- Ours: watching --------------------------------------------------------------------------------
+
+PROMETHEUS_PORT = os.environ.get("PROMETHEUS_PORT", "")
+"""Where a crawl serves its queue's numbers to Prometheus while it runs; empty or 0: nowhere."""
+
+PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
+
 # --- Ours: when a request is made ------------------------------------------------------------------
 
 SCHEDULER = "tileharvest.scheduler.scheduler.Scheduler"
 
-SCHEDULER_QUEUE = "sqlite"
-"""Where requests wait: `sqlite`, a file per map in the data folder, or `memory`, gone with the process."""
+SCHEDULER_QUEUE = ""
+"""Where requests wait: `sqlite`, a file per map in the data folder; `redis`, which any number of workers
+share; or `memory`, gone with the process. Empty: Redis if a setting below names one, else SQLite."""
+
+REDIS_URL = os.environ.get("REDIS_URL", "")
+"""Such as `redis://user:password@redis.example.net:6379/0`; `rediss://` for TLS. These settings are those of
+scrapy-redis: what the URL says goes before all others."""
+
+REDIS_HOST = os.environ.get("REDIS_HOST", "")
+REDIS_PORT = os.environ.get("REDIS_PORT", "")
+REDIS_ENCODING = os.environ.get("REDIS_ENCODING", "")
+REDIS_PARAMS: dict[str, object] = {}
+"""Anything else that redis-py's clients take, such as `{"socket_timeout": 10}`; `redis_cls` may name
+`redis.asyncio.RedisCluster`."""
 
 SEGMENT = "day"
 """The slice of time in which a request is made once: `day`, `hour`, `week`, an interval such as `every:3d`,
@@ -56,6 +75,10 @@ had where that was more, and grows, with a warning, where that is not enough."""
 SEEN_ERROR_RATE = 1e-6
 """How often the filter takes a new request for a seen one; then the queue looks, so that none is lost."""
 
+SEEN_ERROR_RATE_SHARED = 1e-9
+"""The same of the filter in Redis: 5.4 bytes per request. Before a harvest is complete, whatever it took for
+seen is looked up in the history."""
+
 MAX_ATTEMPTS = 5
 """How often a request is offered before it goes to the failure list: because its lease expired, or its
 process ended."""
@@ -66,6 +89,13 @@ LEASE_SECONDS = 300.0
 LEASE_AHEAD = 512
 """Requests fetched from the queue before they are asked for: so many share a transaction. With 128 a harvest
 needs 8 % more time. A kill costs each of them an attempt."""
+
+LEASE_AHEAD_SHARED = 4
+"""The same from a queue that several workers share, for each request that may be on the way: what one has
+leased ahead the others cannot have."""
+
+LINGER_SHARED = 0.25
+"""Seconds that what is finished may wait for more, before Redis is told. Nobody waits for it but the end."""
 
 MINUS_SHARE = 16
 """One of so many offers goes to the minus lane first, so that it does not starve; 0: none."""
@@ -137,6 +167,7 @@ LOG_LEVEL = "INFO"
 LOG_VERSIONS: list[str] = []
 
 EXTENSIONS = {
+    "tileharvest.extensions.prometheus.Prometheus": 500,
     # They count every answer and item through signals: about 8 %. The harvest counts for itself.
     "scrapy.extensions.corestats.CoreStats": None,
     "scrapy.extensions.logstats.LogStats": None,

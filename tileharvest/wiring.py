@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import time
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Final
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -20,20 +18,20 @@ from tileharvest.harvesting import Harvesting
 from tileharvest.history.database import History
 from tileharvest.holdings import DryHoldings, LocalHoldings, is_there
 from tileharvest.maps.description import MapDescription, find_map, load_maps
-from tileharvest.scheduler.memory import MemoryQueue
 from tileharvest.scheduler.segments import parse_resolver
-from tileharvest.scheduler.sqlite import SqliteQueue
 from tileharvest.store.opening import StorePlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+    from zoneinfo import ZoneInfo
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.scheduler.port import RequestQueue
     from tileharvest.scheduler.segments import SegmentResolver
     from tileharvest.store.port import TileStore
+
+_LARGEST_PORT: Final = 65535
 
 
 def maps_file(settings: BaseSettings) -> Path:
@@ -81,14 +79,9 @@ def store_place(settings: BaseSettings) -> StorePlace:
     return StorePlace.parse(settings["TILE_STORE"], data_folder(settings) / "tiles")
 
 
-def queue_lock(settings: BaseSettings, name: str) -> Path:
-    """The file that whoever harvests the map locks; it need not exist."""
-    queue = _queue_file(settings, name)
-    return queue.with_name(f"{queue.name}.lock")
-
-
 def has_history(settings: BaseSettings) -> bool:
-    """Whether a first harvest has begun a history; always so where a server holds it."""
+    """Whether a first harvest has begun a history; also on a server. Raises HistoryError where it cannot be
+    asked."""
     return is_there(database_url(settings))
 
 
@@ -123,16 +116,17 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
         started if day == started.astimezone(description.zone_info).date() else _midnight(description, day)
     )
     resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
-    dry = _switch(arguments, "dry", "a dry run")
+    dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a slip of the pen is told before anything is touched.
     url, store = database_url(settings), store_place(settings)
     # Read by the scheduler, which is made when it is too late for one clear line.
-    _switch(arguments, "stay", "a spider that waits for requests")
+    queue_kind(settings)
+    switch(arguments, "stay", "a spider that waits for requests")
     return Harvesting(
         description,
         day=day,
         segment=resolver.segment_at(None, moment),
-        again=dry or _switch(arguments, "fresh", "asking again for everything"),
+        again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=DryHoldings(url, map_name) if dry else LocalHoldings(url, store),
         clock=lambda: datetime.now(UTC),
     )
@@ -160,108 +154,44 @@ def harvesting_of(crawler: Crawler) -> Harvesting:
     return harvesting
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduling:
-    """What the scheduler of one crawl works with."""
-
-    queue: RequestQueue
-    segment_of: Callable[[object | None], str]
-    """The name of a request's segment; of the present one for None."""
-    in_words: Callable[[float], str]
-    """A time in seconds since 1970 for a person, in the map's zone."""
-    clock: Callable[[], float]
-    max_depth: int | None
-    expected: int
-    """Requests that a segment is expected to have."""
-    error_rate: float
-    ahead: int
-    """Requests leased ahead."""
-    lease_seconds: float
-    segments_kept: int
-    close_when_waiting: float | None
-    """Seconds until the next delayed request is due for which the spider stays; None: any."""
-    stay: bool
-    fresh: bool
-
-
-def scheduling_for(crawler: Crawler) -> Scheduling:
-    """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
-    settings, spider = crawler.settings, crawler.spider
-    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
-    zone = harvesting.description.zone_info if harvesting else ZoneInfo("UTC")
-    started = datetime.now(UTC)
-    arguments = {
-        name: str(getattr(spider, name)) for name in ("fresh", "stay", "dry") if hasattr(spider, name)
-    }
-    if harvesting is not None:
-
-        def segment_of(request: object | None) -> str:
-            return harvesting.segment.name
-    else:
-        resolver = segment_resolver(settings, getattr(spider, "segment", None), zone, started)
-
-        def segment_of(request: object | None) -> str:
-            return resolver.segment_at(request, datetime.now(UTC)).name
-
-    name = harvesting.description.name if harvesting else spider.name  # type: ignore[union-attr]
-    # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
-    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
-    memory = settings["SCHEDULER_QUEUE"] == "memory" or arguments.get("dry") == "1" or refused
-    return Scheduling(
-        queue=_memory_queue(settings) if memory else sqlite_queue(settings, name),
-        segment_of=segment_of,
-        in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
-        clock=time.time,
-        max_depth=_max_depth(settings, harvesting),
-        expected=settings.getint("SEEN_EXPECTED"),
-        error_rate=settings.getfloat("SEEN_ERROR_RATE"),
-        ahead=settings.getint("LEASE_AHEAD"),
-        lease_seconds=settings.getfloat("LEASE_SECONDS"),
-        segments_kept=settings.getint("SEGMENTS_KEPT"),
-        close_when_waiting=_patience(settings["CLOSE_WHEN_WAITING"]),
-        stay=_switch(arguments, "stay", "a spider that waits for requests"),
-        fresh=_switch(arguments, "fresh", "asking again for everything"),
-    )
-
-
-def sqlite_queue(settings: BaseSettings, name: str) -> SqliteQueue:
-    """The map's queue in the data folder; not opened yet."""
-    return SqliteQueue(_queue_file(settings, name), **_queue_options(settings))
-
-
-def _memory_queue(settings: BaseSettings) -> MemoryQueue:
-    return MemoryQueue(**_queue_options(settings))
-
-
-def _queue_file(settings: BaseSettings, name: str) -> Path:
-    return data_folder(settings) / "queues" / f"{name}.sqlite"
-
-
-def _queue_options(settings: BaseSettings) -> dict[str, Any]:
-    return {
-        "max_attempts": settings.getint("MAX_ATTEMPTS"),
-        "lease_seconds": settings.getfloat("LEASE_SECONDS"),
-        "minus_share": settings.getint("MINUS_SHARE"),
-    }
-
-
-def _max_depth(settings: BaseSettings, harvesting: Harvesting | None) -> int | None:
-    if harvesting is not None and harvesting.description.max_depth is not None:
-        return harvesting.description.max_depth
-    return settings.getint("DEPTH_LIMIT") or None
-
-
-def _patience(setting: Any) -> float | None:
-    if isinstance(setting, bool):
-        return 0.0 if setting else None
-    return float(setting)
-
-
-def _switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
+def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
     value = arguments.get(name, "0")
     if value not in ("0", "1"):
         raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")
     return value == "1"
+
+
+def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
+    """Host and port at which a crawl's numbers are served; None: nowhere. Raises ConfigurationError."""
+    port = str(settings["PROMETHEUS_PORT"] or "0")
+    if not port.isdecimal() or int(port) > _LARGEST_PORT:
+        raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
+    # To asyncio an empty host means every address there is, which nobody opens by leaving something out.
+    return (settings["PROMETHEUS_HOST"] or "127.0.0.1", int(port)) if int(port) else None
+
+
+class QueueKind(Enum):
+    """Where requests wait."""
+
+    MEMORY = "memory"
+    SQLITE = "sqlite"
+    REDIS = "redis"
+
+
+REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
+"""Any of them says that there is a Redis to be used."""
+
+
+def queue_kind(settings: BaseSettings) -> QueueKind:
+    """As SCHEDULER_QUEUE has it. Raises ConfigurationError for what names none."""
+    name = settings["SCHEDULER_QUEUE"]
+    if not name:
+        return QueueKind.REDIS if any(settings[one] for one in REDIS_SETTINGS) else QueueKind.SQLITE
+    try:
+        return QueueKind(name)
+    except ValueError:
+        kinds = ", ".join(kind.value for kind in QueueKind)
+        raise ConfigurationError(f"SCHEDULER_QUEUE '{name}' is none of: {kinds}") from None
 
 
 def _midnight(description: MapDescription, day: date) -> datetime:

@@ -14,6 +14,8 @@ OWN_HOST: Final = "127.0.0.1"
 _BROKEN_OFF: Final = re.compile(r"net::ERR_ABORTED$")
 """Chromium's word for what the page itself broke off, or was left in the middle of, by a test that opens
 another address just when the page looks for new harvests. What a server refuses has other words."""
+_LATE_ICON: Final = re.compile(r"net::ERR_CONNECTION_REFUSED \(\S+/page/icon\.svg:")
+"""Chromium fetches a tab's icon when it has time for it, which may be when the test's server has stopped."""
 
 
 @dataclass  # Without slots: Playwright marks the objects whose methods listen to it.
@@ -42,7 +44,7 @@ class Watch:
         errors = [
             message
             for message in self.console_errors + self.page_errors
-            if not any(re.search(pattern, message) for pattern in self.expected)
+            if not any(re.search(pattern, message) for pattern in (*self.expected, _LATE_ICON))
         ]
         return errors + [f"asked another host: {url}" for url in self.urls if not is_own(url)]
 

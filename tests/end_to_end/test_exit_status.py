@@ -48,6 +48,14 @@ def test_the_outcome_table(project: Project, small_map: Rendering) -> None:
     assert done.stderr == ""
 
 
+def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(project: Project, small_map: Rendering) -> None:
+    done = project.scrapy(
+        "crawl", "mistaken", "-a", f"map={SMALL}", "-s", "SPIDER_MODULES=tests.end_to_end.mistaken_spider"
+    )
+    assert "the harvest stopped before it began (ZeroDivisionError('a mistake'))" in done.stderr
+    assert "Spider closed (error)" in done.stderr
+
+
 def test_an_unknown_map_is_wrong_usage(project: Project, harvested_map: Rendering) -> None:
     before = contents(project.data)
     done = project.scrapy("harvest", "smal", check=False)

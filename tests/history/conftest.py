@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.history.making import empty
 from tileharvest.history.database import History
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.history.random_world import Opening
+    from tests.servers.postgresql import PostgresqlServer
 
 
 @pytest.fixture
@@ -22,7 +27,61 @@ def url(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def history(request: pytest.FixtureRequest) -> History:
+    """An empty one of each kind of database, one after the other.
+
+    Modules about what only a file can be, or where the kind makes no difference, have a fixture of their own.
+    """
+    history: History = request.getfixturevalue(f"{request.param}_history")
+    return history
+
+
+@pytest.fixture(scope="session")
+def opening(request: pytest.FixtureRequest) -> Opening:
+    """Opens a new history in a database of a kind, for as long as a block lasts."""
+
+    @contextmanager
+    def opened(database: str) -> Iterator[History]:
+        if database == "sqlite":
+            with History.open_temporary() as history:
+                yield history
+            return
+        server: PostgresqlServer = request.getfixturevalue("postgresql")
+        with server.database() as name, History.open(server.url(name)) as history:
+            yield history
+
+    return opened
+
+
 @pytest.fixture
-def history(url: str) -> Iterator[History]:
+def sqlite_history(url: str) -> Iterator[History]:
     with History.open(url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_history(shared_database: str) -> Iterator[History]:
+    with History.open(shared_database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def postgresql_history(shared_history: History) -> Iterator[History]:
+    yield shared_history
+    empty(shared_history)
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgresql: PostgresqlServer) -> Iterator[str]:
+    """The address of an empty history, which every test leaves behind empty."""
+    with postgresql.database() as name:
+        History.open(postgresql.url(name)).close()
+        yield postgresql.url(name)
+
+
+@pytest.fixture
+def database(postgresql: PostgresqlServer) -> Iterator[str]:
+    """The name of a new database without tables."""
+    with postgresql.database() as name:
+        yield name

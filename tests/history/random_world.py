@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.items import TileResult
 
+Opening = Callable[[str], AbstractContextManager["History"]]
+"""Opens a new history in a database of the kind that is named, for as long as a block lasts."""
 FIRST = date(2021, 2, 13)
 DAYS = 40
 ZOOMS = (0, -1, -2, -5)

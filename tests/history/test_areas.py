@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
-from tileharvest.history.areas import MOST_COLUMNS, latest_versions
+from tileharvest.history.areas import _TILES_AT_ONCE, MOST_COLUMNS, latest_versions
 from tileharvest.maps.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ ASKED = {tile for tile in SQUARE if tile.y > 0}
 
 @pytest.fixture
 def harvest(history: History) -> Harvest:
+    return harvested(history)
+
+
+def harvested(history: History) -> Harvest:
     """8 x 8 tiles; the leftmost column is gone since the first harvest, the upper half asked again."""
     first = began(history)
     first.record([found("add", tile) for tile in SQUARE])
@@ -45,12 +49,12 @@ def inside(areas: list[TileRange], tiles: set[Tile]) -> set[Tile]:
     return {tile for tile in tiles if any(tile in area for area in areas)}
 
 
-@pytest.mark.parametrize("area", random_areas(), ids=str)
-def test_latest_gives_exactly_the_tiles_of_the_area(harvest: Harvest, area: TileRange) -> None:
-    versions = harvest.latest(LAYER, area)
-    assert set(versions) == inside([area], set(SQUARE))
-    assert {tile for tile, version in versions.items() if version.gone} == inside([area], GONE)
-    assert {version.day for version in versions.values() if not version.gone} <= {DAY}
+def test_latest_gives_exactly_the_tiles_of_the_area(harvest: Harvest) -> None:
+    for area in random_areas():
+        versions = harvest.latest(LAYER, area)
+        assert set(versions) == inside([area], set(SQUARE)), area
+        assert {tile for tile, version in versions.items() if version.gone} == inside([area], GONE)
+        assert {version.day for version in versions.values() if not version.gone} <= {DAY}
 
 
 def test_latest_of_a_wide_area_is_the_same(harvest: Harvest) -> None:
@@ -63,9 +67,10 @@ def test_latest_has_the_tiles_of_one_zoom_only(harvest: Harvest) -> None:
     assert harvest.latest(LAYER, TileRange(-1, -2, 2, -2, 2)) == {}
 
 
-def test_latest_goes_to_each_column_directly(history: History, harvest: Harvest) -> None:
+def test_latest_goes_to_each_column_directly(sqlite_history: History) -> None:
     """Else its cost would grow with the height of the map."""
-    with history.reading() as connection:
+    harvested(sqlite_history)
+    with sqlite_history.reading() as connection:
         driver = connection.connection.dbapi_connection
         statements: list[str] = []
         driver.set_trace_callback(statements.append)
@@ -91,6 +96,16 @@ def test_unasked_are_the_tiles_without_a_result_of_this_harvest(harvest: Harvest
     tiles = harvest.unasked({LAYER: areas}, 1000)
     assert {tile for _, tile in tiles} == inside(areas, set(SQUARE) - GONE - ASKED)
     assert len(tiles) == len(set(tiles))
+
+
+def test_without_result_are_the_tiles_that_this_harvest_has_not_recorded(harvest: Harvest) -> None:
+    never_there = [Tile(-1, 2 * x, 2 * y) for x in range(-25, 26, 2) for y in range(-25, 26, 2)]
+    asked = [*SQUARE, *never_there]
+    Random(5).shuffle(asked)
+    assert len(asked) > _TILES_AT_ONCE
+    recorded = ASKED - GONE
+    assert harvest.without_result(LAYER, asked) == [tile for tile in asked if tile not in recorded]
+    assert harvest.without_result(LAYER, []) == []
 
 
 def test_unasked_gives_no_more_than_the_limit(harvest: Harvest) -> None:

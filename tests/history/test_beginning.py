@@ -8,6 +8,7 @@ import pytest
 
 from tests.history.making import DAY, END, EVERYWHERE, LATER, LAYER, START, A, B, began, ended, found
 from tileharvest.errors import HistoryError
+from tileharvest.history.errors import SegmentFinishedError
 from tileharvest.history.harvests import HarvestLayer, begin
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.outcomes import Outcome
@@ -59,12 +60,41 @@ def test_a_continued_harvest_keeps_its_day(history: History) -> None:
     assert [recorded.version.day for recorded in tile_versions(history, "world")] == [DAY]
 
 
-def test_after_a_harvest_ended_its_segment_gets_another(history: History) -> None:
+def test_a_finished_segment_gets_another_harvest_when_it_is_asked_for_again(history: History) -> None:
     first = began(history)
     ended(first)
-    second = began(history)
+    second = began(history, again=True)
     assert second.id != first.id
     assert not second.continued
+
+
+def test_a_finished_segment_is_refused_another_harvest(history: History) -> None:
+    ended(began(history))
+    with pytest.raises(
+        SegmentFinishedError,
+        match="'world' is already harvested for 2021-02-13, since 2021-02-13 07:00 UTC; nothing was changed",
+    ):
+        began(history)
+    assert len(harvest_summaries(history, "world")) == 1
+
+
+def test_a_segment_whose_harvest_ended_unfinished_gets_another(history: History) -> None:
+    first = began(history)
+    first.finish(END, "moved", settle_gone=False)
+    assert began(history).id != first.id
+
+
+def test_a_harvest_that_was_asked_for_again_is_continued_by_all(history: History) -> None:
+    ended(began(history))
+    second = began(history, again=True)
+    assert began(history).id == second.id
+
+
+def test_all_who_continue_a_harvest_name_it_the_same_and_no_other_one_so(history: History) -> None:
+    first, again = began(history), began(history)
+    assert first.identity == again.identity == f"{first.id}@2021-02-13T06:00:00.000000+00:00"
+    ended(first)
+    assert began(history, LATER).identity != first.identity
 
 
 def test_a_harvest_of_another_map_is_left_alone(history: History) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.history.making import EVERYWHERE, A, B, C, D, began, ended, found
 from tileharvest.errors import HistoryError
+from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import Harvest
 from tileharvest.history.reading import harvest_summaries
@@ -45,6 +46,11 @@ class WatchedHarvest(Harvest):
         self.threads.add(threading.current_thread().name)
         assert self.let_go.wait(30)
         super().record(results, requests, received_bytes, stored_bytes)
+
+
+@pytest.fixture
+def history(sqlite_history: History) -> History:
+    return sqlite_history
 
 
 @pytest.fixture
@@ -157,10 +163,28 @@ def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> N
     assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (6, 157, 95)
 
 
+def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
+    harvest: WatchedHarvest, history: History
+) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, lambda: (1, 0, 0), linger=NEVER, most=1)
+        ended(harvest)
+        for _ in range(2):
+            with pytest.raises(HarvestEndedError):
+                await commits.record(found("add", A))
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [1, 1, 0]
+    (summary,) = harvest_summaries(history, "world")
+    # What it cost to close is added, though the harvest has ended.
+    assert summary.requests == 1
+
+
 def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
     async def run() -> list[BaseException | None]:
         commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
-        ended(harvest)
+        ended(harvest, reason="moved")
         harvest.let_go.clear()
         tiles = (A, B, C, D, Tile(0, 5, 1))
         tasks = await started(*(commits.record(found("add", tile)) for tile in tiles))
@@ -168,7 +192,7 @@ def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     errors = asyncio.run(run())
-    assert [type(error) for error in errors] == [HistoryError] * 5
+    assert [type(error) for error in errors] == [HarvestEndedError] * 5
     assert len({str(error) for error in errors}) == 1
     assert harvest.batches == [2]
 
@@ -176,7 +200,7 @@ def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
 def test_after_a_failure_every_call_fails_at_once(harvest: WatchedHarvest) -> None:
     async def run() -> None:
         commits = GroupCommit(harvest, no_cost, linger=0)
-        ended(harvest)
+        ended(harvest, reason="moved")
         first, second = commits.record(found("add")), commits.record(found("add"))
         for call in (first, second, commits.flush(), commits.close()):
             with pytest.raises(HistoryError, match="has ended already"):

@@ -32,6 +32,11 @@ class WatchedHarvest(Harvest):
 
 
 @pytest.fixture
+def history(sqlite_history: History) -> History:
+    return sqlite_history
+
+
+@pytest.fixture
 def harvest(history: History) -> WatchedHarvest:
     first = began(history)
     first.record([found("add", body=b"sea")])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from contextlib import closing
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from alembic import command
-from sqlalchemy import create_engine
+from sqlalchemy import MetaData, create_engine, insert, text
 
 from tests.history.making import A, began, ended, found
 from tileharvest.history import upgrading
@@ -23,17 +23,20 @@ from tileharvest.maps.grid import Tile
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.servers.postgresql import PostgresqlServer
+
 HARVESTS = 6
 LAYERS = (1, 2)
-VersionRow = tuple[int, int, int, int, str, str | None, str | None, int | None, int]
+VersionRow = tuple[int, int, int, int, date, str | None, str | None, int | None, int]
+NAMES = ("layer", "zoom", "x", "y", "day", "sha1", "extension", "size", "harvest")
 
 
 def random_versions() -> list[VersionRow]:
-    """layer, zoom, x, y, day, sha1, extension, size, harvest; each harvest has some images more."""
+    """By `NAMES`; each harvest has some images more."""
     random = Random(2)
     rows: list[VersionRow] = []
     for harvest in range(1, HARVESTS + 1):
-        day = (date(2021, 2, 13) + timedelta(days=3 * harvest)).isoformat()
+        day = date(2021, 2, 13) + timedelta(days=3 * harvest)
         for layer in LAYERS:
             for zoom in (0, -1, -4):
                 unit = 1 << -zoom
@@ -47,101 +50,131 @@ def random_versions() -> list[VersionRow]:
     return rows
 
 
-def write_first_revision(url: str, file: Path, versions: list[VersionRow]) -> None:
-    file.parent.mkdir()
+def harvest_row(number: int) -> dict[str, object]:
+    return {
+        "map": 1,
+        "segment": str(number),
+        "day": date(2021, 3, number),
+        "started": datetime(2021, 2, 13, 6, tzinfo=UTC),
+        "ended": datetime(2021, 2, 13, 7, tzinfo=UTC),
+        "renderer": "overviewer",
+        "reason": "done",
+        "requests": 5,
+        "received_bytes": 6,
+    }
+
+
+def write_first_revision(url: str, versions: list[VersionRow]) -> None:
     engine = create_engine(url)
     config = upgrading._config()
+    tables = MetaData()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
+        tables.reflect(connection)
+        rows = {
+            "maps": [{"name": "world"}],
+            "layers": [{"map": 1, "name": name} for name in ("day", "night")],
+            "harvests": [harvest_row(number) for number in range(1, HARVESTS + 2)],
+            "versions": [dict(zip(NAMES, version, strict=True)) for version in versions],
+        }
+        for name, new in rows.items():
+            if new:
+                connection.execute(insert(tables.tables[name]), new)
     engine.dispose()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("INSERT INTO maps (id, name) VALUES (1, 'world')")
-        connection.executemany(
-            "INSERT INTO layers (id, map, name) VALUES (?, 1, ?)", [(1, "day"), (2, "night")]
-        )
-        connection.executemany(
-            "INSERT INTO harvests"
-            " (id, map, segment, day, started, ended, renderer, reason, requests, received_bytes)"
-            " VALUES (?, 1, ?, ?, '2021-02-13 06:00:00', '2021-02-13 07:00:00', 'overviewer', 'done', 5, 6)",
-            [(number, str(number), f"2021-03-0{number}") for number in range(1, HARVESTS + 2)],
-        )
-        connection.executemany(
-            "INSERT INTO versions (layer, zoom, x, y, day, sha1, extension, size, harvest)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            versions,
-        )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def first(request: pytest.FixtureRequest, file: Path) -> str:
+    """Where a first revision is to be written: an empty database of each kind."""
+    if request.param == "sqlite":
+        file.parent.mkdir()
+        return f"sqlite:///{file}"
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    return server.url(request.getfixturevalue("database"))
 
 
 @pytest.fixture
-def versions(url: str, file: Path) -> list[VersionRow]:
+def versions(first: str) -> list[VersionRow]:
     """Those of a history that the first release wrote and that was then opened by this one."""
     versions = random_versions()
-    write_first_revision(url, file, versions)
-    History.open(url).close()
+    write_first_revision(first, versions)
+    History.open(first).close()
     return versions
 
 
-def query(file: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(file)) as connection:
-        return connection.execute(sql).fetchall()
+def query(url: str, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+    """A day comes from SQLite as a text, see `with_days`."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(text(sql), parameters)]
+    engine.dispose()
+    return rows
 
 
-def test_the_changes_of_a_first_history_are_counted(file: Path, versions: list[VersionRow]) -> None:
+def with_days(rows: list[tuple[Any, ...]], column: int) -> list[tuple[Any, ...]]:
+    return [(*row[:column], date.fromisoformat(str(row[column])), *row[column + 1 :]) for row in rows]
+
+
+def test_the_changes_of_a_first_history_are_counted(first: str, versions: list[VersionRow]) -> None:
     expected: Counter[tuple[object, ...]] = Counter()
     for layer, zoom, x, y, day, *_ in versions:
         block = Tile(zoom, x, y).parent().parent().parent()
         expected[layer, zoom, block.x, block.y, day] += 1
-    rows = query(file, "SELECT layer, zoom, x, y, day, tiles FROM changes")
+    rows = with_days(query(first, "SELECT layer, zoom, x, y, day, tiles FROM changes"), 4)
     assert {tuple(key): tiles for *key, tiles in rows} == expected
     assert len(rows) == len(expected)
 
 
 def test_each_image_of_a_first_history_was_stored_by_the_first_harvest_that_has_it(
-    file: Path, versions: list[VersionRow]
+    first: str, versions: list[VersionRow]
 ) -> None:
-    first: dict[tuple[str, str | None], tuple[int, int]] = {}
+    stored_first: dict[tuple[str, str | None], tuple[int, int]] = {}
     for *_, sha1, extension, size, harvest in versions:
         if sha1 is not None and size is not None:
-            first.setdefault((sha1, extension), (harvest, size))
+            stored_first.setdefault((sha1, extension), (harvest, size))
     expected: defaultdict[int, int] = defaultdict(int)
-    for harvest, size in first.values():
+    for harvest, size in stored_first.values():
         expected[harvest] += size
-    stored = query(file, "SELECT id, stored_bytes FROM harvests")
+    stored = query(first, "SELECT id, stored_bytes FROM harvests ORDER BY id")
     assert stored == [(number, expected[number]) for number in range(1, HARVESTS + 2)]
     assert all(expected[number] for number in range(1, HARVESTS + 1))
 
 
-def test_nothing_else_of_a_first_history_is_touched(url: str, file: Path, versions: list[VersionRow]) -> None:
-    assert (
-        query(file, "SELECT layer, zoom, x, y, day, sha1, extension, size, harvest FROM versions") == versions
-    )
-    assert query(file, "SELECT DISTINCT requests, received_bytes FROM harvests") == [(5, 6)]
-    assert query(file, "PRAGMA foreign_key_check") == []
-    assert query(file, "SELECT version_num FROM alembic_version") == [(REVISION,)]
+def test_nothing_else_of_a_first_history_is_touched(first: str, versions: list[VersionRow]) -> None:
+    assert with_days(query(first, f"SELECT {', '.join(NAMES)} FROM versions ORDER BY id"), 4) == versions
+    assert query(first, "SELECT DISTINCT requests, received_bytes FROM harvests") == [(5, 6)]
+    assert query(first, "SELECT version_num FROM alembic_version") == [(REVISION,)]
+    if first.startswith("sqlite"):
+        assert query(first, "PRAGMA foreign_key_check") == []
 
 
-def test_a_first_history_is_copied_before(file: Path, versions: list[VersionRow]) -> None:
-    backup = file.with_name("history.sqlite.revision-0001.backup")
-    assert query(backup, "SELECT count(*) FROM versions") == [(len(versions),)]
-    assert query(backup, "SELECT name FROM sqlite_master WHERE name = 'changes'") == []
+def test_a_first_history_is_copied_before(file: Path) -> None:
+    file.parent.mkdir()
+    versions = random_versions()
+    write_first_revision(f"sqlite:///{file}", versions)
+    History.open(f"sqlite:///{file}").close()
+    with closing(sqlite3.connect(file.with_name("history.sqlite.revision-0001.backup"))) as backup:
+        assert backup.execute("SELECT count(*) FROM versions").fetchall() == [(len(versions),)]
+        assert backup.execute("SELECT name FROM sqlite_master WHERE name = 'changes'").fetchall() == []
 
 
-def test_an_upgraded_history_can_be_harvested(url: str, file: Path, versions: list[VersionRow]) -> None:
+def test_an_upgraded_history_can_be_harvested(first: str, versions: list[VersionRow]) -> None:
     """A tile of the day on which the last release had recorded it is not counted again, another one is."""
-    day = date.fromisoformat(max(version[4] for version in versions))
-    known = next(Tile(*version[1:4]) for version in versions if version[4] == day.isoformat())
-    before = query(file, f"SELECT sum(tiles) FROM changes WHERE day = '{day}'")[0][0]
-    with History.open(url) as history:
+    day = max(version[4] for version in versions)
+    known = next(Tile(*version[1:4]) for version in versions if version[4] == day)
+    of_day = "SELECT sum(tiles) FROM changes WHERE day = :day"
+    [(before,)] = query(first, of_day, day=day.isoformat())
+    with History.open(first) as history:
         harvest = began(history, day)
         harvest.record([found("rep", known), found("add", A.ancestor(2))], 1, 10, 5)
         ended(harvest)
         assert harvest_summaries(history, "world")[-1].stored_bytes == 5
-    assert query(file, f"SELECT sum(tiles) FROM changes WHERE day = '{day}'") == [(before + 1,)]
+    assert query(first, of_day, day=day.isoformat()) == [(before + 1,)]
 
 
-def test_a_first_history_without_versions_is_upgraded(url: str, file: Path) -> None:
-    write_first_revision(url, file, [])
-    History.open(url).close()
-    assert query(file, "SELECT count(*) FROM changes") == [(0,)]
-    assert query(file, "SELECT DISTINCT stored_bytes FROM harvests") == [(0,)]
+def test_a_first_history_without_versions_is_upgraded(first: str) -> None:
+    write_first_revision(first, [])
+    History.open(first).close()
+    assert query(first, "SELECT count(*) FROM changes") == [(0,)]
+    assert query(first, "SELECT DISTINCT stored_bytes FROM harvests") == [(0,)]

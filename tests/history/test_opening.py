@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.history.making import EVERYWHERE, LAYER, A, B, began, ended, found
+from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history import database, upgrading
 from tileharvest.history.database import History
@@ -33,6 +33,11 @@ NEXT_REVISION = f"""
         op.add_column("maps", sa.Column("title", sa.Text()))
 """
 FAILING_REVISION = NEXT_REVISION + "        op.execute('SELECT * FROM nowhere')\n"
+
+
+@pytest.fixture
+def history(sqlite_history: History) -> History:
+    return sqlite_history
 
 
 @pytest.fixture
@@ -334,7 +339,7 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     ended(harvest)
     with history.dry_copy("world") as copy:
         area = EVERYWHERE[LAYER][0]
-        assert began(copy).latest(LAYER, area) == harvest.latest(LAYER, area)
+        assert began(copy, LATER).latest(LAYER, area) == harvest.latest(LAYER, area)
 
 
 def test_a_dry_copy_leaves_the_history_as_it_is(history: History) -> None:

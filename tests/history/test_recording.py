@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import select
 
 from tests.history.making import (
     DAY,
@@ -22,16 +21,15 @@ from tests.history.making import (
     found,
     image_of,
 )
-from tileharvest.errors import HistoryError
+from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.schema import batches, metadata, tiles
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator, Version
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
 
@@ -64,9 +62,11 @@ def latest(harvest: Harvest, tile: Tile = A) -> Version | None:
     return harvest.latest(LAYER, area).get(tile)
 
 
-def dump(file: Path) -> list[str]:
-    with closing(sqlite3.connect(file)) as connection:
-        return list(connection.iterdump())
+def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables, but for the numbers of batches, which tell nothing of what they brought."""
+    kept = [table for table in metadata.sorted_tables if table is not batches]
+    with history.reading() as connection:
+        return {table.name: sorted(map(tuple, connection.execute(select(table))), key=repr) for table in kept}
 
 
 def test_a_first_version_has_the_day_of_the_harvest(history: History, harvest: Harvest) -> None:
@@ -101,27 +101,25 @@ def test_other_outcomes_change_no_version(history: History, later: Harvest, outc
     assert later.counts() == {Outcome(outcome): 1}
 
 
-def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
-    file: Path, history: History, harvest: Harvest
-) -> None:
-    def reasons() -> list[tuple[str | None]]:
-        with closing(sqlite3.connect(file)) as connection:
-            return connection.execute("SELECT reason FROM tiles").fetchall()
+def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(history: History, harvest: Harvest) -> None:
+    def reason() -> str | None:
+        with history.reading() as connection:
+            return connection.execute(select(tiles.c.reason)).scalar_one()
 
     harvest.record([found("fail")])
-    assert reasons() == [("500 Internal Server Error",)]
+    assert reason() == "500 Internal Server Error"
     harvest.record([found("404")])
-    assert reasons() == [(None,)]
+    assert reason() is None
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_recording_the_same_result_again_changes_nothing(
-    file: Path, later: Harvest, outcome: Outcome
+    history: History, later: Harvest, outcome: Outcome
 ) -> None:
     later.record([found(outcome, body=b"second", etag='"2"')])
-    before = dump(file)
+    before = dump(history)
     later.record([found(outcome, body=b"second", etag='"2"')])
-    assert dump(file) == before
+    assert dump(history) == before
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(Outcome, Outcome)))
@@ -185,9 +183,19 @@ def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(har
 
 def test_an_ended_harvest_takes_no_more_results(harvest: Harvest) -> None:
     ended(harvest)
-    with pytest.raises(HistoryError, match="has ended already"):
-        harvest.record([found("add")])
+    with pytest.raises(HarvestEndedError, match="has ended already"):
+        harvest.record([found("add")], 1, 2, 3)
     assert harvest.known(EVERYWHERE) == 0
+
+
+def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
+    history: History, harvest: Harvest
+) -> None:
+    """Another process may end it while one has not told its last requests."""
+    ended(harvest)
+    harvest.record([], 1, 20, 300)
+    (summary,) = harvest_summaries(history, "world")
+    assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (1, 20, 300)
 
 
 def test_gone_makes_no_version_before_the_harvest_ends(history: History, later: Harvest) -> None:
@@ -235,12 +243,26 @@ def test_gone_that_is_not_settled_leaves_nothing(history: History, later: Harves
     assert later.unasked(EVERYWHERE, 10) == [(LAYER, A)]
 
 
-def test_a_harvest_ends_only_once(harvest: Harvest, file: Path) -> None:
+def test_a_harvest_ends_with_one_reason_only(history: History, harvest: Harvest) -> None:
     ended(harvest)
-    before = dump(file)
-    with pytest.raises(HistoryError, match="has ended already"):
-        harvest.finish(harvest_end_later(), "stopped", settle_gone=True)
-    assert dump(file) == before
+    before = dump(history)
+    with pytest.raises(HarvestEndedError, match=r"has ended already \(finished\)") as caught:
+        harvest.finish(harvest_end_later(), "moved", settle_gone=True)
+    assert caught.value.reason == "finished"
+    assert dump(history) == before
+
+
+def test_a_harvest_that_another_process_has_ended_the_same_way_stays_as_it_is(
+    history: History, later: Harvest
+) -> None:
+    other = began(history, LATER)
+    later.record([found("gone")])
+    assert other.ended() is None
+    ended(later)
+    before = dump(history)
+    other.finish(harvest_end_later(), "finished", settle_gone=True)
+    assert dump(history) == before
+    assert other.ended() == "finished"
 
 
 def harvest_end_later() -> datetime:

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import select
 
-from tests.history.making import LAYER, WITH_IMAGE, A, B, D, began, found
+from tests.history.making import LAYER, WITH_IMAGE, A, B, D, began, empty, found
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.history.schema import changes
@@ -87,11 +93,15 @@ class Model:
 class RecordingMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.history = History.open_temporary()
+        self.history = self.opened()
         self.model = Model()
         self.day = date(2021, 2, 13)
         self.segment = 0
         self.harvest = began(self.history, self.day, segment="0")
+
+    def opened(self) -> History:
+        """An empty one."""
+        return History.open_temporary()
 
     def begin_next(self, days: int) -> None:
         self.day += timedelta(days=days)
@@ -152,10 +162,28 @@ class RecordingMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "history"):
-            self.history.close()
+            self.close()
+
+    def close(self) -> None:
+        self.history.close()
 
 
 TestRecording = RecordingMachine.TestCase
 TestRecording.settings = settings(
     max_examples=25, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_recording_on_a_server(postgresql_history: History) -> None:
+    class ServerMachine(RecordingMachine):
+        def opened(self) -> History:
+            empty(postgresql_history)
+            return postgresql_history
+
+        def close(self) -> None:
+            """The next example takes the same."""
+
+    run_state_machine_as_test(
+        ServerMachine,
+        settings=settings(TestRecording.settings, max_examples=6),
+    )

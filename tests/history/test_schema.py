@@ -22,6 +22,9 @@ from tileharvest.history.upgrading import MIGRATIONS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sqlalchemy import Engine
+
+    from tests.servers.postgresql import PostgresqlServer
     from tileharvest.history.database import History
 
 
@@ -31,7 +34,7 @@ def test_the_migrations_give_the_tables_of_the_metadata(history: History) -> Non
 
 
 def test_the_migrations_give_the_same_sql_as_the_metadata(
-    history: History, file: Path, tmp_path: Path
+    sqlite_history: History, file: Path, tmp_path: Path
 ) -> None:
     """Constraints and WITHOUT ROWID too, which compare_metadata does not look at."""
     other = tmp_path / "other.sqlite"
@@ -50,6 +53,26 @@ def test_the_migrations_give_the_same_sql_as_the_metadata(
             }
 
     assert tables(file) == tables(other)
+
+
+def test_the_migrations_give_the_same_constraints_as_the_metadata_on_a_server(
+    postgresql_history: History, postgresql: PostgresqlServer, database: str
+) -> None:
+    engine = create_engine(postgresql.url(database))
+    metadata.create_all(engine)
+
+    def rules(engine: Engine) -> set[tuple[str, str]]:
+        with engine.connect() as connection:
+            query = """
+                SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+                WHERE connamespace = 'public'::regnamespace
+                UNION SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+            """
+            return {tuple(row) for row in connection.exec_driver_sql(query)}
+
+    kept = {rule for rule in rules(postgresql_history._engine) if not rule[0].startswith("alembic")}
+    assert kept == rules(engine)
+    engine.dispose()
 
 
 def test_the_program_names_the_newest_revision_as_its_own() -> None:
@@ -80,8 +103,8 @@ def test_a_time_comes_back_as_the_same_moment_in_utc(history: History) -> None:
     assert moment.utcoffset() == timedelta(0)
 
 
-def test_each_connection_keeps_what_was_committed_in_a_power_loss(history: History) -> None:
-    with history.writing() as connection:
+def test_each_connection_keeps_what_was_committed_in_a_power_loss(sqlite_history: History) -> None:
+    with sqlite_history.writing() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")

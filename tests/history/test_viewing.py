@@ -9,7 +9,6 @@ import pytest
 from tests.history.making import DAY, END, LATER, START, A, B, began, ended, found, image_of
 from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
-from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestLayer, begin
 from tileharvest.history.viewing import (
     LayerDescription,
@@ -28,13 +27,17 @@ from tileharvest.versions import Validator, Version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.history.random_world import Opening
+    from tileharvest.history.database import History
+
 AREA = TileRange(0, -7, 7, -7, 7)
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with History.open_temporary() as history:
-        yield random_world(history, request.param)
+@pytest.fixture(scope="module", params=[("sqlite", 1), ("sqlite", 2), ("postgresql", 3)])
+def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
+    database, seed = request.param
+    with opening(database) as history:
+        yield random_world(history, seed)
 
 
 def described(history: History, day: date, *layers: HarvestLayer, segment: str | None = None) -> None:

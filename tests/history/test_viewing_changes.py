@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.random_world import DAYS, FIRST, LAYERS, ZOOMS, World, any_area, any_day, random_world
-from tileharvest.history.database import History
 from tileharvest.history.viewing_changes import (
     Place,
     changed_days,
@@ -23,15 +22,19 @@ from tileharvest.maps.grid import Tile, TileRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.history.random_world import Opening
+    from tileharvest.history.database import History
+
 BEFORE, AFTER = FIRST - timedelta(days=1), FIRST + timedelta(days=DAYS + 9)
 ALL_BLOCKS = TileRange(-3, -24, 24, -24, 24)
 REPEATS = 40
 
 
-@pytest.fixture(scope="module", params=[4, 5, 6])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with History.open_temporary() as history:
-        yield random_world(history, request.param)
+@pytest.fixture(scope="module", params=[("sqlite", 4), ("sqlite", 5), ("postgresql", 6)])
+def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
+    database, seed = request.param
+    with opening(database) as history:
+        yield random_world(history, seed)
 
 
 def covers(coarse: Tile, tile: Tile) -> bool:

@@ -68,7 +68,7 @@ def processed(
 
 def answered(folder: Path, request: Request, status: int, **more: Any) -> TileResult:
     """The result that is handed on beside an answer, which itself is handed on untouched."""
-    keys = {name: more.pop(name) for name in ("day", "zooms") if name in more}
+    keys = {name: more.pop(name) for name in ("day", "again", "zooms") if name in more}
     response = Response(request.url, status=status, request=request, **more)
     assert processed(folder, request, response, **keys) is response
     result = response.meta["result"]
@@ -160,7 +160,9 @@ def test_a_get_with_the_known_bytes_brings_the_new_validator(folder: Path) -> No
 )
 def test_a_get_with_other_bytes_brings_them(folder: Path, tile: Tile, day: date, outcome: Outcome) -> None:
     body = drawn("other")
-    result = answered(folder, ask(tile, "GET"), 200, headers={"ETag": '"other"'}, body=body, day=day)
+    result = answered(
+        folder, ask(tile, "GET"), 200, headers={"ETag": '"other"'}, body=body, day=day, again=True
+    )
     assert (result.outcome, result.image, result.body) == (outcome, image_of(body), body)
     assert result.validator == Validator('"other"')
 

@@ -6,8 +6,9 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from tests.scheduler.driving import Driven
+from tests.scheduler.driving import DAY, Driven
 from tests.servers.redis import queue_on
+from tileharvest.scheduler.fleet import Pace
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 _NUMBERS = count()
+
+HOST = "map.example.net"
 
 
 class RedisMap:
@@ -30,6 +33,15 @@ class RedisMap:
         """Another one, open."""
         self._workers.append(Driven(partial(queue_on, self.server, self.name, **options)))
         return self._workers[-1].open()
+
+    def joined(
+        self, harvest: str = "first", pace: Pace | None = None, now: float = 0.0, **options: Any
+    ) -> Driven:
+        """Another worker, that works for a harvest of the day; by default at a pace that holds nothing up."""
+        worker = self.worker(**options)
+        worker.extend(now=now)
+        worker.run(worker.queue.join(DAY, harvest, pace or Pace(HOST, 100)))
+        return worker
 
     def beside(self, **options: Any) -> Driven:
         """Another program, that is no worker."""

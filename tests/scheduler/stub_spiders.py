@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 
 from tileharvest.scheduler.scheduler import Scheduler
-from tileharvest.wiring import scheduling_for
+from tileharvest.scheduling import scheduling_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

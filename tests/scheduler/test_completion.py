@@ -71,7 +71,7 @@ class NextCall:
 
 
 def engine(**slot: Any) -> Any:
-    return SimpleNamespace(_slot=SimpleNamespace(**slot))
+    return SimpleNamespace(_slot=SimpleNamespace(**slot), downloader=SimpleNamespace(active=set()))
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,13 @@ def engine(**slot: Any) -> Any:
         engine(nextcall=NextCall()),
         engine(nextcall=NextCall(), inprogress=[]),
         engine(inprogress=set()),
+        SimpleNamespace(_slot=engine(nextcall=NextCall(), inprogress=set())._slot),
     ],
-    ids=["no slot", "slot of None", "no inprogress", "inprogress is a list", "no nextcall"],
+    ids=["no slot", "slot of None", "no inprogress", "inprogress is a list", "no nextcall", "no downloader"],
 )
 def test_another_engine_is_refused_with_what_to_do(unknown: Any) -> None:
     with pytest.raises(
-        RuntimeError, match=r"engine\._slot\.inprogress: install the version that requirements"
+        RuntimeError, match=r"engine\.downloader\.active: install the version that requirements"
     ):
         EngineHook(unknown, print)
 
@@ -108,3 +109,11 @@ def test_requests_that_are_under_way_already_are_told_of_too() -> None:
         known._slot.inprogress.remove(request)
     assert told == ["before", "after"]
     assert not known._slot.inprogress
+
+
+def test_requests_on_the_way_are_those_of_the_downloader() -> None:
+    known = engine(nextcall=NextCall(), inprogress=set(), closing=None)
+    hook = EngineHook(known, print)
+    assert hook.in_flight == 0
+    known.downloader.active.update({"one", "another"})
+    assert hook.in_flight == 2

@@ -126,18 +126,18 @@ def test_a_call_that_is_repeated_is_only_answered_again(world: RedisMap) -> None
     worker = world.worker()
     worker.push(entry("1"), entry("2"), entry("3"))
     leases = worker.lease(2)
-    worker.queue._number -= 1
+    worker.queue._session.number -= 1
     assert worker.lease(2, now=1.0) == leases
     assert worker.counts().leased == 2
 
 
 def test_a_lease_that_was_lost_since_is_not_answered_again(world: RedisMap) -> None:
-    worker, other = world.worker(), world.worker()
+    worker = world.worker()
     worker.push(entry("1"), entry("2"))
     first, second = worker.lease(2)
     worker.extend(second, now=50.0)
-    (taken,) = other.lease(now=LEASE)
-    worker.queue._number -= 1
+    (taken,) = world.worker().lease(now=LEASE)
+    worker.queue._session.number -= 1
     assert taken.id == first.id
     assert [lease.id for lease in worker.lease(2, now=LEASE)] == [second.id]
 
@@ -192,7 +192,7 @@ def test_a_call_that_comes_after_its_successor_does_nothing(world: RedisMap) -> 
     worker = world.worker()
     worker.note(DAY, "depth", "12")
     worker.note(DAY, "depth", "13")
-    worker.queue._number = 0
+    worker.queue._session.number = 0
     with pytest.raises(QueueError, match="a call came after its successor"):
         worker.note(DAY, "depth", "12")
     assert world.worker().note(DAY, "depth") == "13"

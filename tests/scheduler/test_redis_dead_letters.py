@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.scheduler.driving import entry
-from tests.scheduler.redis_maps import RedisMap
+from tests.scheduler.driving import DAY, entry
+from tests.scheduler.redis_maps import HOST, RedisMap
 from tests.servers.redis import redis_server
+from tileharvest.scheduler.fleet import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,19 @@ def test_a_lease_of_what_is_no_request_any_more_ends(world: RedisMap) -> None:
     answer = worker.exchange(finished=leases[:1], failed=[(leases[1], "no")], returned=leases[2:])
     assert answer.refused == 0
     assert (worker.counts().left, worker.counts().failed, len(dead(world))) == (0, 0, 2)
+
+
+@pytest.mark.parametrize("content", [*GARBAGE, b"\xa1a\xc3\xc2\x01", b"\x94\xa1a\x01\xa1b\x01"])
+def test_what_is_known_of_no_harvest_and_of_no_worker_does_no_harm(world: RedisMap, content: bytes) -> None:
+    first = world.joined()
+    first.exchange(pushed=[entry("1")], is_seeded=True)
+    world.ask("HSET", "harvests", DAY, content)
+    world.ask("HSET", "shares", first.queue._session.client, content, "nobody", content)
+    second = world.worker()
+    assert second.run(second.queue.join(DAY, "first", Pace(HOST, 1)))
+    assert second.exchange(9).share == 1
+    first.exchange(9)
+    assert sorted(worker.share for worker in first.run(first.queue.workers())) == [0, 1]
 
 
 def test_strange_texts_do_no_harm(world: RedisMap) -> None:

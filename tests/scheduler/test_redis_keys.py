@@ -11,9 +11,10 @@ import pytest
 from redis.asyncio import RedisCluster
 
 from tests.scheduler.driving import DAY, Driven, entry
-from tests.scheduler.redis_maps import RedisMap
+from tests.scheduler.redis_maps import HOST, RedisMap
 from tests.servers.redis import CLUSTER, queue_on, redis_server
 from tileharvest.scheduler import redis_calls
+from tileharvest.scheduler.fleet import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,15 @@ def everything(first: Driven, second: Driven) -> None:
     first.clear_failures()
     first.forget(DAY)
     first.forget_others(1, DAY)
+    for worker in (first, second):
+        worker.run(worker.queue.join(DAY, "the first", Pace(HOST, 4, 10.0)))
+    first.exchange(9, pushed=[entry("1"), entry("1")], is_seeded=True)
+    first.run(first.queue.confirm(DAY, [*first.run(first.queue.doubtful(DAY))]))
+    first.run(first.queue.oldest_lease())
+    second.run(second.queue.rest(HOST, 5.0))
+    first.run(first.queue.ending(DAY))
+    first.run(first.queue.ended(DAY))
+    first.run(first.queue.join(DAY, "the second", Pace(HOST, 4)))
     first.push(*(entry(f"many{number}") for number in range(50)))
 
 
@@ -90,20 +100,22 @@ def monitored(server: RedisServer, work: Any) -> list[tuple[str, list[str]]]:
 
 
 def test_scripts_touch_only_the_keys_that_were_named_and_those_have_one_slot(world: RedisMap) -> None:
-    first, second = world.worker(expected=5), world.worker(expected=5)
+    first, second = (world.worker(expected=5, keeps_doubtful=True) for _ in range(2))
     keys: list[str] = []
     touched = set()
     for who, words in monitored(world.server, lambda: everything(first, second)):
         if words[0] in ("EVALSHA", "EVAL"):
             keys = words[3 : 3 + int(words[2])]
-            assert all(key.startswith(f"tileharvest:{{{world.name}}}:") for key in keys)
+            others = {key for key in keys if not key.startswith(f"tileharvest:{{{world.name}}}:")}
+            # That of all maps of a host, where there is no cluster.
+            assert others <= {f"tileharvest:host:{{{HOST}}}"}
         elif who == "lua" and words[0] not in ("TIME", "PUBLISH"):
             assert words[1] in keys, words
             touched.add(words[1])
     names = {key.split(":")[2] for key in touched}
     wanted = {key.decode().split(":")[2] for key in redis_calls.Keys("x").fixed}
     # Nothing was found that is no request.
-    assert names == wanted - {"dead"} | {"seen", "client"}
+    assert names == wanted - {"dead"} | {"seen", "client", "doubtful", f"{{{HOST}}}"}
 
 
 def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:
@@ -128,14 +140,25 @@ def test_the_client_for_clusters_will_do(cluster: RedisServer) -> None:
         everything(first, second)
         assert first.run(first.queue.wait_for_work(5))
         assert not first.run(first.queue.wait_for_work(0.02))
-        first.exchange(99)
+        while first.exchange(99, 900.0).leases:
+            pass
         second.push(entry("wake"))
         assert first.run(first.queue.wait_for_work(5))
+        clocked = world.worker(parameters=parameters, server_clock=True)
+        assert len(clocked.run(clocked.queue.workers())) == 1
         world.close_workers()
         beside = world.beside(parameters=parameters)
         beside.stop()
         beside.run(beside.queue.discard())
         assert world.all_keys() == []
+
+
+def test_in_a_cluster_each_map_keeps_the_rate_for_itself(cluster: RedisServer) -> None:
+    with RedisMap(cluster) as world:
+        worker = world.joined(pace=Pace(HOST, 100, 4.0))
+        worker.push(*(entry(str(number)) for number in range(9)))
+        assert [lease.start for lease in worker.lease(9)] == [0.0, 0.25, 0.5]
+        assert world.key(f"host:{HOST}") in world.all_keys()
 
 
 @pytest.mark.parametrize("name", ["", "a{b", "a}b"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import count
+from math import ceil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,20 +28,27 @@ NUMBERS = count()
 
 
 class SharedModel(ModelQueue):
-    """The plain list, with a note of who holds what."""
+    """The plain list, with a note of who holds what, and of who was heard of when."""
 
     def __init__(self) -> None:
         super().__init__()
         self.worker = 0
         self.holders: dict[int, int] = {}
+        self.heard = {0: 0.0, 1: 0.0}
 
     def lease(self, wanted: int) -> list[Held]:
-        leases = super().lease(wanted)
+        self.heard[self.worker] = self.now
+        alive = sum(self.now - heard < 30 for heard in self.heard.values())
+        leases = super().lease(min(wanted, ceil(len(self.waiting()) / alive)))
         self.holders |= {id(lease.request): self.worker for lease in leases}
         return leases
 
     def holds(self, lease: Held) -> bool:
         return super().holds(lease) and self.holders[id(lease.request)] == self.worker
+
+    def extend(self, leases: Iterable[Held]) -> int:
+        self.heard[self.worker] = self.now
+        return super().extend(leases)
 
     def leased_elsewhere(self) -> int:
         leased: Iterable[Request] = (r for r in self.requests if r.until is not None)
@@ -72,11 +80,14 @@ class RedisMachine(QueueMachine):
         self.queue.restart(self.model.now)
         self.newest += 1
         self.queues[self.newest] = self.queues.pop(self.model.worker)
+        del self.model.heard[self.model.worker]
         self.model.worker = self.newest
+        self.model.heard[self.newest] = self.model.now
 
     @invariant()
     def what_others_hold_is_told(self) -> None:
         answer = self.queue.exchange(now=self.model.now)
+        self.model.heard[self.model.worker] = self.model.now
         assert answer.leased_elsewhere == self.model.leased_elsewhere()
 
     def teardown(self) -> None:

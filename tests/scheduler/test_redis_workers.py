@@ -144,11 +144,12 @@ def test_a_lease_of_the_same_attempt_belongs_to_one_worker_only(world: RedisMap,
 
 
 def test_requests_that_a_worker_gave_back_go_to_others_in_their_place(world: RedisMap) -> None:
-    first, second = world.worker(), world.worker()
+    first = world.worker()
     first.push(*(entry(body) for body in "1234"))
     one, _, three = first.lease(3)
     first.exchange(returned=[three, one])
-    assert second.bodies(9) == ["1", "3", "4"]
+    first.stop()
+    assert world.worker().bodies(9) == ["1", "3", "4"]
 
 
 def test_the_turn_of_minus_comes_round_for_all_workers_together(world: RedisMap) -> None:
@@ -257,13 +258,23 @@ def test_a_worker_that_ends_is_listed_no_more(world: RedisMap) -> None:
     assert len(workers(second)) == 1
 
 
-def test_a_worker_that_is_not_heard_of_for_long_is_listed_no_more(world: RedisMap) -> None:
-    world.worker()
+@pytest.mark.parametrize(("leases", "seconds"), [(0, 30.0), (1, LEASE)])
+def test_a_worker_is_listed_for_half_a_minute_or_while_it_may_hold_leases(
+    world: RedisMap, leases: int, seconds: float
+) -> None:
+    world.worker().exchange(leases, pushed=[entry("1")])
     second = world.worker()
-    second.extend(now=599.0)
+    second.extend(now=seconds - 1.0)
     assert len(workers(second)) == 2
-    second.extend(now=600.0)
+    second.extend(now=seconds)
     assert len(workers(second)) == 1
+
+
+def test_who_was_last_heard_of_long_ago_is_gone_though_nobody_came_since(world: RedisMap) -> None:
+    killed, beside = world.worker(server_clock=True), world.beside(server_clock=True)
+    assert len(workers(beside)) == 1
+    world.ask("HSET", f"client:{killed.queue._session.client}", "heartbeat", time.time() - 31)
+    assert workers(beside) == []
 
 
 def test_a_forgotten_worker_that_goes_on_is_listed_again(world: RedisMap) -> None:

@@ -17,9 +17,10 @@ from urllib.parse import urlencode, urlsplit
 import uvloop
 from scrapy.settings import Settings
 
+from tileharvest.scheduling import is_being_harvested
 from tileharvest.viewer.serving import listening
 from tileharvest.viewer.starting import viewer
-from tileharvest.wiring import maps_file, open_history_if_any, open_store_for_reading, queue_lock
+from tileharvest.wiring import maps_file, open_history_if_any, open_store_for_reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -112,7 +113,7 @@ def serving(world: World, only: Collection[str] = ()) -> Iterator[Client]:
             maps_file(settings),
             lambda: open_history_if_any(settings),
             open_store_for_reading(settings),
-            lambda name: queue_lock(settings, name),
+            lambda name: is_being_harvested(settings, name),
             only,
         ) as application,
         running(application) as client,

@@ -13,9 +13,8 @@ from tests.viewer.building import BLUE, FIRST, MAP, SECOND, THIRD, begun, pictur
 from tileharvest.errors import QueueError
 from tileharvest.history.database import History
 from tileharvest.maps.grid import Tile
-from tileharvest.scheduler.sqlite_lock import WorkerLock
-from tileharvest.viewer.harvests import is_locked
-from tileharvest.wiring import queue_lock
+from tileharvest.scheduler.sqlite_lock import WorkerLock, is_locked
+from tileharvest.scheduling import queue_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

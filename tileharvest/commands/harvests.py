@@ -4,43 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
-
 from tileharvest.history.reading import HarvestSummary, harvest_summaries
+from tileharvest.map_command import MapCommand
 from tileharvest.outcomes import Outcome
-from tileharvest.terminal import bytes_in_words, counts_as_plain, failing_clearly, write_json, write_table
+from tileharvest.terminal import bytes_in_words, counts_as_plain, write_json, write_table
 from tileharvest.wiring import open_history_for_reading
 
 if TYPE_CHECKING:
     import argparse
 
+    from scrapy.settings import BaseSettings
 
-class Command(ScrapyCommand):
-    requires_project = True
-    requires_crawler_process = False
 
-    def syntax(self) -> str:
-        return "[options] NAME"
-
+class Command(MapCommand):
     def short_desc(self) -> str:
         return "List a map's harvests with their counts per outcome, oldest first"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
-
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) != 1:
-            raise UsageError("say which map: scrapy harvests NAME", print_help=False)
-        with failing_clearly(self):
-            assert self.settings is not None
-            with open_history_for_reading(self.settings) as history:
-                summaries = harvest_summaries(history, args[0])
-            if opts.json:
-                write_json([_plain(summary) for summary in summaries])
-            else:
-                _write(summaries)
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        with open_history_for_reading(settings) as history:
+            summaries = harvest_summaries(history, args[0])
+        if opts.json:
+            write_json([_plain(summary) for summary in summaries])
+        else:
+            _write(summaries)
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:

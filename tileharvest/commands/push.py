@@ -15,8 +15,9 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.scheduler.codec import QueuedRequest, encode
 from tileharvest.scheduler.port import Changes, Entry
 from tileharvest.scheduler.requests import PUSHED
+from tileharvest.scheduling import open_beside
 from tileharvest.terminal import failing_clearly, write_line
-from tileharvest.wiring import described_map, sqlite_queue
+from tileharvest.wiring import described_map
 
 if TYPE_CHECKING:
     import argparse
@@ -59,12 +60,8 @@ class Command(ScrapyCommand):
 
     async def _push(self, name: str, entries: list[Entry]) -> None:
         assert self.settings is not None
-        queue = sqlite_queue(self.settings, name)
-        await queue.open_beside()
-        try:
+        async with open_beside(self.settings, name) as queue:
             await queue.exchange(Changes(entries), 0, time.time())
-        finally:
-            await queue.close()
 
 
 def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:

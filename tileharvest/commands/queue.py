@@ -1,4 +1,4 @@
-"""`scrapy queue NAME`: what waits in a map's queue."""
+"""`scrapy queue NAME`: what waits in a map's queue, and who works on it."""
 
 from __future__ import annotations
 
@@ -6,49 +6,45 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
-
-from tileharvest.terminal import failing_clearly, write_json, write_table
-from tileharvest.wiring import described_map, sqlite_queue
+from tileharvest.map_command import MapCommand
+from tileharvest.scheduling import has_queue, open_beside
+from tileharvest.terminal import write_json, write_line, write_table
+from tileharvest.watching import NOTHING, WORKER_COLUMNS, look
+from tileharvest.wiring import described_map
 
 if TYPE_CHECKING:
     import argparse
 
-    from tileharvest.scheduler.port import Counts
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.watching import Overview
 
 
-class Command(ScrapyCommand):
-    requires_project = True
-    requires_crawler_process = False
-
-    def syntax(self) -> str:
-        return "[options] NAME"
-
+class Command(MapCommand):
     def short_desc(self) -> str:
-        return "Show what waits in a map's queue: pending per lane, delayed, leased, failed, done, seen"
+        return "Show what waits in a map's queue: pending per lane, delayed, leased, failed; and its workers"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        (name,) = args
+        described_map(settings, name)
+        overview = asyncio.run(_look(settings, name)) if has_queue(settings, name) else NOTHING
+        if opts.json:
+            write_json(overview.as_plain())
+        else:
+            _write(overview)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) != 1:
-            raise UsageError("say which map: scrapy queue NAME", print_help=False)
-        with failing_clearly(self):
-            assert self.settings is not None
-            described_map(self.settings, args[0])
-            counts = asyncio.run(self._counts(args[0]))
-            if opts.json:
-                write_json(counts.as_plain())
-            else:
-                write_table(["requests", ">number"], [[k, f"{v:,}"] for k, v in counts.as_plain().items()])
 
-    async def _counts(self, name: str) -> Counts:
-        assert self.settings is not None
-        queue = sqlite_queue(self.settings, name)
-        await queue.open_beside()
-        try:
-            return await queue.counts(time.time())
-        finally:
-            await queue.close()
+async def _look(settings: BaseSettings, name: str) -> Overview:
+    async with open_beside(settings, name) as queue:
+        return await look(queue, time.time())
+
+
+def _write(overview: Overview) -> None:
+    write_table(["requests", ">number"], overview.rows())
+    if overview.crew is None:
+        return
+    write_line("")
+    if overview.crew.workers:
+        write_table(WORKER_COLUMNS, overview.crew.rows())
+    else:
+        write_line("no worker")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
+from tileharvest.scheduling import is_being_harvested
 from tileharvest.terminal import failing_clearly, write_line
 from tileharvest.wiring import (
     maps_file,
     open_history_if_any,
     open_store_for_reading,
-    queue_lock,
     quieten,
     relax_garbage_collection,
 )
@@ -68,7 +68,7 @@ class Command(ScrapyCommand):
                 maps_file(settings),
                 lambda: open_history_if_any(settings),
                 open_store_for_reading(settings),
-                lambda name: queue_lock(settings, name),
+                lambda name: is_being_harvested(settings, name),
                 args,
             ) as application:
                 relax_garbage_collection(settings)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, func, or_, select
+from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 
 from tileharvest.history.recording import is_provisionally_gone
 from tileharvest.history.schema import tiles, versions
@@ -73,6 +73,15 @@ VERSION_COLUMNS: Final = (
 )
 """In the order in which `version_of` takes them."""
 
+_TILES_AT_ONCE: Final = 500
+"""Named in one query, each by three parameters: a database allows only so many, and reads them in turn."""
+
+_ASKED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
+    tiles.c.layer == bindparam("in_layer"),
+    tiles.c.harvest == bindparam("in_harvest"),
+    tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("places", expanding=True)),
+)
+
 _LATEST: Final = AreaQuery.over(
     tiles,
     select(tiles.c.x, tiles.c.y, *VERSION_COLUMNS).join_from(
@@ -130,6 +139,16 @@ def unasked_tiles(
         found += [Tile(*row) for row in connection.execute(query)]
         if len(found) >= limit:
             break
+    return found
+
+
+def asked_tiles(connection: Connection, harvest: int, layer: int, asked: Sequence[Tile]) -> set[Tile]:
+    """Of these tiles those that this harvest has a result for. A query for each part of them."""
+    found: set[Tile] = set()
+    for start in range(0, len(asked), _TILES_AT_ONCE):
+        places = [(tile.zoom, tile.x, tile.y) for tile in asked[start : start + _TILES_AT_ONCE]]
+        rows = connection.execute(_ASKED, {"in_harvest": harvest, "in_layer": layer, "places": places})
+        found.update(Tile(*row) for row in rows)
     return found
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history import ending
+from tileharvest.history.errors import SegmentFinishedError
 from tileharvest.history.recording import insert_into
-from tileharvest.history.schema import harvest_layers, harvests, layers, maps, versions
+from tileharvest.history.schema import batches, harvest_layers, harvests, layers, maps, versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,43 @@ class HarvestRow:
 
     id: int
     day: date
+    started: datetime
     continued: bool
+
+
+@dataclass(slots=True)
+class Beginning:
+    """Begins a harvest, or continues the unfinished one of its segment, within a transaction."""
+
+    map_name: str
+    new: NewHarvest
+    layers: Sequence[HarvestLayer]
+    """What the site says about them now."""
+    again: bool
+    """Whether one is begun though a harvest of the segment is finished."""
+    _inserted: int | None = field(default=None, init=False)
+    """The id of what an earlier call has begun, whose transaction may have been committed or not."""
+
+    def __call__(self, connection: Connection) -> tuple[HarvestRow, dict[str, int]]:
+        """The harvest, and its layers' ids by name. Can be called again when a commit got no answer."""
+        its_map = map_id(connection, self.map_name)
+        row = unfinished(connection, its_map, self.new.segment)
+        if row is None:
+            row = self._insert(connection, its_map)
+        elif row.id == self._inserted:
+            row = replace(row, continued=False)
+        describe_layers(connection, connection.dialect.name, row.id, its_map, self.layers)
+        return row, layer_ids(connection, row.id)
+
+    def _insert(self, connection: Connection, its_map: int) -> HarvestRow:
+        if not self.again:
+            refuse_finished(connection, its_map, self.map_name, self.new.segment)
+        refuse_backwards(connection, its_map, self.map_name, self.new.day)
+        interrupt(connection, its_map, self.new.started)
+        forget_batches(connection, its_map)
+        row = insert_harvest(connection, its_map, self.new)
+        self._inserted = row.id
+        return row
 
 
 def map_id(connection: Connection, name: str) -> int:
@@ -48,16 +85,32 @@ def map_id(connection: Connection, name: str) -> int:
     found: int | None = connection.execute(query).scalar()
     if found is not None:
         return found
-    return int(connection.execute(insert(maps).values(name=name).returning(maps.c.id)).scalar_one())
+    # Another process may insert it just now: this waits for it, and then inserts nothing.
+    new = insert_into(connection.dialect.name, maps).values(name=name)
+    connection.execute(new.on_conflict_do_nothing())
+    return int(connection.execute(query).scalar_one())
 
 
 def unfinished(connection: Connection, map_id: int, segment: str) -> HarvestRow | None:
     """The map's unfinished harvest of this segment."""
-    query = select(harvests.c.id, harvests.c.day).where(
+    query = select(harvests.c.id, harvests.c.day, harvests.c.started).where(
         harvests.c.map == map_id, harvests.c.segment == segment, harvests.c.ended.is_(None)
     )
     row = connection.execute(query).one_or_none()
-    return None if row is None else HarvestRow(row.id, row.day, continued=True)
+    return None if row is None else HarvestRow(row.id, row.day, row.started, continued=True)
+
+
+def refuse_finished(connection: Connection, map_id: int, name: str, segment: str) -> None:
+    """Raises SegmentFinishedError when a harvest of this segment is finished."""
+    query = select(func.max(harvests.c.ended)).where(
+        harvests.c.map == map_id, harvests.c.segment == segment, harvests.c.reason == ending.FINISHED
+    )
+    ended: datetime | None = connection.execute(query).scalar()
+    if ended is not None:
+        raise SegmentFinishedError(
+            f"map '{name}' is already harvested for {segment}, since {ended:%Y-%m-%d %H:%M} UTC;"
+            " nothing was changed"
+        )
 
 
 def refuse_backwards(connection: Connection, map_id: int, name: str, day: date) -> None:
@@ -79,6 +132,12 @@ def interrupt(connection: Connection, map_id: int, ended: datetime) -> None:
         ending.end(connection, harvest, ended, ending.INTERRUPTED)
 
 
+def forget_batches(connection: Connection, map_id: int) -> None:
+    """Those of the map's earlier harvests: they have ended."""
+    its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
+    connection.execute(delete(batches).where(batches.c.harvest.in_(its_harvests)))
+
+
 def insert_harvest(connection: Connection, map_id: int, new: NewHarvest) -> HarvestRow:
     statement = insert(harvests).values(
         map=map_id,
@@ -91,7 +150,7 @@ def insert_harvest(connection: Connection, map_id: int, new: NewHarvest) -> Harv
         stored_bytes=0,
     )
     harvest = connection.execute(statement.returning(harvests.c.id)).scalar_one()
-    return HarvestRow(harvest, new.day, continued=False)
+    return HarvestRow(harvest, new.day, new.started, continued=False)
 
 
 def describe_layers(

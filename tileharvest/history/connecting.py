@@ -27,7 +27,27 @@ _ATTEMPTS: Final = 100
 before the next, so this many are never needed; without an end a program could go round for ever."""
 
 DIALECTS: Final = ("sqlite", "postgresql")
-_EXAMPLE: Final = "write for example sqlite:///data/history.sqlite"
+_POSTGRESQL: Final = "postgresql+psycopg"
+_EXAMPLE: Final = (
+    "write for example sqlite:///data/history.sqlite, or postgresql://user:password@host/database"
+)
+
+IDLE_TIMEOUT: Final = 15
+"""Seconds that a transaction on a server may wait for its program, which then was frozen or cut off: half of
+the time that others wait for its locks."""
+
+_SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
+"""What an address may tell in its query, and no message repeats."""
+
+
+_KEEPING: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""When a server that has vanished without a word is given up: in seconds, and the last in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,7 @@ class Address:
     """Where a history is. Raises HistoryError for a text that names no database this program can use."""
 
     url: URL
+    """Of PostgreSQL always with its driver, psycopg."""
     place: str
     """For messages: the file's path, or the URL without its password."""
 
@@ -42,13 +63,17 @@ class Address:
     def parse(cls, text: str) -> Address:
         try:
             url = make_url(text)
+            if url.drivername in {"postgresql", "postgres"}:
+                url = url.set(drivername=_POSTGRESQL)
             dialect = url.get_dialect().name
         except (ArgumentError, NoSuchModuleError) as error:
             raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
         if dialect not in DIALECTS:
             raise HistoryError(f"the history can be SQLite or PostgreSQL, not {dialect}: {_EXAMPLE}")
         if dialect != "sqlite":
-            return cls(url, url.render_as_string(hide_password=True))
+            if url.drivername != _POSTGRESQL:
+                raise HistoryError(f"PostgreSQL is spoken to with psycopg, not {url.drivername}: {_EXAMPLE}")
+            return cls(url, url.difference_update_query(_SECRETS).render_as_string(hide_password=True))
         if url.database in {None, "", ":memory:"}:
             raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
         return cls(url, str(url.database))
@@ -78,11 +103,34 @@ def connect(address: Address, manner: Manner) -> Engine:
     if address.file is not None:
         return _connect_file(address.url, address.file, manner)
     try:
-        return create_engine(address.url)
-    except ModuleNotFoundError as error:
+        return _connect_server(address.url, manner)
+    except ImportError as error:
+        # psycopg's own message has a paragraph for each way in which it can be installed.
         raise HistoryError(
-            f"the history {address.place} needs the Python package {error.name}, which is not installed"
+            f"the history {address.place} needs the Python package psycopg[binary], which is not installed"
         ) from error
+
+
+def _connect_server(url: URL, manner: Manner) -> Engine:
+    # What the address says itself goes first.
+    patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
+    # Connections outlive a restart of the server only in the pool: there each is tried before it is used.
+    engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
+    settings = {
+        "lock_timeout": f"{manner.lock_timeout:.3f}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT}s",
+        "default_transaction_read_only": "on" if manner.read_only else "off",
+    }
+
+    def connected(connection: Any, _: object) -> None:
+        # Not as options of the address, which a pooler between us and the server may refuse.
+        connection.autocommit = True
+        for name, value in settings.items():
+            connection.execute(f"SET {name} = '{value}'")
+        connection.autocommit = False
+
+    event.listen(engine, "connect", connected)
+    return engine
 
 
 def _connect_file(url: URL, file: Path, manner: Manner) -> Engine:

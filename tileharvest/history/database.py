@@ -5,20 +5,23 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from sqlalchemy import inspect, text
 
-from tileharvest.errors import HistoryError
 from tileharvest.history.connecting import LOCK_TIMEOUT, WRITES, Address, Manner, connect, write_ahead
+from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.failures import as_history_errors
+from tileharvest.history.persevering import PATIENCE, persevere
 from tileharvest.history.schema import REVISION, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from sqlalchemy import Connection, Engine
+
+_Result = TypeVar("_Result")
 
 
 class History:
@@ -28,7 +31,13 @@ class History:
     is harmless.
     """
 
-    def __init__(self, engine: Engine, place: str, folder: TemporaryDirectory[str] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        place: str,
+        folder: TemporaryDirectory[str] | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         """`folder`, if given, is removed when the history is closed. Use the `open` methods instead."""
         self._engine = engine
         self._writer = engine.execution_options(**{WRITES: True})
@@ -36,20 +45,24 @@ class History:
         snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
         self._reader = engine.execution_options(**snapshot)
         self._folder = folder
+        self._patience = patience
         self.place = place
         """For messages."""
 
     @classmethod
-    def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT) -> Self:
+    def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT, patience: float = PATIENCE) -> Self:
         """The history at a database URL such as `sqlite:///data/history.sqlite`, ready to be written.
 
-        A new one is created, its folder too. One of an older revision is first copied beside itself and
-        then upgraded. One that a newer program wrote, that belongs to another program, or that cannot be
-        read is refused with HistoryError and not changed. The usual case, where nothing is to be done,
-        reads one row and does not import alembic.
+        A new one is created, its folder too; a server's database must be there. One of an older revision
+        is upgraded; a file is first copied beside itself. One that a newer program wrote, that belongs to
+        another program, or that cannot be read is refused with HistoryError and not changed. The usual
+        case, where nothing is to be done, reads one row and does not import alembic.
+
+        `patience` is for how many seconds `read` and `write` wait for a server that went away; opening
+        waits for none.
         """
         address = Address.parse(url)
-        history = cls(connect(address, Manner(lock_timeout)), address.place)
+        history = cls(connect(address, Manner(lock_timeout)), address.place, patience=patience)
         try:
             history._prepare(address)
         except BaseException:
@@ -61,12 +74,12 @@ class History:
     def open_read_only(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT) -> Self:
         """The history for commands that only look: never creates, never upgrades, refuses to write.
 
-        Raises HistoryError when there is none, or when it is not of the present revision. The folder
-        must be writable nevertheless: readers announce themselves to writers in a file there.
+        Raises NoHistoryError when there is none, and HistoryError when it is not of the present revision.
+        A file's folder must be writable nevertheless: readers announce themselves to writers in a file there.
         """
         address = Address.parse(url)
         if address.file is not None and not address.file.is_file():
-            raise HistoryError(f"there is no history at {address.place} yet: the first harvest begins it")
+            raise NoHistoryError.at(address.place)
         history = cls(connect(address, Manner(lock_timeout, read_only=True)), address.place)
         try:
             history._expect_present_revision()
@@ -74,6 +87,22 @@ class History:
             history.close()
             raise
         return history
+
+    @staticmethod
+    def is_begun(url: str) -> bool:
+        """Whether a first harvest has begun a history there, of whatever revision.
+
+        Reads a row from a server, and looks only whether a file is there. Raises HistoryError as `open` does.
+        """
+        address = Address.parse(url)
+        if address.file is not None:
+            # Empty is a file whose first transaction, which makes the tables, is under way.
+            return address.file.exists() and address.file.stat().st_size > 0
+        with (
+            History(connect(address, Manner(read_only=True)), address.place) as history,
+            history.reading() as connection,
+        ):
+            return revision_of(connection) is not None
 
     @classmethod
     def open_temporary(cls) -> Self:
@@ -130,6 +159,31 @@ class History:
         """
         with as_history_errors(self.place), self._writer.begin() as connection:
             yield connection
+
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """What `work` gives for a transaction as `reading` has it.
+
+        Where a server goes away meanwhile it is called again, for up to the history's patience.
+        """
+
+        def attempt() -> _Result:
+            with self.reading() as connection:
+                return work(connection)
+
+        return persevere(attempt, self._patience)
+
+    def write(self, work: Callable[[Connection], _Result]) -> _Result:
+        """As `read`, for a transaction as `writing` has it.
+
+        `work` must be one that can be repeated: when a connection is lost while a transaction is being
+        committed, it may have taken effect, and is called again.
+        """
+
+        def attempt() -> _Result:
+            with self.writing() as connection:
+                return work(connection)
+
+        return persevere(attempt, self._patience)
 
     def close(self) -> None:
         self._engine.dispose()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, literal, select, update
 
-from tileharvest.errors import HistoryError
+from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recording import counting, insert_into, is_provisionally_gone
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
@@ -31,7 +31,7 @@ INTERRUPTED = "interrupted"
 
 
 def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
-    """Keeps the counts and the end. Raises HistoryError when the harvest has ended already.
+    """Keeps the counts and the end. Raises HarvestEndedError when the harvest has ended already.
 
     What is still provisionally gone is not counted: counted are the versions that were recorded.
     """
@@ -41,7 +41,7 @@ def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> N
         .values(ended=ended, reason=reason)
     )
     if connection.execute(ending).rowcount == 0:
-        raise already_ended(harvest)
+        refuse_ended(connection, harvest)
     _keep_counts(connection, harvest, tiles.c.outcome != Outcome.GONE.value)
 
 
@@ -59,11 +59,24 @@ def end_and_take_back(connection: Connection, harvest: int, ended: datetime, rea
     connection.execute(update(tiles).where(gone).values(harvest=None, outcome=None, reason=None))
 
 
-def already_ended(harvest: int) -> HistoryError:
-    return HistoryError(
-        f"harvest {harvest} has ended already, perhaps because another one of the same map was begun;"
-        " nothing was changed; run again"
-    )
+def reason_of(connection: Connection, harvest: int) -> str | None:
+    """With which the harvest has ended; None while it has not."""
+    reason: str | None = connection.execute(
+        select(harvests.c.reason).where(harvests.c.id == harvest)
+    ).scalar()
+    return reason
+
+
+def refuse_ended(connection: Connection, harvest: int) -> None:
+    """Raises HarvestEndedError when the harvest has ended."""
+    reason = reason_of(connection, harvest)
+    if reason is not None:
+        error = HarvestEndedError(
+            f"harvest {harvest} has ended already ({reason}), perhaps because another one of the same map was"
+            " begun; nothing was changed; run again"
+        )
+        error.reason = reason
+        raise error
 
 
 def count_outcomes(harvest: int) -> Select[Any]:

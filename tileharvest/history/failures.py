@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.server_failures import server_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def as_history_errors(place: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
-        raise HistoryError(_line(error, place)) from error
+        raise (server_failure(error, place) or HistoryError(_line(error, place))) from error
     except OSError as error:
         raise HistoryError(_NOT_OPENED.format(place=place, said=error.strerror or error)) from error
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.ending import FINISHED
+from tileharvest.history.errors import HarvestEndedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +51,8 @@ class GroupCommit:
 
     A transaction begins when the first result has waited for `linger` seconds, when `most` results have
     come, or on `flush`; while it runs the next batch gathers. After a failure nothing more is recorded:
-    every later call raises the same error, because what the history misses must stop the harvest.
+    every later call raises the same error, because what the history misses must stop the harvest. Only
+    results that come after other workers have finished it stop nothing.
     """
 
     def __init__(
@@ -138,13 +142,19 @@ class GroupCommit:
 
     def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
         self._committing = None
-        self._failure = failure
+        if not _is_late(failure):
+            self._failure = failure
         batch.outcome.set_result(failure)
-        if failure is None:
+        if self._failure is None:
             self._commit_next()
             return
         while self._batches:
             self._batches.popleft().outcome.set_result(failure)
+
+
+def _is_late(failure: BaseException | None) -> bool:
+    """Whether others have finished the harvest: then it misses nothing, and costs are still to be added."""
+    return isinstance(failure, HarvestEndedError) and failure.reason == FINISHED
 
 
 async def _durable(batch: _Batch) -> None:
@@ -154,9 +164,9 @@ async def _durable(batch: _Batch) -> None:
 
 
 def _again(failure: BaseException) -> BaseException:
-    """A HistoryError of its own for each who waits: a traceback grows wherever its error is raised."""
+    """An error of its own for each who waits: a traceback grows wherever its error is raised."""
     if not isinstance(failure, HistoryError):
         return failure
-    error = HistoryError(str(failure))
+    error = copy(failure)
     error.__cause__ = failure
     return error

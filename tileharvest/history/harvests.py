@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
+from itertools import count
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from tileharvest.history import beginning, ending
-from tileharvest.history.areas import count_present, count_vanished, latest_versions, unasked_tiles
-from tileharvest.history.recording import Recorder, add_cost
+from tileharvest.history.areas import (
+    asked_tiles,
+    count_present,
+    count_vanished,
+    latest_versions,
+    unasked_tiles,
+)
+from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.recording import Recorder, add_cost, note_batch
+from tileharvest.history.schema import harvests
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import EXTENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date, datetime
+
+    from sqlalchemy import Connection
 
     from tileharvest.history.beginning import HarvestRow
     from tileharvest.history.database import History
@@ -58,8 +71,9 @@ class HarvestLayer:
 class Harvest:
     """An unfinished harvest. Get it from `begin`.
 
-    One thread may record while another looks up versions. Every method raises HistoryError when the
-    database refuses, and ValueError for a layer that the harvest does not have.
+    One thread may record while another looks up versions, and other processes may do so too. Every method
+    raises HistoryError when the database refuses, and ValueError for a layer that the harvest does not have.
+    Where a server goes away, each waits for it as long as the history's patience lasts.
     """
 
     def __init__(
@@ -74,6 +88,13 @@ class Harvest:
         self.day = row.day
         """Of all versions it records: the day on which it began, also when it is continued later."""
         self.continued = row.continued
+        self.identity = f"{row.id}@{row.started.astimezone(UTC).isoformat(timespec='microseconds')}"
+        """What no other harvest ever has, and the same in each process that has a part in this one.
+
+        Not the id alone: a history that was restored from a backup gives ids again.
+        """
+        self._worker = uuid4().hex
+        self._numbers = count(1)
 
     def record(
         self,
@@ -84,16 +105,32 @@ class Harvest:
     ) -> None:
         """Records a batch, and what it cost, in one transaction that is durable on return.
 
-        Recording a result again changes nothing; costs add up. Of several results for a tile the one
-        that says most is kept. `gone` makes no version before `finish`. Costs about 10 microseconds of
-        CPU per unchanged tile in batches of 200, 40 per changed one, plus one disk flush, however large
-        the history is. `stored_bytes` are those of images that were put into the store and were new to
-        it. Raises HistoryError when the harvest has ended.
+        Recording a result again changes nothing; costs add up, and each call counts once, also when a server
+        was cut off in the middle of it. Of several results for a tile the one that says most is kept.
+        `gone` makes no version before `finish`. Costs about 10 microseconds of CPU per unchanged tile in
+        batches of 200, 40 per changed one, plus one disk flush, however large the history is.
+        `stored_bytes` are those of images that were put into the store and were new to it. Raises
+        HarvestEndedError when the harvest has ended; without results the cost is added even then.
         """
-        with self._history.writing() as connection:
-            if connection.execute(add_cost(self.id, requests, received_bytes, stored_bytes)).rowcount == 0:
-                raise ending.already_ended(self.id)
+        number = next(self._numbers)
+        cost = add_cost(self.id, requests, received_bytes, stored_bytes)
+        if results:
+            cost = cost.where(harvests.c.ended.is_(None))
+
+        def write(connection: Connection) -> None:
+            if self._is_recorded(connection, number):
+                return
+            if connection.execute(cost).rowcount == 0:
+                ending.refuse_ended(connection, self.id)
             self._recorder.record(connection, results)
+
+        self._history.write(write)
+
+    def _is_recorded(self, connection: Connection, number: int) -> bool:
+        """Whether a commit whose answer was lost has taken effect. No answer of a file is ever lost."""
+        if self._history.dialect == "sqlite":
+            return False
+        return connection.execute(note_batch(self.id, self._worker, number)).first() is None
 
     def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
         """The latest version of each tile in the area that has any; `gone` ones too. One query.
@@ -101,28 +138,46 @@ class Harvest:
         Made for blocks of neighbours. Nothing provisional is in it.
         """
         layer_id = self._id_of(layer)
-        with self._history.reading() as connection:
-            return latest_versions(connection, layer_id, area)
+        return self._history.read(lambda connection: latest_versions(connection, layer_id, area))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """How many tiles of these areas exist, by their latest versions; each counts once.
 
         Areas are given by layer, and may overlap. Reads all tiles of the areas.
         """
-        with self._history.reading() as connection:
-            return sum(count_present(connection, layer, ranges) for _, layer, ranges in self._by_id(areas))
+        return self._history.read(
+            lambda connection: sum(
+                count_present(connection, layer, ranges) for _, layer, ranges in self._by_id(areas)
+            )
+        )
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Up to `limit` tiles that exist by their latest version and have no result in this harvest."""
-        found: list[tuple[str, Tile]] = []
-        with self._history.reading() as connection:
+
+        def read(connection: Connection) -> list[tuple[str, Tile]]:
+            found: list[tuple[str, Tile]] = []
             for name, layer, ranges in self._by_id(areas):
                 missing = limit - len(found)
                 if missing <= 0:
                     break
                 tiles = unasked_tiles(connection, self.id, layer, ranges, missing)
                 found += [(name, tile) for tile in tiles]
-        return found
+            return found
+
+        return self._history.read(read)
+
+    def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
+        """Of these tiles, in their order, those that this harvest has no result for, of whatever process.
+
+        Any number of them: some milliseconds per thousand.
+        """
+        layer_id = self._id_of(layer)
+        asked = self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
+        return [tile for tile in tiles if tile not in asked]
+
+    def ended(self) -> str | None:
+        """The reason with which this harvest has ended by now, in whatever process; None while it has not."""
+        return self._history.read(lambda connection: ending.reason_of(connection, self.id))
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """How many of the `known` tiles this harvest found gone, or has not asked.
@@ -130,22 +185,26 @@ class Harvest:
         Not asked are also those below a tile that is gone. To be compared with `known` before `finish`:
         when most tiles have vanished it is the map that has moved.
         """
-        with self._history.reading() as connection:
-            return sum(
+        return self._history.read(
+            lambda connection: sum(
                 count_vanished(connection, self.id, layer, ranges) for _, layer, ranges in self._by_id(areas)
             )
+        )
 
     def counts(self) -> dict[Outcome, int]:
         """Tiles per outcome so far; only outcomes that occurred. Provisional `gone` ones count.
 
         Exact, whatever was recorded twice. Reads all tiles of the map: meant for once in a while.
         """
-        counted: dict[Outcome, int] = {}
-        with self._history.reading() as connection:
+
+        def read(connection: Connection) -> dict[Outcome, int]:
+            counted: dict[Outcome, int] = {}
             for row in connection.execute(ending.count_outcomes(self.id)):
                 outcome = Outcome(row.outcome)
                 counted[outcome] = counted.get(outcome, 0) + row.tiles
-        return counted
+            return counted
+
+        return self._history.read(read)
 
     def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> None:
         """Ends the harvest: counts, end and versions of gone tiles, in one transaction.
@@ -153,14 +212,21 @@ class Harvest:
         With `settle_gone` each tile found gone gets a version without image, in place of one of the same
         day. Without it nothing remains of their being gone: not in the counts, and their tiles count as
         not asked. The caller decides which, by `vanished`. `ended` must have a time zone; `reason` is a
-        word such as `finished` or `moved`. Raises HistoryError when the harvest has ended already.
+        word such as `finished` or `moved`. When another process has ended the harvest with the same reason
+        nothing is changed; with another reason HarvestEndedError is raised, and nothing is changed.
         """
-        history = self._history
-        with history.writing() as connection:
+
+        def write(connection: Connection) -> None:
             if settle_gone:
-                ending.end_and_settle(connection, history.dialect, self.id, ended, reason)
+                ending.end_and_settle(connection, self._history.dialect, self.id, ended, reason)
             else:
                 ending.end_and_take_back(connection, self.id, ended, reason)
+
+        try:
+            self._history.write(write)
+        except HarvestEndedError as error:
+            if error.reason != reason:
+                raise
 
     def _id_of(self, layer: str) -> int:
         if layer not in self._layer_ids:
@@ -182,25 +248,22 @@ def begin(
     started: datetime,
     renderer: str,
     layers: Sequence[HarvestLayer],
+    again: bool = False,
 ) -> Harvest:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
     A continued harvest keeps its day and start; what the site says about its layers now replaces what
     it said before. A new one first ends the map's other unfinished harvests as `interrupted`: their
     results stay, but what they found gone is neither recorded nor counted. `started` must have a time
-    zone. Raises HistoryError, having changed nothing, for a day before the map's latest version:
+    zone. However many processes call this at once for a map and segment, they get the same harvest, and
+    it is `continued` for all but one.
+
+    Raises, having changed nothing, SegmentFinishedError where a harvest of this map and segment is finished,
+    unless `again` says that this is meant; and HistoryError for a day before the map's latest version:
     history is only written forwards.
     """
     if len({layer.name for layer in layers}) != len(layers) or not layers:
         raise ValueError("a harvest has at least one layer, and each once")
-    with history.writing() as connection:
-        map_id = beginning.map_id(connection, map_name)
-        row = beginning.unfinished(connection, map_id, segment)
-        if row is None:
-            beginning.refuse_backwards(connection, map_id, map_name, day)
-            beginning.interrupt(connection, map_id, started)
-            new = beginning.NewHarvest(segment, day, started, renderer)
-            row = beginning.insert_harvest(connection, map_id, new)
-        beginning.describe_layers(connection, history.dialect, row.id, map_id, layers)
-        layer_ids = beginning.layer_ids(connection, row.id)
+    new = beginning.NewHarvest(segment, day, started, renderer)
+    row, layer_ids = history.write(beginning.Beginning(map_name, new, layers, again))
     return Harvest(history, row, layer_ids, map_name, segment)

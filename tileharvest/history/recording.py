@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tileharvest.history.schema import BLOCK_LEVELS, changes, harvests, tiles, versions
+from tileharvest.history.schema import BLOCK_LEVELS, batches, changes, harvests, tiles, versions
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from sqlalchemy import ColumnElement, Connection, Table, Update
+    from sqlalchemy.sql.dml import ReturningInsert
 
     from tileharvest.items import TileResult
     from tileharvest.versions import Image
@@ -56,16 +57,30 @@ def insert_into(dialect: str, table: Table) -> Insert:
 
 
 def add_cost(harvest: int, requests: int, received_bytes: int, stored_bytes: int) -> Update:
-    """Matches no row when the harvest has ended."""
+    """Locks the harvest's row until the transaction ends."""
     return (
         update(harvests)
-        .where(harvests.c.id == harvest, harvests.c.ended.is_(None))
+        .where(harvests.c.id == harvest)
         .values(
             requests=harvests.c.requests + requests,
             received_bytes=harvests.c.received_bytes + received_bytes,
             stored_bytes=harvests.c.stored_bytes + stored_bytes,
         )
     )
+
+
+def note_batch(harvest: int, worker: str, number: int) -> ReturningInsert[tuple[int]]:
+    """Gives a row, but none when the worker has recorded the batch of this number, or a later one, already.
+
+    Waits for a transaction that records it just now: that of a connection which was lost may still run.
+    """
+    statement = postgresql.insert(batches).values(harvest=harvest, worker=worker, number=number)
+    noted = statement.on_conflict_do_update(
+        index_elements=list(batches.primary_key.columns),
+        set_={"number": statement.excluded.number},
+        where=batches.c.number < statement.excluded.number,
+    )
+    return noted.returning(batches.c.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
-REVISION: Final = "0002"
+REVISION: Final = "0003"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -116,6 +116,18 @@ Index(
     postgresql_where=harvests.c.ended.is_(None),
 )
 # At most one unfinished harvest per map, and so per segment too: beginning one ends the others.
+
+batches: Final = Table(
+    "batches",
+    metadata,
+    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
+    Column("worker", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The last batch that each process recorded, of a history on a server: where the answer to a commit is lost
+with the connection, the batch is recorded again, and this tells whether it was recorded the first time.
+"""
 
 harvest_layers: Final = Table(
     "harvest_layers",

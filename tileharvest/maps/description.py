@@ -9,6 +9,7 @@ import difflib
 import json
 import re
 import tomllib
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, available_timezones
@@ -30,6 +31,7 @@ _EXAMPLES: Final = {
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
     "timezone": 'timezone = "Europe/Berlin"',
     "concurrency": "concurrency = 4",
+    "requests_per_second": "requests_per_second = 5",
     "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
@@ -51,7 +53,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     timezone: str = "UTC"
     """In which a day begins and ends."""
     concurrency: int = 4
-    """Requests on the way at the same time."""
+    """Requests on the way at the same time, of all workers together."""
+    requests_per_second: float | None = None
+    """Of all workers together; None: as many as the concurrency brings."""
     max_depth: int | None = None
     """Levels below the first tiles asked that the walk may go; None: all."""
     enabled: bool = True
@@ -63,6 +67,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(all(self.layers) and len(set(self.layers)) == len(self.layers), "layers")
         _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
         _check(self.concurrency >= 1, "concurrency")
+        per_second = self.requests_per_second
+        _check(per_second is None or 0 < per_second < inf, "requests_per_second")
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
         if self.timezone not in available_timezones():
             meant = difflib.get_close_matches(self.timezone, available_timezones(), n=1)

@@ -41,12 +41,15 @@ class PatientRetryMiddleware:
         longest: float,
         exceptions: tuple[type[Exception], ...],
         now: Callable[[], datetime],
+        tell: Callable[[str, float], None] = lambda host, seconds: None,
     ) -> None:
+        """`tell` hears of each host that is to rest, and for how many seconds."""
         self._repeats = repeats
         self._base = base
         self._longest = longest
         self._exceptions = exceptions
         self._now = now
+        self._tell = tell
         self._resting: dict[str, float] = {}
         """When each host's rest ends, on the event loop's clock."""
 
@@ -59,6 +62,7 @@ class PatientRetryMiddleware:
             longest=settings.getfloat("RETRY_AFTER_LONGEST"),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
             now=lambda: datetime.now(UTC),
+            tell=lambda host, seconds: _tell_scheduler(crawler, host, seconds),
         )
 
     def process_request(self, request: Request) -> Request | Awaitable[None] | None:
@@ -122,6 +126,7 @@ class PatientRetryMiddleware:
         """Hold back every request to the host; of several rests the one that ends last counts."""
         end = asyncio.get_running_loop().time() + seconds
         self._resting[host] = max(end, self._resting.get(host, end))
+        self._tell(host, seconds)
 
     async def _await_rest(self, host: str) -> None:
         now = asyncio.get_running_loop().time
@@ -129,3 +134,10 @@ class PatientRetryMiddleware:
         while (left := self._resting.get(host, 0.0) - now()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         self._resting.pop(host, None)
+
+
+def _tell_scheduler(crawler: Crawler, host: str, seconds: float) -> None:
+    """So that other workers leave the host alone too."""
+    rest = getattr(getattr(crawler.engine, "scheduler", None), "rest", None)
+    if rest is not None:
+        rest(host, seconds)

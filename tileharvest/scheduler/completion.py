@@ -2,8 +2,9 @@
 
 Scrapy's scheduler interface has no word for it. In Scrapy 2.19 a request is through (its items have passed
 the pipelines, its children are enqueued) exactly when the engine removes it from the set
-`engine._slot.inprogress`; and the engine asks for the next request when `engine._slot.nextcall` is
-scheduled. Should Scrapy gain a public `finish_request`, it takes this module's place.
+`engine._slot.inprogress`; the engine asks for the next request when `engine._slot.nextcall` is scheduled;
+and `engine.downloader.active` has the requests that are on the way. Should Scrapy gain a public
+`finish_request`, it takes this module's place.
 """
 
 from __future__ import annotations
@@ -36,14 +37,22 @@ class EngineHook:
     def __init__(self, engine: Any, on_complete: Callable[[Any], None]) -> None:
         slot = getattr(engine, "_slot", None)
         nextcall = getattr(slot, "nextcall", None)
-        if not isinstance(getattr(slot, "inprogress", None), set) or not hasattr(nextcall, "schedule"):
+        active: Any = getattr(getattr(engine, "downloader", None), "active", None)
+        places = isinstance(getattr(slot, "inprogress", None), set) and isinstance(active, set)
+        if not places or not hasattr(nextcall, "schedule"):
             raise RuntimeError(
-                "this version of Scrapy keeps its requests in another place than engine._slot.inprogress:"
-                " install the version that requirements.txt names"
+                "this version of Scrapy keeps its requests in other places than engine._slot.inprogress and"
+                " engine.downloader.active: install the version that requirements.txt names"
             )
         assert slot is not None
         slot.inprogress = _WatchedSet(slot.inprogress, on_complete)
         self._slot = slot
+        self._active = active
+
+    @property
+    def in_flight(self) -> int:
+        """Requests on the way, those included that wait for a connection."""
+        return len(self._active)
 
     def wake(self) -> None:
         """Make the engine ask for a request soon; harmless when it closes."""

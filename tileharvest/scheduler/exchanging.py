@@ -13,12 +13,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.port import Changes
+from tileharvest.scheduler.news import News
+from tileharvest.scheduler.port import Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tileharvest.scheduler.port import Entry, Exchange, Lease, RequestQueue
+    from tileharvest.scheduler.port import Entry, Lease, RequestQueue
 
 _logger = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ LINGER: Final = 0.02
 """Seconds that news wait for others, where nobody waits for leases: a transaction costs as much as some
 tens of requests in it."""
 
-POLL: Final = 0.5
-"""Seconds between two looks into the queue for what other programs have pushed, while a spider stays."""
+HEARTBEATS: Final = 3
+"""Heartbeats in the time of a lease: two may be missed."""
 
 
 class Exchanging:
@@ -46,7 +47,14 @@ class Exchanging:
         clock: Callable[[], float],
         changed: Callable[[Exchange], None],
         failed: Callable[[QueueError], None],
+        linger: float = LINGER,
+        heartbeat: float | None = None,
+        in_flight: Callable[[], int] = lambda: 0,
+        spacing: float = 0.0,
     ) -> None:
+        """`ahead` leases at most are here and not started. The queue hears of this worker every `heartbeat`
+        seconds, by default a third of a lease. `in_flight` tells how many requests are on the way. Also those
+        that are late are started `spacing` seconds after each other."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
@@ -55,21 +63,34 @@ class Exchanging:
         self._clock = clock
         self._changed = changed
         self._failed = failed
-        self._news = _News()
+        self._linger_seconds = linger
+        self._heartbeat = lease_seconds / HEARTBEATS if heartbeat is None else heartbeat
+        self._in_flight = in_flight
+        self._heard = clock()
+        """When the queue last let every lease of this worker last for its full time."""
+        self._news = News()
         self._plus: deque[Lease] = deque()
         self._others: deque[Lease] = deque()
+        self._starts: deque[float] = deque()
+        """Of the leases that are here: any of them may take the next, as it is the host that is spared."""
         self._held: dict[int, Lease] = {}
         self._task: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
+        self._start: asyncio.TimerHandle | None = None
         self._alive: asyncio.Task[None] | None = None
         self._stopped = False
         self.next_due: float | None = None
         """When the next delayed request is due, in seconds since 1970."""
         self._may_have_more = True
+        self._answer = Exchange(())
+        self._rests_until = 0.0
+        self._spacing = spacing
+        self._next_start = 0.0
 
     def start(self) -> None:
         """Begin to lease ahead, and to keep what is leased alive."""
+        self._heard = self._clock()
         self._alive = asyncio.ensure_future(self._keep_alive())
         self._begin()
 
@@ -86,28 +107,45 @@ class Exchanging:
         else:
             self._tell()
 
+    def seeded(self) -> None:
+        """All first requests have been pushed."""
+        self._news.is_seeded = True
+        self._begin()
+
     def finish(self, lease: Lease) -> None:
         self._news.finished.append(lease)
-        del self._held[lease.id]
+        self._let_go(lease)
         self._tell()
 
     def give_back(self, lease: Lease) -> None:
         """It was started, but whether it is done is not known: it is offered again."""
         self._news.returned.append(lease)
-        del self._held[lease.id]
+        self._let_go(lease)
         self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
         self._news.failed.append((lease, reason))
-        del self._held[lease.id]
+        self._let_go(lease)
         self._tell()
 
     def next_lease(self) -> Lease | None:
-        """The next lease that is here; None while there is none, or none at all (see `is_empty`).
+        """The next lease that is here and may be started; None while there is none, or none at all (see
+        `is_empty`). `changed` is called when the next may be.
 
         The plus lane goes before whatever was leased ahead.
         """
-        lease = self._plus.popleft() if self._plus else self._others.popleft() if self._others else None
+        now = self._clock()
+        if self._plus or self._others:
+            self._drop_lost(now)
+        lease = None
+        earliest = max(self._starts[0], self._rests_until, self._next_start) if self._starts else 0.0
+        if earliest > now:
+            self._wait_for(earliest - now)
+        elif self._starts:
+            self._starts.popleft()
+            if self._spacing:
+                self._next_start = now + self._spacing
+            lease = (self._plus or self._others).popleft()
         if self._wants_leases():
             self._begin()
         return lease
@@ -116,6 +154,22 @@ class Exchanging:
     def is_empty(self) -> bool:
         """Whether nothing is here, on its way, or in the queue and due."""
         return not (self._plus or self._others or self._news or self._task or self._may_have_more)
+
+    @property
+    def others_work(self) -> bool:
+        """Whether, when the queue was last asked, other workers held leases."""
+        return self._answer.leased_elsewhere > 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether, when the queue was last asked, nothing was left: nobody's lease, nothing for later."""
+        later = self._answer.next_due is not None or self._answer.held_until is not None
+        return self.is_empty and not (later or self._held or self.others_work)
+
+    @property
+    def holds_some(self) -> bool:
+        """Whether leases are here, or on the way, or were elsewhere when the queue was last asked."""
+        return bool(self._held) or self.others_work
 
     def look_again(self) -> None:
         """Ask the queue whether it has something after all."""
@@ -127,7 +181,7 @@ class Exchanging:
 
         Raises QueueError when it cannot be told; what was leased is then offered again at the next opening.
         """
-        for timer in (self._linger, self._due, self._alive):
+        for timer in (self._linger, self._due, self._start, self._alive):
             if timer is not None:
                 timer.cancel()
         self._stopped = True
@@ -136,7 +190,7 @@ class Exchanging:
         self._news.returned.extend((*self._plus, *self._others))
         try:
             if self._news:
-                await self._queue.exchange(self._news.taken(), 0, self._clock())
+                await self._queue.exchange(self._news.taken(self._in_flight()), 0, self._clock())
         finally:
             await self._queue.close()
 
@@ -147,7 +201,7 @@ class Exchanging:
         if self._wants_leases():
             self._begin()
         elif self._linger is None and self._task is None and not self._stopped:
-            self._linger = asyncio.get_running_loop().call_later(LINGER, self._begin)
+            self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
 
     def _begin(self) -> None:
         if self._linger is not None:
@@ -160,7 +214,7 @@ class Exchanging:
         # Until now is over: what the engine says in the same moment goes along.
         await asyncio.sleep(0)
         wanted = max(0, self._ahead - len(self._plus) - len(self._others)) if self._may_have_more else 0
-        changes = self._news.taken()
+        changes = self._news.taken(self._in_flight())
         self._may_have_more = False
         try:
             answer = await self._queue.exchange(changes, wanted, self._clock())
@@ -177,28 +231,61 @@ class Exchanging:
         if self._news or self._wants_leases():
             self._tell()
 
+    def _let_go(self, lease: Lease) -> None:
+        """Of one that was lost, and then leased again to this same worker, the second is held on to."""
+        if self._held.get(lease.id) is lease:
+            del self._held[lease.id]
+
     def _take_in(self, answer: Exchange, wanted: int) -> None:
+        # First: what was lost may be among what is leased now.
+        self._drop_lost(self._clock())
         for lease in answer.leases:
             self._held[lease.id] = lease
             (self._plus if lease.priority > 0 else self._others).append(lease)
+            self._starts.append(lease.start)
         # What was pushed meanwhile has set it already.
         self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
+        self._answer = answer
+        self._rests_until = answer.rests_until or 0.0
         self.next_due = answer.next_due
         if self._due is not None:
             self._due.cancel()
             self._due = None
-        if answer.next_due is not None:
-            pause = max(0.0, answer.next_due - self._clock())
+        later = [moment for moment in (answer.next_due, answer.held_until) if moment is not None]
+        if later:
+            pause = max(0.0, min(later) - self._clock())
             self._due = asyncio.get_running_loop().call_later(pause, self.look_again)
+
+    def _wait_for(self, seconds: float) -> None:
+        if self._start is None:
+
+            def may_start() -> None:
+                self._start = None
+                self._changed(Exchange(()))
+
+            self._start = asyncio.get_running_loop().call_later(seconds, may_start)
+
+    def _drop_lost(self, now: float) -> None:
+        """After a long sleep, as of a process that was stopped, others may have what waits here."""
+        if now - self._heard > self._lease_seconds:
+            self._heard = now
+            lost = [*self._plus, *self._others]
+            for waiting in (self._plus, self._others, self._starts):
+                waiting.clear()
+            for lease in lost:
+                self.give_back(lease)
+            self.look_again()
 
     async def _keep_alive(self) -> None:
         while True:
-            await asyncio.sleep(self._lease_seconds / 3)
+            await asyncio.sleep(self._heartbeat)
+            told = self._clock()
             try:
-                await self._queue.extend(list(self._held.values()), self._clock())
+                await self._queue.extend(list(self._held.values()), told)
             except QueueError as error:
                 self._fail(error)
                 return
+            self._heard = told
 
     def _fail(self, error: QueueError) -> None:
         if not self._stopped:
@@ -209,31 +296,3 @@ class Exchanging:
 def _unexpected(error: Exception) -> QueueError:
     _logger.error("a mistake in the program stopped the queue", exc_info=error)
     return QueueError(f"the queue stopped ({error!r}); no request in it was lost: run again, and report this")
-
-
-class _News:
-    """What the queue was not told yet."""
-
-    def __init__(self) -> None:
-        self.pushed: list[Entry] = []
-        self.taken_up: list[int] = []
-        self.finished: list[Lease] = []
-        self.failed: list[tuple[Lease, str]] = []
-        self.returned: list[Lease] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.pushed or self.taken_up or self.finished or self.failed or self.returned)
-
-    def taken(self) -> Changes:
-        """All of it; afterwards there is none."""
-        changes = Changes(self.pushed, self.taken_up, self.finished, self.failed, self.returned)
-        self.__init__()  # type: ignore[misc]
-        return changes
-
-    def put_back(self, changes: Changes) -> None:
-        """What was taken and not told, before what was said since."""
-        self.pushed[:0] = changes.pushed
-        self.taken_up[:0] = changes.taken_up
-        self.finished[:0] = changes.finished
-        self.failed[:0] = changes.failed
-        self.returned[:0] = changes.returned

@@ -49,6 +49,8 @@ class Lease:
     priority: int
     until: float
     """Seconds since 1970 at which it expires."""
+    start: float = 0.0
+    """Seconds since 1970 before which it is not to be made, so that all workers together keep the pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,10 @@ class Changes:
     """Leases that go to the failure list, each with a reason."""
     returned: Sequence[Lease] = ()
     """Leases that were never started: they go back to their lane, attempts uncounted."""
+    is_seeded: bool = False
+    """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
+    in_flight: int = 0
+    """Requests that this worker has on the way; for queues that several workers share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class Exchange:
     """What the queue answers."""
 
     leases: Sequence[Lease]
-    """In the order in which they are to be offered; fewer than wanted only if no more are due."""
+    """In the order in which they are to be offered; fewer than wanted if no more are due, or `held_until`."""
     duplicates: int = 0
     """Pushed entries that had been seen in their segment."""
     false_alarms: int = 0
@@ -96,6 +102,13 @@ class Exchange:
     """When the next delayed entry is due; None if none is delayed."""
     leased_elsewhere: int = 0
     """Leases that other workers hold."""
+    held_until: float | None = None
+    """When to ask again for what is due and was not leased, as the pace did not allow it, the host rests, or
+    other workers are to have it; None if nothing was held back."""
+    rests_until: float | None = None
+    """Until when the host asks to be left alone, by what any worker has heard; None if it does not."""
+    share: int | None = None
+    """Requests that this worker may have on the way at the same time; None where others do not matter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
-import secrets
-import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.errors import QueueError
 from tileharvest.scheduler import redis_calls as calls
 from tileharvest.scheduler import redis_upkeep as upkeep
 from tileharvest.scheduler.lanes import Turns
 from tileharvest.scheduler.port import Exchange
-from tileharvest.scheduler.redis_failures import refusal
-from tileharvest.scheduler.redis_filter import FilterShape
+from tileharvest.scheduler.redis_filter import FilterShape, KnownShapes
+from tileharvest.scheduler.redis_fleet import RedisFleet
 from tileharvest.scheduler.redis_link import RedisLink
-from tileharvest.scheduler.redis_wake import WakeUp
+from tileharvest.scheduler.redis_session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from tileharvest.scheduler.port import Changes, Counts, Failure, Lease
     from tileharvest.scheduler.redis_connection import Client
-    from tileharvest.scheduler.redis_upkeep import DeadLetter, Worker
 
 _logger = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 600
-"""Seconds at least for which a worker is listed that is not heard of, and its last answer is kept. A call
-is repeated within less."""
+"""Seconds at least for which the last answer to a worker is kept, and a host's pace. A call is repeated
+within less."""
 
 
-class RedisQueue:
-    """A `RequestQueue` for as many workers as there are, and any number of programs beside them.
+class RedisQueue(RedisFleet):
+    """A `SharedQueue` for as many workers as there are, and any number of programs beside them.
 
     Each call is one script, which Redis runs as one step. A call whose answer did not arrive is made again
     with the same number, and is then only answered again. Redis' clock counts; times at this interface are
@@ -45,6 +39,9 @@ class RedisQueue:
     about one in `1 / error_rate` new requests is taken for a seen one, counted among the duplicates and
     not made. What the filter says is final: there are no false alarms, and no fingerprints to be told.
     `Entry.maybe_seen` is not looked at, as no worker knows what another one has pushed.
+
+    A worker gets at most what is its part if all workers take the same of what waits, and is told in
+    `held_until` when to ask for more. One that has not joined a harvest has no pace, and no share.
     """
 
     def __init__(
@@ -59,6 +56,7 @@ class RedisQueue:
         error_rate: float = 1e-9,
         kept_seconds: int = 35 * 24 * 3600,
         patience: float = 60.0,
+        keeps_doubtful: bool = False,
         server_clock: bool = True,
     ) -> None:
         """Touches nothing yet. `connect` makes a client, as `redis_connection.connect` does.
@@ -66,6 +64,7 @@ class RedisQueue:
         A filter has room for the `expected` requests, or for a quarter more than the last segment had. It
         is dropped when nothing was pushed for `kept_seconds`, which must be longer than a segment; what
         waits is never dropped by time. Redis is waited for during `patience` seconds, less than a lease.
+        `keeps_doubtful` keeps what this worker pushes and the filter drops, for `doubtful`.
         `server_clock=False` is for tests: then the times that callers give are taken for the present one.
         """
         if max_attempts < 1 or lease_seconds <= 0:
@@ -73,18 +72,25 @@ class RedisQueue:
         Turns(minus_share)
         self._shape = FilterShape.fitting(expected, error_rate)
         self._error_rate = error_rate
-        self._keys = calls.Keys(map_name)
-        self._link = RedisLink(connect, map_name, patience)
+        keys = calls.Keys(map_name)
+        super().__init__(
+            RedisLink(connect, map_name, patience),
+            keys,
+            lease_seconds=lease_seconds,
+            has_server_clock=server_clock,
+        )
+        self._keeps_doubtful = keeps_doubtful
         self._options = {
             "lease_seconds": lease_seconds,
             "max_attempts": max_attempts,
             "minus_share": minus_share,
             "kept": kept_seconds,
             "remembered": max(_REMEMBERED, int(2 * lease_seconds)),
+            "listed": self._listed,
+            "silent": self._silent,
             "server_clock": server_clock,
-            "channel": self._keys.channel,
+            "channel": keys.channel,
         }
-        self._is_worker = False
 
     async def open(self, now: float) -> None:
         """Leases of other workers are left to them. Raises QueueError, also for a Redis that might throw
@@ -104,56 +110,51 @@ class RedisQueue:
         """
         self._link.open()
         try:
-            await self._link.attempt(lambda client: upkeep.discard(client, self._keys))
+            present = await self._workers()
+            await self._link.attempt(lambda client: upkeep.discard(client, self._keys, present))
         finally:
             await self._link.close()
 
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
         if wanted < 0:
             raise ValueError(f"{wanted} requests cannot be wanted")
-        if not self._is_worker and (wanted or changes.finished or changes.failed or changes.returned):
+        session = self._opened()
+        if not session.is_worker and (wanted or changes.finished or changes.failed or changes.returned):
             raise RuntimeError("only a worker of a queue leases and finishes")
-        self._link.expect_open()
-        names = _segments_of(changes)
-        async with self._turn:
-            self._number += 1
-            argument = {**self._argument(now), "wanted": wanted}
-            while True:
-                shapes = {name: self._shapes.get(name, self._shape_of_new) for name in names}
-                told = argument | calls.told(changes, shapes)
-                answer = calls.exchanged(await self._run("exchange", told, names))
-                if isinstance(answer, calls.Done):
-                    break
-                for number, filters, seen in answer.found:
-                    self._learn(names[number - 1], calls.text_of(filters), seen)
-        self._shapes.update(shapes)
-        self._warn(answer)
+        async with session.turn:
+            self._forget_when_interrupted()
+            session.number += 1
+            answer = await self._exchanged(session, changes, {**session.argument(now), "wanted": wanted})
+            self._note(session, changes, answer)
         return Exchange(
             calls.leases_of(answer),
             answer.duplicates,
             refused=answer.refused,
             next_due=answer.next_due,
             leased_elsewhere=answer.leased_elsewhere,
+            held_until=answer.held_until,
+            rests_until=answer.rests_until,
+            share=answer.share,
         )
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         """Also tells that this worker is alive."""
-        self._link.expect_open()
+        session = self._opened()
         held = [(lease.id, lease.attempt) for lease in leases]
-        return calls.number(await self._run("extend", {**self._argument(now), "leases": held}))
+        return calls.number(await session.run("extend", {**session.argument(now), "leases": held}))
 
     async def counts(self, now: float) -> Counts:
         """Reads numbers only."""
-        self._link.expect_open()
-        return calls.counts(await self._run("counts", self._argument(now)))
+        session = self._opened()
+        return calls.counts(await session.run("counts", session.argument(now)))
 
     async def failures(self) -> Sequence[Failure]:
         """Their times are Redis' own."""
-        self._link.expect_open()
-        return calls.failures(await self._run("failures", self._argument()))
+        session = self._opened()
+        return calls.failures(await session.run("failures", session.argument()))
 
     async def clear_failures(self) -> int:
-        return calls.number(await self._run_once("failures", {"clear": True}))
+        return calls.number(await self._opened().run_once("failures", {"clear": True}))
 
     async def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
         """None: the filter knows what it has seen, but cannot tell it. It is asked in each exchange."""
@@ -181,115 +182,71 @@ class RedisQueue:
             "key": calls.text(key),
             "value": value is not None and calls.text(value),
         }
-        return calls.remark(await self._run_once("note", remark))
+        return calls.remark(await self._opened().run_once("note", remark))
 
     async def close(self) -> None:
         """Closing twice is harmless, and so is closing when Redis is gone."""
-        if not self._link.is_open:
-            return
+        session, self._session = self._session, None
         try:
-            await self._wake.close()
-            if self._is_known:
-                await self._link.attempt(
-                    lambda client: upkeep.sign_off(client, self._keys, self._client), patience=0.0
-                )
-        except QueueError as error:
-            _logger.debug("this worker is listed until it is forgotten: %s", error)
+            if session is not None:
+                await session.close()
         finally:
             await self._link.close()
 
-    async def workers(self) -> Sequence[Worker]:
-        """Those that were heard of in the last ten minutes, or in two leases' time if that is more."""
-        return await self._link.attempt(lambda client: upkeep.workers(client, self._keys))
-
-    async def dead_letters(self) -> Sequence[DeadLetter]:
-        """What was found to be no request, oldest first. Nobody looks at it again."""
-        return await self._link.attempt(lambda client: upkeep.dead_letters(client, self._keys))
-
-    async def wait_for_work(self, timeout: float) -> bool:  # noqa: ASYNC109 - it is the purpose, no limit
-        """Whether there may be something to lease before so many seconds are over: True as soon as another
-        worker pushes into empty lanes. A hint: it may be missed, and what is due or expires is not told."""
-        self._link.expect_open()
-        return await self._wake.wait(timeout)
-
     async def _open(self, now: float, *, is_worker: bool) -> None:
         self._link.open()
-        self._is_worker = is_worker
-        self._is_known = False
-        self._client = secrets.token_hex(8)
-        self._number = 0
-        self._turn = asyncio.Lock()
-        self._shapes: dict[str, FilterShape] = {}
-        self._wake = WakeUp(self._link.client, self._keys.channel, self._client)
+        self._pushed.forget()
         try:
-            await self._link.check_server()
-            argument = {**self._argument(now), "format": calls.FORMAT}
-            keys = [*self._all_keys(), self._keys.trial]
-            opened = calls.opened(await self._link.run("open", keys, argument))
-            self._shape_of_new = self._shape_after(opened)
-            self._is_known = True
+            self._session = Session(self._link, self._keys, self._options, is_worker=is_worker)
+            self._shapes = KnownShapes(self._shape_after(await self._session.open(now)))
         except BaseException:
             await self.close()
             raise
 
-    def _shape_after(self, opened: calls.Opened) -> FilterShape:
-        """Of the filters of new segments. Raises QueueError if the queue could not be opened."""
-        if opened.word != "open":
-            raise QueueError(refusal(opened.word, opened.what, self._link.queue))
+    def _shape_after(self, seen: int) -> FilterShape:
+        """Of the filters of new segments, when the last one had so many requests."""
         try:
-            expected = max(self._shape.capacity, int(opened.what) * 5 // 4)
-            return FilterShape.fitting(expected, self._error_rate)
+            return FilterShape.fitting(max(self._shape.capacity, seen * 5 // 4), self._error_rate)
         except ValueError:
             return self._shape
 
-    def _argument(self, now: float = 0.0) -> dict[str, Any]:
-        """What every script is told."""
-        argument = {**self._options, "now": now, "client": self._client, "number": self._number}
-        if self._is_worker:
-            argument["worker"] = {"host": calls.text(socket.gethostname()), "pid": os.getpid()}
-        return argument
+    async def _exchanged(self, session: Session, changes: Changes, argument: dict[str, Any]) -> calls.Done:
+        names = _segments_of(changes)
+        while True:
+            shapes = self._shapes.of(names)
+            told = calls.told(changes, shapes, keeps_doubtful=self._keeps_doubtful)
+            answer = calls.exchanged(await session.run("exchange", argument | told, names))
+            if isinstance(answer, calls.Done):
+                self._shapes.keep(shapes)
+                return answer
+            for number, filters, seen in answer.found:
+                self._shapes.learn(names[number - 1], calls.text_of(filters), seen)
 
-    def _all_keys(self, segments: Iterable[str] = ()) -> list[bytes]:
-        return [*self._keys.fixed, self._keys.client(self._client), *map(self._keys.filter, segments)]
-
-    async def _run(self, name: str, argument: dict[str, Any], segments: Iterable[str] = ()) -> bytes:
-        return await self._link.run(name, self._all_keys(segments), argument)
-
-    async def _run_once(self, name: str, particular: dict[str, Any], segments: Iterable[str] = ()) -> bytes:
-        """With a number, so that it does nothing again when it is repeated."""
-        self._link.expect_open()
-        async with self._turn:
-            self._number += 1
-            return await self._run(name, {**self._argument(), **particular}, segments)
-
-    async def _forget(self, segments: Sequence[str], listing: Sequence[bytes] | None) -> bool:
-        argument = {
-            "segments": [calls.text(name) for name in segments],
-            "listing": listing is not None and [calls.string(name) for name in listing],
-        }
-        return calls.truth(await self._run_once("forget", argument, segments))
-
-    def _learn(self, segment: str, text: str, seen: int) -> None:
-        """Another worker has opened the segment with other expectations, or its filter has grown."""
-        self._shapes[segment] = learned = FilterShape(text)
-        *_, (_, _, added) = learned.filters
-        if seen:
-            _logger.warning(
-                "the filter of segment '%s' is full: %d were seen, and it was made for %d; added room for %d"
-                " more. Nothing is lost; a higher SEEN_EXPECTED saves time and memory",
-                segment,
-                seen,
-                learned.capacity - added,
-                added,
-            )
-
-    def _warn(self, answer: calls.Done) -> None:
+    def _note(self, session: Session, changes: Changes, answer: calls.Done) -> None:
+        """What it means for this worker that it was answered."""
+        if answer.before != session.exchanged:
+            # A server that does not remember the last exchange may have lost more.
+            self._pushed.forget()
+        session.exchanged = session.number
+        if not self._forget_when_interrupted():
+            self._pushed.add(changes.pushed)
+        if session.joined is not None and changes.is_seeded:
+            session.joined.was_seeded = True
         if answer.buried:
             _logger.error(
                 "%d entries of %s are no requests; they were moved to its list 'dead', and the others go on",
                 answer.buried,
                 self._link.queue,
             )
+
+    async def _forget(self, segments: Sequence[str], listing: Sequence[bytes] | None) -> bool:
+        session = self._opened()
+        self._pushed.forget()
+        argument = {
+            "segments": [calls.text(name) for name in segments],
+            "listing": listing is not None and [calls.string(name) for name in listing],
+        }
+        return calls.truth(await session.run_once("forget", argument, segments))
 
 
 def _segments_of(changes: Changes) -> list[str]:

@@ -28,9 +28,21 @@ _NAMES: Final = (
     *("requests", "attempts", "holders", "leases", "held"),
     "failures",
     *("segments", "filters", "accepted", "done", "remarks"),
-    *("numbers", "dead", "workers"),
+    *("numbers", "dead", "workers", "harvests", "shares"),
 )
 """In the order in which the scripts expect the keys."""
+
+_FIRST: Final = ("common", "requests")
+"""What stands before all scripts."""
+
+_BEFORE: Final = {
+    "ended": ("fleet",),
+    "ending": ("fleet",),
+    "exchange": ("filter", "fleet", "pace"),
+    "forget": ("forgetting",),
+    "join": ("fleet", "forgetting"),
+}
+"""What stands before a script besides."""
 
 _LARGEST: Final = 2**53
 """Priorities beyond count as this: scores in Redis are floating-point numbers."""
@@ -46,6 +58,7 @@ class Keys:
         self.fixed = tuple(map(self.named, _NAMES))
         self.segments, self.held = self.named("segments"), self.named("held")
         self.workers, self.dead = self.named("workers"), self.named("dead")
+        self.shares = self.named("shares")
         self.trial = self.named("trial")
         self.channel = f"{self._prefix}wake"
 
@@ -60,6 +73,24 @@ class Keys:
         """The bitmap of what was seen in the segment."""
         return f"{self._prefix}seen:{segment}".encode(errors="backslashreplace")
 
+    def doubtful(self, segment: str) -> bytes:
+        """What was dropped as seen in the segment: bodies by fingerprint."""
+        return f"{self._prefix}doubtful:{segment}".encode(errors="backslashreplace")
+
+    def of_segment(self, segment: str) -> tuple[bytes, bytes]:
+        """In the order in which the scripts expect them."""
+        return self.filter(segment), self.doubtful(segment)
+
+    def host(self, host: str, *, is_shared: bool) -> bytes:
+        """What is known of a host: until when it rests, and when the next request may start.
+
+        Shared by all maps of the host; in a cluster each map has its own, as a script may touch one node
+        only: several maps of one host then add up.
+        """
+        if host and is_shared:
+            return f"tileharvest:host:{{{host}}}".encode(errors="backslashreplace")
+        return f"{self._prefix}host:{host}".encode(errors="backslashreplace")
+
     @property
     def pattern(self) -> bytes:
         """Matches all of them, in SCAN."""
@@ -70,8 +101,7 @@ class Script:
     """A script of the folder `redis_scripts`, with what they share before it."""
 
     def __init__(self, name: str) -> None:
-        before = ("common", "filter") if name == "exchange" else ("common",)
-        self._text = "".join(_text(f"{part}.lua") for part in (*before, name))
+        self._text = "".join(_text(f"{part}.lua") for part in (*_FIRST, *_BEFORE.get(name, ()), name))
         self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, client: Client, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
@@ -105,8 +135,13 @@ class Done(msgspec.Struct, array_like=True, tag="done"):
     leased_elsewhere: int
     until: float
     buried: int
-    leases: list[tuple[int, int, int, bytes, bytes]]
-    """Id, attempt, priority, segment, body."""
+    held_until: float | None
+    rests_until: float | None
+    share: int | None
+    before: int
+    """Number of the exchange before this one, as Redis remembers it; 0 if it remembers none."""
+    leases: list[tuple[int, int, int, float, bytes, bytes]]
+    """Id, attempt, priority, start, segment, body."""
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -117,9 +152,13 @@ _REMARK: Final = msgspec.msgpack.Decoder(list[bytes])
 _OPENED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _TRUTH: Final = msgspec.msgpack.Decoder(bool)
 _NUMBER: Final = msgspec.msgpack.Decoder(int)
+_WORD: Final = msgspec.msgpack.Decoder(str)
+_AGE: Final[msgspec.msgpack.Decoder[float | None]] = msgspec.msgpack.Decoder(float | None)
 
 
-def told(changes: Changes, shapes: Mapping[str, FilterShape]) -> dict[str, Any]:
+def told(
+    changes: Changes, shapes: Mapping[str, FilterShape], *, keeps_doubtful: bool = False
+) -> dict[str, Any]:
     """The part of an exchange's argument that tells the changes. `shapes` has all their segments."""
     numbers = {name: number for number, name in enumerate(shapes, 1)}
     return {
@@ -132,6 +171,7 @@ def told(changes: Changes, shapes: Mapping[str, FilterShape]) -> dict[str, Any]:
                 False if entry.due is None else entry.due,
                 entry.fingerprint is not None and string(shapes[entry.segment].places(entry.fingerprint)),
                 string(entry.body),
+                keeps_doubtful and entry.fingerprint is not None and string(entry.fingerprint),
             )
             for entry in changes.pushed
         ],
@@ -139,6 +179,8 @@ def told(changes: Changes, shapes: Mapping[str, FilterShape]) -> dict[str, Any]:
         "finished": [(lease.id, lease.attempt, numbers[lease.segment]) for lease in changes.finished],
         "failed": [(lease.id, lease.attempt, text(reason)) for lease, reason in changes.failed],
         "returned": [(lease.id, lease.attempt) for lease in changes.returned],
+        "is_seeded": changes.is_seeded,
+        "in_flight": changes.in_flight,
     }
 
 
@@ -163,8 +205,8 @@ def exchanged(answer: bytes) -> Filters | Done:
 
 def leases_of(done: Done) -> list[Lease]:
     return [
-        Lease(number, attempt, body, text_of(segment), priority, done.until)
-        for number, attempt, priority, segment, body in done.leases
+        Lease(number, attempt, body, text_of(segment), priority, done.until, start)
+        for number, attempt, priority, start, segment, body in done.leases
     ]
 
 
@@ -205,6 +247,14 @@ def number(answer: bytes) -> int:
 
 def truth(answer: bytes) -> bool:
     return _TRUTH.decode(answer)
+
+
+def word(answer: bytes) -> str:
+    return _WORD.decode(answer)
+
+
+def age(answer: bytes) -> float | None:
+    return _AGE.decode(answer)
 
 
 @cache

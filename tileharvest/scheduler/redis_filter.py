@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from pybloom_live.pybloom import make_hashfuncs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+
+_logger = logging.getLogger(__name__)
 
 BITMAP_BITS: Final = 2**32
 """The longest string of Redis has 512 MB."""
@@ -64,6 +67,39 @@ class FilterShape:
             numbers.pack(*map(int.__add__, hash_of(key), slices))
             for hash_of, slices, numbers in _hashing(self.text)
         )
+
+
+class KnownShapes:
+    """The shapes of the filters of all segments, as this worker believes them to be.
+
+    Which they are, the first says who pushes into the segment; others learn it from Redis.
+    """
+
+    def __init__(self, of_new: FilterShape) -> None:
+        self._of_new = of_new
+        self._known: dict[str, FilterShape] = {}
+
+    def of(self, segments: Iterable[str]) -> dict[str, FilterShape]:
+        return {name: self._known.get(name, self._of_new) for name in segments}
+
+    def keep(self, shapes: Mapping[str, FilterShape]) -> None:
+        """They were as they were believed to be."""
+        self._known.update(shapes)
+
+    def learn(self, segment: str, text: str, seen: int) -> None:
+        """Another worker has opened the segment with other expectations, or its filter has grown just now,
+        as it had seen so many."""
+        self._known[segment] = learned = FilterShape(text)
+        *_, (_, _, added) = learned.filters
+        if seen:
+            _logger.warning(
+                "the filter of segment '%s' is full: %d were seen, and it was made for %d; added room for %d"
+                " more. Nothing is lost; a higher SEEN_EXPECTED saves time and memory",
+                segment,
+                seen,
+                learned.capacity - added,
+                added,
+            )
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import (
     NoPermissionError,
     ReadOnlyError,
@@ -61,6 +61,10 @@ class RedisLink:
         self._map_name = map_name
         self._patience = patience
         self._client: Client | None = None
+        self.is_cluster = False
+        """Known when the server has been checked."""
+        self.interruptions = 0
+        """How often a call had to be repeated."""
 
     @property
     def is_open(self) -> bool:
@@ -112,6 +116,7 @@ class RedisLink:
                     raise self.failure(error) from error
                 if pause == _FIRST_PAUSE:
                     _logger.warning("%s; trying again", line(error, self.queue, self._said(error)))
+                self.interruptions += 1
                 await self._leave(error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -120,6 +125,7 @@ class RedisLink:
         """The first call. Raises QueueError if there is no Redis that lets one in, and for one that is too
         old, or that may throw requests away."""
         about = await self.attempt(_information, min(self._patience, _TO_OPEN))
+        self.is_cluster = about.get("redis_mode") == "cluster" or isinstance(self.client, RedisCluster)
         version = str(about.get("redis_version", _OLDEST))
         major, _, _ = version.partition(".")
         if major.isdigit() and int(major) < _OLDEST:

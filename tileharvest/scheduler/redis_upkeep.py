@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from redis.exceptions import ResponseError
 
 from tileharvest.errors import QueueError
+from tileharvest.scheduler.fleet import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tileharvest.scheduler.redis_calls import Keys
     from tileharvest.scheduler.redis_connection import Client
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """Who works on a queue. Times are Redis' own, in seconds since 1970."""
+_IDLE: Final = 15.0
+"""Seconds after which one that was not heard of finishes nothing: three signs of life missed."""
 
-    host: str
-    pid: int
-    started: float
-    heartbeat: float
-    """When it was last heard of."""
-    leased: int
+_FACTS: Final = ("host", "machine", "pid", "segment", "started", "heartbeat", "finished", "rate")
+_SHARE: Final = msgspec.msgpack.Decoder(tuple[msgspec.Raw, float, int, int])
+"""Segment, when it joined, what it was told, and what it counts with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,30 @@ class DeadLetter:
     content: bytes
 
 
-async def workers(client: Client, keys: Keys) -> list[Worker]:
-    """The oldest first. A call for each."""
-    listed = [(one, await _facts(client, keys, one)) for one in await client.zrange(keys.workers, 0, -1)]
-    held = await client.hgetall(keys.held)
-    found = [_worker(facts, held.get(one, b"0")) for one, facts in listed]
-    return sorted((one for one in found if one is not None), key=lambda one: one.started)
+async def workers(client: Client, keys: Keys, silent: float, listed: float, *, is_now: bool) -> list[Worker]:
+    """The oldest first. A call for each. They are `listed` for so many seconds after they were last heard of
+    if they hold leases, and else until they have been `silent` for so many; without `is_now` after any of
+    them was. What is none is left out."""
+    try:
+        present = await _present(client, keys)
+    except ResponseError:
+        # Not of the right kind: no worker of this version could work on it.
+        return []
+    now = max((one.heartbeat for one in present), default=0.0)
+    if is_now and present:
+        now = await time(client, keys)
+    ages = [(now - one.heartbeat, one) for one in present]
+    return [
+        one if age < _IDLE else replace(one, rate=0.0)
+        for age, one in ages
+        if age < silent or (one.leased and age < listed)
+    ]
+
+
+async def time(client: Client, keys: Keys) -> float:
+    """Redis' present time, in seconds since 1970; of the node that has the map, where there are several."""
+    seconds, fraction = await client.eval("return redis.call('TIME')", 1, keys.workers)
+    return int(seconds) + int(fraction) / 1e6
 
 
 async def dead_letters(client: Client, keys: Keys) -> list[DeadLetter]:
@@ -57,39 +75,51 @@ async def dead_letters(client: Client, keys: Keys) -> list[DeadLetter]:
 async def sign_off(client: Client, keys: Keys, own: str) -> None:
     """The worker is listed no more."""
     await client.zrem(keys.workers, own)
+    await client.hdel(keys.shares, own)
     await client.delete(keys.client(own))
 
 
-async def discard(client: Client, keys: Keys) -> None:
+async def discard(client: Client, keys: Keys, present: Sequence[Worker]) -> None:
     """Delete all keys, whatever they hold. Raises QueueError if there is a worker."""
-    try:
-        present = await workers(client, keys)
-    except ResponseError:
-        # Not of the right kind: no worker of this version could work on it.
-        present = []
     if present:
         others = ", ".join(f"{worker.host} (pid {worker.pid})" for worker in present)
         raise QueueError(
             f"the queue cannot start afresh while others work on it: {others}; nothing was changed; let them"
-            " end or stop them, then run again; one that was killed is forgotten after some minutes"
+            " end or stop them, then run again; one that was killed is forgotten when its leases expire"
         )
     async for key in client.scan_iter(match=keys.pattern, count=1000):
         await client.unlink(key)
 
 
+async def _present(client: Client, keys: Keys) -> list[Worker]:
+    listed = [(one, await _facts(client, keys, one)) for one in await client.zrange(keys.workers, 0, -1)]
+    held, shares = await client.hgetall(keys.held), await client.hgetall(keys.shares)
+    found = [_worker(facts, held.get(one, b"0"), shares.get(one)) for one, facts in listed]
+    return sorted((one for one in found if one is not None), key=lambda one: one.started)
+
+
 async def _facts(client: Client, keys: Keys, worker: bytes) -> list[bytes | None]:
-    facts: list[bytes | None] = await client.hmget(
-        keys.client(_text(worker)), ["host", "pid", "started", "heartbeat"]
-    )
+    facts: list[bytes | None] = await client.hmget(keys.client(_text(worker)), _FACTS)
     return facts
 
 
-def _worker(facts: list[Any], held: bytes) -> Worker | None:
+def _worker(facts: list[Any], held: bytes, share: bytes | None) -> Worker | None:
     """None for one that has just signed off, or is none."""
-    host, pid, started, heartbeat = facts
+    host, machine, pid, segment, started, heartbeat, finished, rate = facts
     try:
-        return Worker(_text(host), int(pid), float(started), float(heartbeat), int(held))
-    except (AttributeError, TypeError, ValueError):
+        return Worker(
+            host=_text(host),
+            machine=_text(machine),
+            pid=int(pid),
+            segment=_text(segment),
+            started=float(started),
+            heartbeat=float(heartbeat),
+            leased=int(held),
+            share=None if share is None else _SHARE.decode(share)[2],
+            finished=int(finished),
+            rate=float(rate or 0.0),
+        )
+    except (AttributeError, TypeError, ValueError, msgspec.DecodeError):
         return None
 
 

@@ -12,16 +12,23 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.defer import deferred_from_coro
 
-from tileharvest.errors import QueueError
-from tileharvest.scheduler.codec import UnreadableRequestError, UnwritableRequestError
+from tileharvest.errors import QueueError, TileHarvestError
+from tileharvest.scheduler.codec import UnreadableRequestError
 from tileharvest.scheduler.completion import EngineHook
-from tileharvest.scheduler.exchanging import POLL, Exchanging
-from tileharvest.scheduler.port import Entry
-from tileharvest.scheduler.requests import FAILURE, NOT_BEFORE, PUSHED, RequestWriter
-from tileharvest.scheduler.seen import SeenFilter
-from tileharvest.wiring import scheduling_for
+from tileharvest.scheduler.entries import Entries
+from tileharvest.scheduler.exchanging import Exchanging
+from tileharvest.scheduler.fleet import Ending
+from tileharvest.scheduler.opening import open_queue
+from tileharvest.scheduler.requests import FAILURE, RequestWriter
+from tileharvest.scheduler.retrying import requests_of
+from tileharvest.scheduler.sharing import HEARTBEAT, Sharing
+from tileharvest.scheduler.work import Work
+from tileharvest.scheduling import scheduling_for
+from tileharvest.watching import look
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -30,9 +37,13 @@ if TYPE_CHECKING:
 
     from tileharvest.scheduler import port
     from tileharvest.scheduler.port import Exchange, Lease
-    from tileharvest.wiring import Scheduling
+    from tileharvest.scheduling import Scheduling
+    from tileharvest.watching import Overview
 
 _logger = logging.getLogger(__name__)
+
+POLL: Final = 0.5
+"""Seconds between two looks into the queue for what other programs have pushed, while a spider stays."""
 
 _KINDS: Final = {"Request": Request, "FormRequest": FormRequest, "JsonRequest": JsonRequest}
 """The allow-list of request classes."""
@@ -58,12 +69,14 @@ class Scheduler(BaseScheduler):
     def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
         self._crawler = crawler
         self._scheduling = scheduling
-        self._filters: dict[str, SeenFilter] = {}
         self._under_way: dict[Request, Lease] = {}
-        self._failures: list[port.Failure] = []
+        self._failures: Sequence[port.Failure] = ()
         self._said_waiting = False
         self._stay: asyncio.Task[None] | None = None
         self._exchanging: Exchanging | None = None
+        self._sharing: Sharing | None = None
+        self._resting: set[asyncio.Task[None]] = set()
+        self._share: int | None = None
         self._hook: EngineHook | None = None
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
@@ -79,29 +92,22 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """False for what is dropped: too deep, or not to be written. Whether it was seen in its segment is
-        known for sure when the queue has looked; a seen one is dropped there, and counted."""
+        """False for what is dropped: too deep, not to be written, or surely seen. Whether any other was seen
+        in its segment is known when the queue has looked; a seen one is dropped there, and counted."""
         assert self._exchanging is not None
-        meta, scheduling = request.meta, self._scheduling
-        if scheduling.max_depth is not None and meta.get("depth", 0) > scheduling.max_depth:
-            self._count("dropped/depth")
+        entry = self._entries.of(request)
+        if entry is None:
             return False
-        try:
-            body = self._writer.write(request)
-        except UnwritableRequestError as error:
-            _logger.error("%s was not queued: %s", request, error)
-            self._count("dropped/unwritable")
-            return False
-        segment = scheduling.segment_of(request)
-        fingerprint = None if request.dont_filter or request.method == "POST" else self._fingerprint(request)
-        maybe_seen = fingerprint is not None and self._maybe_seen(segment, fingerprint)
-        self._exchanging.push(
-            Entry(body, segment, fingerprint, request.priority, meta.get(NOT_BEFORE), maybe_seen)
-        )
+        if self._sharing is not None:
+            self._sharing.goes_on()
+            if self._sharing.surely_pushed(entry.segment, entry.fingerprint):
+                self._count("dropped/seen")
+                return False
+        self._exchanging.push(entry)
         return True
 
     def next_request(self) -> Request | None:
-        if self._held or self._exchanging is None:
+        if self._held or self._exchanging is None or self._has_its_share():
             return None
         while (lease := self._exchanging.next_lease()) is not None:
             request = self._read(lease)
@@ -116,9 +122,13 @@ class Scheduler(BaseScheduler):
             return False
         if self._held or self._scheduling.stay or not self._exchanging.is_empty:
             return True
+        if self._sharing is not None and self._sharing.ending is not Ending.GOES_ON:
+            return False
+        if self._exchanging.others_work:
+            return True
         next_due = self._exchanging.next_due
         if next_due is None:
-            return False
+            return self._sharing is not None and self._sharing.has_joined
         patience = self._scheduling.close_when_waiting
         if patience is None or next_due - self._scheduling.clock() <= patience:
             return True
@@ -127,40 +137,73 @@ class Scheduler(BaseScheduler):
             _logger.info("requests wait until %s; run it again then", self._scheduling.in_words(next_due))
         return False
 
-    async def release(self, *, continued: bool) -> None:
-        """Offer requests from now on: without those of the present segment unless its work is continued."""
-        current = self._scheduling.segment_of(None)
+    async def release(self, harvest: str, *, continued: bool) -> Work | None:
+        """Offer requests from now on: without those of the present segment unless its work is continued.
+
+        `harvest` names the work in a way that no other work is ever named. None when the queue cannot go on.
+        """
+        current, scheduling = self._scheduling.segment_of(None), self._scheduling
         if self._exchanging is None:
-            return
+            return None
+        is_first = True
         try:
-            if not continued:
-                await self._scheduling.queue.forget(current)
-                await self._load_filter(current)
+            if scheduling.shared is not None and scheduling.pace is not None:
+                is_first = await scheduling.shared.join(current, harvest, scheduling.pace)
+            elif not continued:
+                await scheduling.queue.forget(current)
+                await self._load_filter()
         except QueueError as error:
             self._give_up(error)
-            return
+            return None
         self._held = False
-        self._exchanging.start()
-        self._take_up_failures()
-        if self._hook is not None:
-            self._hook.wake()
+        self._start(is_first=is_first, has_joined=scheduling.pace is not None)
+        self._wake()
+        return Work(
+            self._exchanging,
+            current,
+            writer=self._writer,
+            is_first=is_first,
+            shared=scheduling.shared,
+            sharing=self._sharing,
+        )
+
+    async def overview(self) -> Overview | None:
+        """What is known of the queue; None while it is not open. Reads all that waits."""
+        if self._exchanging is None:
+            return None
+        return await look(self._scheduling.queue, self._scheduling.clock())
+
+    def rest(self, host: str, seconds: float) -> None:
+        """Let no other worker ask the host either for so long."""
+        if self._scheduling.shared is not None and self._exchanging is not None:
+            task = asyncio.ensure_future(self._rest(host, seconds))
+            self._resting.add(task)
+            task.add_done_callback(self._resting.discard)
+
+    async def _rest(self, host: str, seconds: float) -> None:
+        assert self._scheduling.shared is not None
+        try:
+            await self._scheduling.shared.rest(host, seconds)
+        except QueueError as error:
+            self._give_up(error)
 
     async def _open(self, spider: Spider) -> None:
         scheduling, queue = self._scheduling, self._scheduling.queue
         self._writer = RequestWriter(spider, _KINDS)
-        self._fingerprint = self._crawler.request_fingerprinter.fingerprint
+        self._entries = Entries(
+            self._writer,
+            fingerprint=self._crawler.request_fingerprinter.fingerprint,
+            segment_of=scheduling.segment_of,
+            max_depth=scheduling.max_depth,
+            count=self._count,
+        )
         self._prepared = getattr(spider, "prepared", None)
         self._again = getattr(spider, "again", None)
         self._held = bool(getattr(spider, "holds_scheduler", False))
-        current = scheduling.segment_of(None)
         try:
-            await self._open_queue()
-            if scheduling.fresh:
-                await queue.forget(current)
-            await queue.forget_others(scheduling.segments_kept, current)
-            await self._load_filter(current)
-            self._failures = [one for one in await queue.failures() if one.segment != current]
-        except QueueError as error:
+            self._failures = await open_queue(scheduling)
+            await self._load_filter()
+        except TileHarvestError as error:
             self._give_up(error)
             await queue.close()
             self._crawler.signals.connect(self._not_opened, signals.spider_opened)
@@ -172,56 +215,47 @@ class Scheduler(BaseScheduler):
             clock=scheduling.clock,
             changed=self._exchanged,
             failed=self._give_up,
+            linger=scheduling.linger,
+            heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
+            in_flight=self._in_flight,
+            spacing=scheduling.spacing,
         )
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
         connect(self._callback_raised, signals.spider_error)
         connect(self._item_raised, signals.item_error)
 
-    async def _open_queue(self) -> None:
-        queue, scheduling = self._scheduling.queue, self._scheduling
-        try:
-            await queue.open(scheduling.clock())
-        except QueueError:
-            discard = getattr(queue, "discard", None)
-            if not scheduling.fresh or discard is None:
-                raise
-            # The way out of a queue that cannot be read, or that another version wrote.
-            await discard()
-            await queue.open(scheduling.clock())
+    async def _load_filter(self) -> None:
+        """For as many as the last segment had, and a quarter more."""
+        scheduling = self._scheduling
+        # What others push no filter of this worker can know.
+        if scheduling.shared is None:
+            counts = await scheduling.queue.counts(scheduling.clock())
+            expected = max(scheduling.expected, counts.seen * 5 // 4)
+            current = scheduling.segment_of(None)
+            await self._entries.load_filter(scheduling.queue, current, expected, scheduling.error_rate)
 
-    async def _load_filter(self, segment: str) -> None:
-        """Make the filter for as many as the last segment had, and a quarter more, and fill it."""
-        counts = await self._scheduling.queue.counts(self._scheduling.clock())
-        expected = max(self._scheduling.expected, counts.seen * 5 // 4)
-        found = SeenFilter(expected, self._scheduling.error_rate)
-        await found.load(self._scheduling.queue.fingerprints(segment))
-        self._filters[segment] = found
-
-    def _take_up_failures(self) -> None:
-        """Offer first what failed in earlier segments. It is then seen in this one, so that a spider which
-        makes its requests anew in each segment does not ask twice."""
-        failures, self._failures = self._failures, []
-        for failure in failures:
-            try:
-                request = self._writer.read(failure.body, failure.attempts)
-            except UnreadableRequestError as error:
-                _logger.error("%s", error)
-                continue
-            self._take_up(failure, request if self._again is None else self._again(request))
-            self._count("retried_failures")
-
-    def _take_up(self, failure: port.Failure, request: Request | None) -> None:
+    def _start(self, *, is_first: bool, has_joined: bool = False) -> None:
+        """Of several workers only the first offers again what failed in earlier segments."""
         assert self._exchanging is not None
-        if request is None:
-            self._exchanging.take_up(failure.id, None)
+        if self._scheduling.shared is not None:
+            self._sharing = Sharing(
+                self._scheduling.shared,
+                self._exchanging,
+                self._scheduling.segment_of(None),
+                has_joined=has_joined,
+                wake=self._wake,
+                failed=self._give_up,
+            )
+            self._sharing.start()
+        self._exchanging.start()
+        failures, self._failures = self._failures, ()
+        if not is_first:
             return
-        segment, fingerprint = PUSHED, None
-        if failure.segment != PUSHED and not request.dont_filter:
-            segment, fingerprint = self._scheduling.segment_of(request), self._fingerprint(request)
-        maybe_seen = fingerprint is not None and self._maybe_seen(segment, fingerprint)
-        body, priority = self._writer.write(request), max(1, failure.priority)
-        self._exchanging.take_up(failure.id, Entry(body, segment, fingerprint, priority, None, maybe_seen))
+        for failure, request, is_counted in requests_of(failures, self._writer, self._again):
+            entry = request and self._entries.of_failure(failure, request, is_counted=is_counted)
+            self._exchanging.take_up(failure.id, entry)
+            self._count("retried_failures")
 
     def _not_opened(self) -> None:
         """Scrapy takes this from a signal's receiver only: its scraper is not open before."""
@@ -231,8 +265,7 @@ class Scheduler(BaseScheduler):
         """The engine has its parts only now."""
         self._hook = EngineHook(self._crawler.engine, self._completed)
         if self._exchanging is not None and not self._held:
-            self._exchanging.start()
-            self._take_up_failures()
+            self._start(is_first=True)
         if self._scheduling.stay:
             self._stay = asyncio.ensure_future(self._look_for_pushed())
 
@@ -246,8 +279,12 @@ class Scheduler(BaseScheduler):
             self._stay.cancel()
         if self._exchanging is None:
             return
-        self.left_nothing = self._exchanging.is_empty and self._exchanging.next_due is None
+        self.left_nothing = self._exchanging.is_done
         try:
+            if self._sharing is not None:
+                await self._sharing.stop()
+            if self._resting:
+                await asyncio.wait(self._resting)
             try:
                 counts = await self._scheduling.queue.counts(self._scheduling.clock())
             finally:
@@ -298,13 +335,21 @@ class Scheduler(BaseScheduler):
         ):
             if count:
                 self._count(name, count)
+        self._share = self._share if answer.share is None else answer.share
+        if self._sharing is not None:
+            self._sharing.exchanged()
+        self._wake()
+
+    def _wake(self) -> None:
         if self._hook is not None:
             self._hook.wake()
 
-    def _maybe_seen(self, segment: str, fingerprint: bytes) -> bool:
-        found = self._filters.get(segment)
-        # Without a filter the queue looks itself: a segment that begins while the spider runs.
-        return True if found is None else found.add(fingerprint)
+    def _in_flight(self) -> int:
+        return 0 if self._hook is None else self._hook.in_flight
+
+    def _has_its_share(self) -> bool:
+        """Whether the other workers leave this one no further request on the way."""
+        return self._share is not None and self._in_flight() >= self._share
 
     def _callback_raised(self, failure: Failure, response: Response) -> None:
         request = getattr(response, "request", None)
@@ -316,7 +361,7 @@ class Scheduler(BaseScheduler):
         if request is not None:
             request.meta.setdefault(FAILURE, f"an item's pipeline raised {failure.value!r}")
 
-    def _give_up(self, error: QueueError) -> None:
+    def _give_up(self, error: TileHarvestError) -> None:
         """The queue cannot go on: end the crawl; what was leased is offered again next time."""
         spider: Any = self._crawler.spider
         if hasattr(spider, "give_up"):

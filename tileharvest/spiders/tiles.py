@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
@@ -12,21 +13,24 @@ from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.requests import ATTEMPT, FAILURE, PUSHED
+from tileharvest.spiders.completing import complete
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.verdict import with_attempts
-from tileharvest.wiring import harvesting_for, relax_garbage_collection
+from tileharvest.wiring import QueueKind, harvesting_for, queue_kind, relax_garbage_collection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
     from tileharvest.harvesting import Harvesting
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.overviewer import Fetch
     from tileharvest.maps.site import Site, SiteLayer
+    from tileharvest.scheduler.work import Work
 
 CHECKS = 0
 """Priority of the lane for checks: normal."""
@@ -51,6 +55,8 @@ class TileSpider(Spider):
         """Whether the harvest reached its end."""
         self.counts: dict[Outcome, int] = {}
         """The exact counts, once the spider has closed."""
+        self._work: Work | None = None
+        self._completing: asyncio.Task[None] | None = None
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """What the map's site says about itself. Raises SiteError."""
@@ -64,10 +70,9 @@ class TileSpider(Spider):
         except TileHarvestError as error:
             spider.ending = error
             return spider
-        for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
-            crawler.settings.set(setting, spider.harvesting.description.concurrency, priority="spider")
+        set_pace(crawler.settings, spider.harvesting.description)
         relax_garbage_collection(crawler.settings)
-        crawler.signals.connect(spider.ask_for_the_rest, signals.spider_idle)
+        crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
         return spider
 
@@ -79,16 +84,31 @@ class TileSpider(Spider):
             await self._begin()
         except TileHarvestError as error:
             self.ending = error
+        except Exception as error:
+            self.logger.error("a mistake in the program stopped the harvest", exc_info=error)
+            self.ending = TileHarvestError(
+                f"the harvest stopped before it began ({error!r}); nothing was changed: report this"
+            )
         if self.ending is not None and not said:
             say = self.logger.info if self.ending.exit_status is ExitStatus.DONE else self.logger.error
             say("%s", self.ending)
         if self.ending is not None:
             raise CloseSpider(close_reason(self.ending))
-        release = getattr(self.crawler.engine.scheduler, "release", None)
-        if release is not None:
-            await release(continued=self.harvesting.continued)
+        if not await self._may_begin():
+            return
         for layer, tile in self.harvesting.first():
             yield self.ask(layer, tile)
+        if self._work is not None:
+            # By now all of them are enqueued.
+            self._work.seeded()
+
+    async def _may_begin(self) -> bool:
+        """Whether the first requests are to be made by this worker, now that requests are offered."""
+        release = getattr(self.crawler.engine.scheduler, "release", None)
+        if release is None:
+            return True
+        self._work = await release(self.harvesting.identity, continued=self.harvesting.continued)
+        return self._work is not None and self._work.is_first
 
     def prepared(self, request: Request, segment: str) -> Request | None:
         """A request that has waited, as the site now wants it: its address may have changed with the map's
@@ -141,19 +161,29 @@ class TileSpider(Spider):
         for step in self._go_on(TileResult(name, tile, Outcome.FAILED, reason=reason), meta):
             yield step
 
-    def ask_for_the_rest(self) -> None:
-        """When the walk is through: ask for what the history has and the walk did not reach."""
-        if self.ending is not None or not self.harvesting.is_open:
+    def idle(self) -> None:
+        """When nothing is left to do: end the harvest, unless something was missed, which is asked for."""
+        if self.ending is not None or not self.harvesting.is_open or self.finished:
             return
+        if self._completing is None or self._completing.done():
+            self._completing = asyncio.ensure_future(self._complete())
+        raise DontCloseSpider
+
+    async def _complete(self) -> None:
+        reason = "finished"
         try:
-            unasked = self.harvesting.unasked()
+            counts = await complete(self, self._work)
+            if counts is not None:
+                self.counts, self.finished = counts, True
+            elif self._work is not None and self._work.waits:
+                reason = "waiting"
+            else:
+                return
         except TileHarvestError as error:
             self.give_up(error)
-            raise CloseSpider(close_reason(error)) from None
-        for layer, tile in unasked:
-            self.crawler.engine.crawl(self.ask(layer, tile, surely=True))
-        if unasked:
-            raise DontCloseSpider
+            reason = close_reason(error)
+        # Not awaited: while it closes, the spider waits for what completes it.
+        self._closing = asyncio.ensure_future(self.crawler.engine.close_spider_async(reason=reason))
 
     def give_up(self, error: TileHarvestError) -> bool:
         """Note the failure that ends the harvest; False if one already did. The caller closes the spider."""
@@ -165,6 +195,8 @@ class TileSpider(Spider):
 
     async def end(self, reason: str) -> None:
         """When the spider has closed: end the harvest, or leave it to be continued."""
+        if self._completing is not None:
+            await asyncio.wait([self._completing])
         if not self.harvesting.is_open:
             return
         try:
@@ -231,16 +263,20 @@ class TileSpider(Spider):
         meta.update(layer=name, download_slot=layer.host)
         return request if url == request.url else request.replace(url=url)
 
-    def _stayed_to_the_end(self) -> bool:
+    async def _stayed_to_the_end(self) -> bool:
         """Whether a spider that waited for pushed requests (`-a stay=1`) was stopped with nothing left."""
-        if getattr(self, "stay", "0") != "1":
+        if getattr(self, "stay", "0") != "1" or not getattr(
+            self.crawler.engine.scheduler, "left_nothing", False
+        ):
             return False
-        return getattr(self.crawler.engine.scheduler, "left_nothing", False) and not self.harvesting.unasked()
+        return not await self.harvesting.unasked()
 
     async def _settle(self, reason: str) -> None:
         if isinstance(self.ending, MovedError):
             self.counts = await self.harvesting.abandon_as_moved()
-        elif self.ending is None and (reason == "finished" or self._stayed_to_the_end()):
+        elif self.finished:
+            pass
+        elif self.ending is None and await self._stayed_to_the_end():
             self.counts = await self.harvesting.finish()
             self.finished = True
         else:
@@ -250,6 +286,16 @@ class TileSpider(Spider):
             self.crawler.stats.set_value(f"harvest/outcome/{outcome}", tiles)
         found = ", ".join(f"{outcome} {tiles}" for outcome, tiles in self.counts.items() if tiles)
         self.logger.info("outcomes of map '%s': %s", self.harvesting.description.name, found or "none")
+
+
+def set_pace(settings: BaseSettings, description: MapDescription) -> None:
+    """Let Scrapy ask the map's host as the map's description allows, were this the only worker."""
+    for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
+        settings.set(setting, description.concurrency, priority="spider")
+    if description.requests_per_second is not None and queue_kind(settings) is not QueueKind.REDIS:
+        # From one request's start to that of the next, as the shared pace of several workers has it.
+        settings.set("DOWNLOAD_DELAY", 1 / description.requests_per_second, priority="spider")
+        settings.set("DOWNLOAD_DELAY_JITTER", 0, priority="spider")
 
 
 def close_reason(error: TileHarvestError) -> str:

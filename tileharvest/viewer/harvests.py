@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +13,6 @@ from tileharvest.viewer.served import Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tileharvest.viewer.served import ServedMaps
 
@@ -26,9 +23,11 @@ HARVESTS_AGE: Final = 3.0
 class Harvests:
     """Answers for the page of harvests. May be used by several threads."""
 
-    def __init__(self, lock_of: Callable[[str], Path], clock: Callable[[], float] = time.monotonic) -> None:
-        """`lock_of` gives the file that the process holds which harvests the map of that name."""
-        self._lock_of = lock_of
+    def __init__(
+        self, is_harvested: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`is_harvested` tells whether a worker harvests the map of that name at this moment."""
+        self._is_harvested = is_harvested
         self._answers: Remembered[Any] = Remembered(HARVESTS_AGE, clock)
 
     def answer(self, served: ServedMaps, names: Sequence[str], query: Sequence[tuple[str, str]]) -> Any:
@@ -56,31 +55,8 @@ class Harvests:
         return {
             "done": sum(summaries[-1].counts.values()),
             "expected": sum(finished[-1].counts.values()) if finished else None,
-            "active": is_locked(self._lock_of(name)),
+            "active": self._is_harvested(name),
         }
-
-
-def is_locked(file: Path) -> bool:
-    """Whether a process holds the file's lock, as the one that works on a queue does.
-
-    Found out by taking the lock, shared and without waiting: that fails where it is held. A process that was
-    killed holds nothing, and one in another container does, neither of which the number in the file would
-    tell; /proc/locks does not show other containers either. The lock is taken for some microseconds, and
-    only while the history has an unfinished harvest; a harvest that starts in just these tries again.
-    """
-    try:
-        descriptor = os.open(file, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:

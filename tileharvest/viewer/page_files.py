@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import resources
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.viewer.answers import AFTER_ASKING, Answer, tag_of, tagged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
     from tileharvest.viewer.answers import Caller
 
-FOLDER: Final = Path(__file__).with_name("page")
+FOLDER: Final = resources.files("tileharvest.viewer").joinpath("page")
+"""Read as a resource: on scrapyd it lies in a zipped egg."""
 INDEX: Final = "index.html"
 
 _TEXTS: Final = {
@@ -49,22 +54,28 @@ class PageFile:
         return tagged(self.body, self.tag, headers, caller, self.zipped)
 
 
-def page_files(folder: Path = FOLDER) -> dict[str, PageFile]:
+def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
     """The files of the folder and of those below it, by their path in it, such as `leaflet/leaflet.css`.
 
     Hidden files and those of other kinds than a page has are left out. Raises OSError for a file that
     cannot be read; a folder that is missing has none.
     """
-    kinds = _TEXTS | _PICTURES
-    found = {file.relative_to(folder): file for file in sorted(folder.rglob("*"))}
-    return {
-        name.as_posix(): _read(file, kinds[file.suffix])
-        for name, file in found.items()
-        if file.suffix in kinds and file.is_file() and not any(part.startswith(".") for part in name.parts)
-    }
+    return dict(sorted(_below(folder, ""))) if folder.is_dir() else {}
 
 
-def _read(file: Path, kind: str) -> PageFile:
-    body = file.read_bytes()
-    zipped = gzip.compress(body, mtime=0) if file.suffix in _TEXTS else body
-    return PageFile(body, kind, tag_of(body), zipped if len(zipped) < len(body) else None)
+def _below(folder: Traversable, above: str) -> Iterator[tuple[str, PageFile]]:
+    for part in folder.iterdir():
+        if part.name.startswith("."):
+            continue
+        suffix = PurePath(part.name).suffix
+        if part.is_dir():
+            yield from _below(part, f"{above}{part.name}/")
+        elif suffix in _TEXTS or suffix in _PICTURES:
+            yield above + part.name, _read(part.read_bytes(), suffix)
+
+
+def _read(body: bytes, suffix: str) -> PageFile:
+    if suffix in _PICTURES:
+        return PageFile(body, _PICTURES[suffix], tag_of(body), None)
+    zipped = gzip.compress(body, mtime=0)
+    return PageFile(body, _TEXTS[suffix], tag_of(body), zipped if len(zipped) < len(body) else None)

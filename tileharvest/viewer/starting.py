@@ -25,19 +25,19 @@ def viewer(
     maps_file: Path,
     open_history: Callable[[], History | None],
     store: TileStore,
-    lock_of: Callable[[str], Path],
+    is_harvested: Callable[[str], bool],
     only: Collection[str] = (),
 ) -> Iterator[Application]:
     """An application over these, which only reads, until the block ends.
 
-    `open_history` gives None while there is none; `lock_of` the file that whoever harvests a map locks;
+    `open_history` gives None while there is none; `is_harvested` tells whether one harvests a map now;
     `only` names the maps to serve, none: all. Raises ConfigurationError for names or a file that cannot
     be, HistoryError for a history that cannot be read.
     """
     with closing(LazyHistory(open_history)) as history:
         served = ServedMaps(MapsFile(maps_file), history, only)
         composed = ComposedPictures(served, Composer(store))
-        application = Application(served, store, Harvests(lock_of), composed, page_files())
+        application = Application(served, store, Harvests(is_harvested), composed, page_files())
         try:
             yield application
         finally:

@@ -1,14 +1,24 @@
 -- Applies what a worker has to tell, then leases what it wants.
 --
 -- segments: name, filter (see `filter.lua`)
--- pushed: number of the segment, priority, attempt, due or false, places in the filter or false, body
+-- pushed: number of the segment, priority, attempt, due or false, places in the filter or false, body,
+-- fingerprint or false, under which it is kept if it is dropped as seen
 -- taken_up: numbers of failures
 -- finished: id, attempt, number of the segment; failed: id, attempt, reason; returned: id, attempt
+-- is_seeded: whether all first requests of the harvest have been pushed now
 -- wanted, minus_share, channel
+
+-- Whether an entry was seen may be an error, so that it is kept as long as the filter.
+local function doubt(dropped)
+    for segment, values in pairs(dropped) do
+        apply('HSET', doubtful_key(segment), values)
+        redis.call('EXPIRE', doubtful_key(segment), call.kept)
+    end
+end
 
 -- Those to be queued.
 local function accept(entries)
-    local accepted, filters = {}, {}
+    local accepted, filters, dropped = {}, {}, {}
     for _, entry in ipairs(entries) do
         local segment, positions = entry[1], entry[5]
         if positions and not filters[segment] then
@@ -16,8 +26,14 @@ local function accept(entries)
         end
         if not positions or is_new(filters[segment], positions) then
             accepted[#accepted + 1] = entry
+        elseif entry[7] then
+            local values = dropped[segment] or {}
+            dropped[segment] = values
+            values[#values + 1] = entry[7]
+            values[#values + 1] = entry[6]
         end
     end
+    doubt(dropped)
     for segment, filter in pairs(filters) do
         redis.call('HINCRBY', ACCEPTED, call.segments[segment].name, filter.new)
     end
@@ -142,14 +158,17 @@ local function take(wanted)
     return ids
 end
 
-local function lease(wanted, expiry)
+local function lease(wanted, expiry, host, now)
     local leased, holders, ends = {}, {}, {}
+    local since = string.format(' %.3f', now)
     repeat
         local ids = take(wanted - #leased)
         for _, request in ipairs(requests_of(ids)) do
             leased[#leased + 1] = request
+            request.start = host.slot
+            host.slot = host.slot + host.spacing
             holders[#holders + 1] = request.id
-            holders[#holders + 1] = call.client .. ' ' .. string.format('%d', request.attempt)
+            holders[#holders + 1] = call.client .. ' ' .. string.format('%d', request.attempt) .. since
             ends[#ends + 1] = expiry
             ends[#ends + 1] = request.id
         end
@@ -160,59 +179,107 @@ local function lease(wanted, expiry)
     if #leased > 0 then
         redis.call('HINCRBY', HELD, call.client, #leased)
     end
+    if #leased > 0 and host.spacing > 0 then
+        keep_slot(host, now)
+    end
     return leased
 end
 
-local function lines_of(leased)
+-- A start of 0 is that of a request that may start at once, on every clock.
+local function lines_of(leased, shift)
     local lines = {}
     for number, request in ipairs(leased) do
-        local head = pack(tonumber(request.id), request.attempt, request.priority)
-        lines[number] = array(5) .. head .. bytes(request.segment) .. bytes(request.body)
+        local start = request.start > 0 and request.start - shift or 0
+        local head = pack(tonumber(request.id), request.attempt, request.priority, start)
+        lines[number] = array(6) .. head .. bytes(request.segment) .. bytes(request.body)
     end
     return array(#lines) .. table.concat(lines)
 end
 
-local function answered(shift, expiry, duplicates, refused, buried, leased)
+-- `result`: duplicates, refused, expiry, held, rest, share, before (the worker's last exchange)
+local function answered(shift, result, buried, leased)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
     local next_due = due and tonumber(due) - shift or nil
-    local held = tonumber(redis.call('HGET', HELD, call.client)) or 0
-    local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - held)
-    local head = pack('done', duplicates, refused, next_due, elsewhere, expiry - shift, buried)
-    return array(8) .. head .. lines_of(leased)
+    local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
+    local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
+    local held = result.held and result.held - shift or nil
+    local head = pack('done', result.duplicates, result.refused, next_due, elsewhere)
+    local rest = result.rest and result.rest - shift or nil
+    local tail = pack(result.expiry - shift, buried) .. pack(held) .. pack(rest) .. pack(result.share)
+    return array(12) .. head .. tail .. pack(result.before) .. lines_of(leased, shift)
 end
 
 -- What an earlier, equal call answered: of the leases those that are still held.
 local function again(remembered, shift)
-    local duplicates, refused, expiry, leases = cmsgpack.unpack(remembered)
-    local ids = ids_of(held_of(leases))
-    return answered(shift, expiry, duplicates, refused, 0, requests_of(ids))
+    local result, leases = cmsgpack.unpack(remembered)
+    local starts = {}
+    for _, one in ipairs(leases) do
+        starts[id_of(one[1])] = one[3]
+    end
+    local held = requests_of(ids_of(held_of(leases)))
+    for _, request in ipairs(held) do
+        request.start = starts[request.id]
+    end
+    return answered(shift, result, 0, held)
 end
 
-local function exchange(now, shift)
-    local buried = tonumber(redis.call('HGET', NUMBERS, 'dead')) or 0
-    local was_empty = waiting() == 0
-    settle(now)
+-- Something new of this harvest ends the right to end it.
+local function note_progress(accepted)
+    local harvest = call.joined and (call.is_seeded or accepted > 0) and harvest_of(call.joined)
+    if not harvest or harvest.name ~= call.harvest then
+        return
+    end
+    local is_closer = accepted > 0 and harvest.closer == call.client
+    if is_closer or (call.is_seeded and not harvest.is_seeded) then
+        harvest.is_seeded = harvest.is_seeded or call.is_seeded
+        harvest.closer = is_closer and '' or harvest.closer
+        keep_harvest(call.joined, harvest)
+    end
+end
+
+local function keep_answer(result, leased)
+    local leases = {}
+    for number, request in ipairs(leased) do
+        leases[number] = { tonumber(request.id), request.attempt, request.start }
+    end
+    remember(pack(result, leases), 'exchanged', call.number)
+end
+
+-- The duplicates, and how many leases were refused.
+local function take_in(now, shift)
     local duplicates = push(call.pushed, now, shift)
     local taken_up = {}
     for number, failure in ipairs(call.taken_up) do
         taken_up[number] = id_of(failure)
     end
     apply('HDEL', FAILURES, taken_up)
-    local refused = finish(call.finished) + fail(call.failed, now) + give_back(call.returned)
-    local expiry = now + call.lease_seconds
-    local leased = lease(call.wanted, expiry)
-    buried = (tonumber(redis.call('HGET', NUMBERS, 'dead')) or 0) - buried
-    local leases = {}
-    for number, request in ipairs(leased) do
-        leases[number] = { tonumber(request.id), request.attempt }
-    end
-    heartbeat(now)
-    remember(pack(duplicates, refused, expiry, leases))
+    local refused = finish(call.finished) + fail(call.failed, now)
+    heartbeat(now, #call.finished + #call.failed - refused)
+    note_progress(#call.pushed - duplicates)
+    return duplicates, refused + give_back(call.returned)
+end
+
+local function dead()
+    return tonumber(redis.call('HGET', NUMBERS, 'dead')) or 0
+end
+
+local function exchange(now, shift)
+    local buried, was_empty = dead(), waiting() == 0
+    settle(now)
+    local result = { expiry = now + call.lease_seconds }
+    result.before = tonumber(redis.call('HGET', CLIENT, 'exchanged')) or 0
+    result.duplicates, result.refused = take_in(now, shift)
+    local share, parts = share_out(now)
+    local host = host_at(now)
+    local leased = lease(allowed(call.wanted, share, parts, host, now), result.expiry, host, now)
+    result.share, result.held = share, held_until(#leased, share, parts, host, now)
+    result.rest = host.rest > now and host.rest or nil
+    keep_answer(result, leased)
     if was_empty and waiting() > 0 then
         -- Whoever may not publish can work nevertheless: the others find it when they look.
         redis.pcall('PUBLISH', call.channel, call.client)
     end
-    return answered(shift, expiry, duplicates, refused, buried, leased)
+    return answered(shift, result, dead() - buried, leased)
 end
 
 local now, shift = clock()

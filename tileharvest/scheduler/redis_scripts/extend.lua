@@ -10,5 +10,5 @@ for _, one in ipairs(held_of(call.leases)) do
     ends[#ends + 1] = one.id
 end
 apply('ZADD', LEASES, ends)
-heartbeat(now)
+heartbeat(now, 0)
 return pack(#ends / 2)

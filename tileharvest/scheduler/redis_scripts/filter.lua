@@ -45,7 +45,7 @@ end
 -- Sees to it that the filter of a segment is there, and has room for so many more. What stands in Redis, and
 -- how many were seen if it had to grow, else 0.
 local function prepare(number, coming)
-    local segment, key = call.segments[number], KEYS[FIRST_FILTER + number - 1]
+    local segment, key = call.segments[number], filter_key(number)
     local text = redis.call('HGET', FILTERS, segment.name) or ''
     local seen = tonumber(redis.call('HGET', ACCEPTED, segment.name)) or 0
     local shape = shape_of(text)
@@ -86,7 +86,7 @@ end
 -- What asks a filter: the places of all hashes, and the command that sets those of the last one, the others
 -- being full. The places are filled in each time.
 local function asking(number)
-    local shape, key, hashes = call.segments[number].shape, KEYS[FIRST_FILTER + number - 1], 0
+    local shape, key, hashes = call.segments[number].shape, filter_key(number), 0
     for _, one in ipairs(shape) do
         hashes = hashes + one.hashes
     end

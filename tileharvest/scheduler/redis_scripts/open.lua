@@ -5,13 +5,14 @@
 local TYPES = {
     'zset', 'zset', 'zset', 'zset', 'hash', 'hash', 'hash', 'zset', 'hash', 'hash',
     'zset', 'hash', 'hash', 'hash', 'hash', 'hash', 'list', 'zset',
+    'hash', 'hash',
 }
 
 -- Every command of the scripts that may be forbidden to a user: one that is refused in the middle of a
 -- script would leave half of it done. The last key is one for trying, in no other use.
 local TRIED = {
     { 'DEL' }, { 'HSET', 'field', 1 }, { 'HINCRBY', 'field', 1 }, { 'HGET', 'field' }, { 'HMGET', 'field' },
-    { 'HEXISTS', 'field' }, { 'HLEN' }, { 'HGETALL' }, { 'HKEYS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' },
+    { 'HLEN' }, { 'HGETALL' }, { 'HKEYS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' },
     { 'ZADD', 1, 'member' }, { 'ZSCORE', 'member' }, { 'ZCARD' }, { 'ZRANGE', 0, 0 }, { 'ZREVRANGE', 0, 0 },
     { 'ZRANGEBYSCORE', 0, 0 }, { 'ZREMRANGEBYSCORE', 0, 0 }, { 'ZREM', 'none' }, { 'ZPOPMIN', 1 },
     { 'SETBIT', 0, 1 }, { 'GETBIT', 0 }, { 'BITFIELD', 'SET', 'u1', 0, 1 }, { 'EXISTS' }, { 'TTL' },
@@ -57,6 +58,6 @@ if refused then
     return said('refused', refused)
 end
 redis.call('HSET', NUMBERS, 'format', call.format)
-heartbeat((clock()))
+heartbeat((clock()), 0)
 local newest = newest_segment()
 return said('open', newest and redis.call('HGET', ACCEPTED, newest) or 0)

@@ -1,0 +1,19 @@
+"""A spider with a mistake in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileharvest.spiders.tiles import TileSpider
+
+if TYPE_CHECKING:
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.overviewer import Fetch
+    from tileharvest.maps.site import Site
+
+
+class MistakenSpider(TileSpider):
+    name = "mistaken"
+
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        raise ZeroDivisionError("a mistake")

@@ -1,0 +1,103 @@
+"""The commands beside a queue in Redis: what the workers of other boxes see, and what they are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.scheduler.driving import DAY, Driven, entry
+from tests.servers.redis import queue_on, redis_server
+from tileharvest.scheduler.fleet import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.end_to_end.project import Project
+    from tests.servers.redis import RedisServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+@pytest.fixture
+def fleet(project: Project, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose maps wait in Redis. Nothing is ever asked of their sites."""
+    server.ask("FLUSHALL")
+    monkeypatch.setenv("REDIS_URL", server.url)
+    for name in ("small", "other", "asleep"):
+        project.add_map(name, "http://map.example.net/")
+    return project
+
+
+@pytest.fixture
+def join(server: RedisServer) -> Iterator[Callable[[str], Driven]]:
+    """A worker of a map, in this process."""
+    workers: list[Driven] = []
+
+    def joined(name: str) -> Driven:
+        workers.append(Driven(lambda: queue_on(server, name, server_clock=True, max_attempts=5)))
+        return workers[-1].open()
+
+    yield joined
+    for worker in workers:
+        worker.close()
+
+
+def told(project: Project, *command: str) -> Any:
+    return json.loads(project.scrapy(*command, "--json").stdout)
+
+
+def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str], Driven]) -> None:
+    worker = join("small")
+    worker.run(worker.queue.join(DAY, "harvest", Pace("map.example.net", 3)))
+    worker.exchange(1, pushed=[entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9)])
+    found = told(fleet, "queue", "small")
+    (one,) = found.pop("workers")
+    assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)
+    assert (one["leased"], one["share"]) == (1, 3)
+    assert 0 <= one["heartbeat_age_seconds"] < 30
+    assert 0 <= found.pop("oldest_lease_seconds") < 30
+    counts = {"pending/plus": 0, "pending/normal": 1, "pending/minus": 1, "delayed": 1, "leased": 1}
+    assert found == counts | {"failed": 0, "done": 0, "seen": 4, "left": 4, "dead_letters": 0}
+    table = fleet.scrapy("queue", "small").stdout
+    assert ["pending/minus", "1"] in [line.split() for line in table.splitlines()]
+    assert table.splitlines()[-1].split()[:2] == [socket.gethostname(), str(os.getpid())]
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_all_workers_of_all_maps_are_listed(fleet: Project, join: Callable[[str], Driven]) -> None:
+    for name in ("other", "small", "small"):
+        join(name)
+    found = told(fleet, "workers")
+    assert [(one["map"], one["pid"]) for one in found] == [
+        (name, os.getpid()) for name in ("small", "small", "other")
+    ]
+
+
+def test_what_is_pushed_and_what_failed_reaches_the_workers(
+    fleet: Project, join: Callable[[str], Driven]
+) -> None:
+    worker = join("small")
+    worker.exchange(failed=[(worker.exchange(1, pushed=[entry("1")]).leases[0], "403 Forbidden")])
+    fleet.scrapy("failures", "small", "--retry")
+    fleet.scrapy("push", "small", "0_1_1", "--priority", "5")
+    pushed, retried = worker.bodies()
+    assert json.loads(pushed)["meta"]["tile"] == [0, 1, 1]
+    assert retried == "1"
+    assert worker.failures() == []
+
+
+def test_without_redis_no_workers_are_known(project: Project) -> None:
+    project.add_map("small", "http://map.example.net/")
+    done = project.scrapy("workers", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "set REDIS_URL" in line
+    assert not project.data.exists()

@@ -1,0 +1,79 @@
+"""A crawl that Prometheus watches: seen as Prometheus sees it, at its port."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, staged, visit
+from tests.end_to_end.project import await_condition, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ALL_OF_IT = 1 + 2 * len(PATHS)
+"""Requests of a first harvest: the configuration, then a HEAD and a GET for each tile."""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        stage.project.add_map("other", f"{stage.site.url}/")
+        yield stage
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def numbers(port: int) -> dict[str, float]:
+    """The values of all maps and lanes together, by name; of the tiles by outcome."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert sample.labels["map"] == "small"
+            name = sample.labels.get("outcome", sample.name.removeprefix("tileharvest_"))
+            found[name] = found.get(name, 0) + sample.value
+    return found
+
+
+def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(stage: Stage) -> None:
+    port = free_port()
+    watched = ("-a", f"day={FIRST_DAY}", "-s", f"PROMETHEUS_PORT={port}")
+    with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", "stay=1", *watched) as process:
+        assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
+        log = stage.project.scrapy("crawl", "overviewer", "-a", "map=other", *watched).stderr
+        assert f"port {port} of 127.0.0.1 is not served to Prometheus: it is in use" in log
+        assert "Spider closed (finished)" in log
+        found = numbers(port)
+        _, log = stop(process, signal.SIGTERM)
+    assert f"http://127.0.0.1:{port}/metrics" in log
+    assert "Traceback" not in log
+    told = {name: found[name] for name in ("queue_up", "requests_total", "add", "ign", "fail")}
+    assert told == {"queue_up": 1, "requests_total": ALL_OF_IT, "add": len(PATHS), "ign": 0, "fail": 0}
+    images = sum(stage.files.file(path).stat().st_size for path in PATHS)
+    configuration = (stage.files.folder / "overviewerConfig.js").stat().st_size
+    assert (found["stored_bytes_total"], found["received_bytes_total"]) == (images, images + configuration)
+    # By then the last requests are finished: the other crawl took longer.
+    waiting = {name: found[name] for name in ("pending", "delayed", "leased", "failures", "seen", "done")}
+    assert waiting == dict.fromkeys(waiting, 0) | dict.fromkeys(("seen", "done"), 2 * len(PATHS))
+
+
+def test_a_port_that_cannot_be_is_one_warning_and_each_harvest_frees_its_port(stage: Stage) -> None:
+    done = visit(stage.project, FIRST_DAY, "-s", f"PROMETHEUS_PORT={free_port()}", names=("small", "other"))
+    assert (done.status, done.said, len(done.reports)) == (0, "", 2)
+    done = visit(stage.project, FIRST_DAY, "-a", "fresh=1", "-s", "PROMETHEUS_PORT=no")
+    (line,) = done.said.splitlines()
+    assert re.match("WARNING: PROMETHEUS_PORT.no ", line)
+    assert (done.status, done.counts) == (0, {"ign": len(PATHS)})

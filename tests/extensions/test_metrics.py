@@ -1,0 +1,214 @@
+"""The page for Prometheus and its server, read by prometheus-client's own parser."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tileharvest.errors import QueueError
+from tileharvest.extensions.metrics import MetricsServer
+from tileharvest.harvesting import Traffic
+from tileharvest.outcomes import Outcome
+from tileharvest.scheduler.fleet import Worker
+from tileharvest.scheduler.lanes import Lane
+from tileharvest.scheduler.port import Counts
+from tileharvest.watching import Crew, Overview
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+COUNTS = Counts({Lane.PLUS: 1, Lane.NORMAL: 2, Lane.MINUS: 3}, delayed=4, leased=5, failed=6, done=7, seen=8)
+LOCAL = Overview(COUNTS)
+
+
+def worker(host: str, heartbeat: float, share: int | None = 2) -> Worker:
+    return Worker(host, "machine", 7, "2026-11-20", 0.0, heartbeat, 3, share, 40, 1.5)
+
+
+FLEET = Overview(
+    COUNTS, Crew([worker("box", 90.0), worker("crate", 95.0, share=None)], 100.0), 12.5, dead_letters=9
+)
+
+
+class Page:
+    """A server that asks this queue, and what is read from it."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Overview | None]], **options: Any) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        self.server = MetricsServer("small", ask, **options)
+        self.text = ""
+
+    async def __aenter__(self) -> Self:
+        await self.server.start("127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.server.stop()
+
+    async def read(self) -> dict[tuple[str, ...], float]:
+        """Each value by its name and its labels' values, in the order of the labels' names."""
+        url = f"http://127.0.0.1:{self.port}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
+            self.text = await response.text()
+        samples = [
+            sample for family in text_string_to_metric_families(self.text) for sample in family.samples
+        ]
+        found = {(one.name, *(one.labels[key] for key in sorted(one.labels))): one.value for one in samples}
+        assert len(found) == len(samples), "Prometheus refuses a page with two values of one name"
+        return found
+
+
+def page_of(overview: Overview | None, **options: Any) -> dict[tuple[str, ...], float]:
+    async def ask() -> Overview | None:
+        return overview
+
+    async def read() -> dict[tuple[str, ...], float]:
+        async with Page(ask, **options) as page:
+            return await page.read()
+
+    return asyncio.run(read())
+
+
+QUEUE = {
+    ("tileharvest_queue_up", "small"): 1,
+    ("tileharvest_pending", "plus", "small"): 1,
+    ("tileharvest_pending", "normal", "small"): 2,
+    ("tileharvest_pending", "minus", "small"): 3,
+    ("tileharvest_delayed", "small"): 4,
+    ("tileharvest_leased", "small"): 5,
+    ("tileharvest_failures", "small"): 6,
+    ("tileharvest_done", "small"): 7,
+    ("tileharvest_seen", "small"): 8,
+}
+
+
+def test_of_a_local_queue_there_are_its_counts() -> None:
+    assert page_of(LOCAL) == QUEUE
+
+
+def test_of_a_shared_queue_there_is_each_worker_too() -> None:
+    assert page_of(FLEET) == QUEUE | {
+        ("tileharvest_oldest_lease_seconds", "small"): 12.5,
+        ("tileharvest_dead_letters", "small"): 9,
+        ("tileharvest_workers", "small"): 2,
+        ("tileharvest_worker_rate", "box", "small", "7"): 1.5,
+        ("tileharvest_worker_rate", "crate", "small", "7"): 1.5,
+        ("tileharvest_worker_leased", "box", "small", "7"): 3,
+        ("tileharvest_worker_leased", "crate", "small", "7"): 3,
+        ("tileharvest_worker_share", "box", "small", "7"): 2,
+        ("tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"): 10,
+        ("tileharvest_worker_heartbeat_age_seconds", "crate", "small", "7"): 5,
+    }
+
+
+def test_of_a_container_that_was_started_again_the_worker_that_lives_is_told() -> None:
+    crew = Crew([worker("box", 99.0), worker("box", 40.0)], 100.0)
+    found = page_of(Overview(COUNTS, crew))
+    assert found["tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"] == 1
+    assert found["tileharvest_workers", "small"] == 2
+
+
+def test_of_a_harvest_there_is_what_this_process_did() -> None:
+    traffic = Traffic(requests=11, received_bytes=2_000, stored_bytes=1_000)
+    harvesting: Any = SimpleNamespace(tally=Counter({Outcome.ADDED: 3}), traffic=traffic)
+    found = page_of(None, harvesting=harvesting)
+    tiles = {(f"{outcome}", "small"): 0 for outcome in Outcome}
+    assert found == {
+        ("tileharvest_queue_up", "small"): 0,
+        **{("tileharvest_tiles_total", *reversed(key)): 0 for key in tiles},
+        ("tileharvest_tiles_total", "small", "add"): 3,
+        ("tileharvest_requests_total", "small"): 11,
+        ("tileharvest_received_bytes_total", "small"): 2_000,
+        ("tileharvest_stored_bytes_total", "small"): 1_000,
+    }
+
+
+@pytest.mark.parametrize(("fresh", "asked"), [(60.0, 1), (0.0, 2)])
+def test_the_queue_is_asked_again_only_after_a_while(fresh: float, asked: int) -> None:
+    times = 0
+
+    async def ask() -> Overview:
+        nonlocal times
+        times += 1
+        return LOCAL
+
+    async def read_twice() -> None:
+        async with Page(ask, fresh=fresh) as page:
+            assert await page.read() == await page.read() == QUEUE
+
+    asyncio.run(read_twice())
+    assert times == asked
+
+
+@pytest.mark.parametrize(
+    "error", [QueueError("Redis does not answer"), RuntimeError("the queue is not open")]
+)
+def test_a_queue_that_cannot_be_asked_is_told_to_be_away(error: Exception) -> None:
+    async def ask() -> Overview:
+        raise error
+
+    async def read() -> dict[tuple[str, ...], float]:
+        async with Page(ask) as page:
+            return await page.read()
+
+    assert asyncio.run(read()) == {("tileharvest_queue_up", "small"): 0}
+
+
+def test_pages_do_not_wait_for_a_queue_that_is_silent_and_it_is_asked_once() -> None:
+    asked = 0
+
+    async def ask() -> Overview:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+        return LOCAL
+
+    async def read() -> list[dict[tuple[str, ...], float]]:
+        async with Page(ask, fresh=0.0, patience=0.01) as page:
+            return [await page.read(), *await asyncio.gather(page.read(), page.read())]
+
+    assert asyncio.run(read()) == [{("tileharvest_queue_up", "small"): 0}] * 3
+    assert asked == 1
+
+
+def test_a_port_that_is_in_use_is_an_error_and_one_that_was_stopped_is_free() -> None:
+    async def ask() -> Overview:
+        return LOCAL
+
+    async def take_turns() -> None:
+        async with Page(ask) as first:
+            second = Page(ask)
+            with pytest.raises(OSError, match="address already in use"):
+                await second.server.start("127.0.0.1", first.port)
+            await second.server.stop()
+        second.port = first.port
+        async with second:
+            assert await second.read() == QUEUE
+
+    asyncio.run(take_turns())
+
+
+def test_openmetrics_is_spoken_to_who_asks_for_it() -> None:
+    async def ask() -> Overview:
+        return FLEET
+
+    async def read() -> tuple[str, str]:
+        accepted = {"Accept": "application/openmetrics-text;version=1.0.0"}
+        async with (
+            Page(ask) as page,
+            aiohttp.ClientSession(headers=accepted) as session,
+            session.get(f"http://127.0.0.1:{page.port}/metrics") as response,
+        ):
+            return response.content_type, await response.text()
+
+    kind, text = asyncio.run(read())
+    assert kind == "application/openmetrics-text"
+    assert text.endswith("# EOF\n")

@@ -1,0 +1,63 @@
+"""Rules of a `misbehaving` site by which a test holds a harvest where it wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from tests.servers.misbehaving import Exchange, Rule
+
+
+class Gate:
+    """Keeps the answer to the first request that comes, until it is opened; all others are answered."""
+
+    def __init__(self) -> None:
+        self._opened = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            await self._opened.wait()
+        return await exchange.send_properly()
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether a request waits."""
+        return self._loop is not None
+
+    def open(self) -> None:
+        assert self._loop is not None, "nobody waits"
+        self._loop.call_soon_threadsafe(self._opened.set)
+
+
+class Slow:
+    """Each answer takes its time; the requests that wait for theirs are counted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waiting = 0
+        self.most = 0
+        """So many waited at the same time."""
+
+    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
+        self._waiting += 1
+        self.most = max(self.most, self._waiting)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            # Also when the client has gone meanwhile.
+            self._waiting -= 1
+        return await exchange.send_properly()
+
+
+def tiles_only(rule: Rule) -> Rule:
+    """The rule for tiles; the site's configuration is answered properly."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await (rule(exchange) if exchange.path.endswith(".png") else exchange.send_properly())
+
+    return answer

@@ -1,0 +1,111 @@
+"""Several workers harvest a map together: the history is that of one worker, and nothing is asked twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sqlalchemy import NullPool, create_engine, text
+
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.fleet.records import assert_harvested, records
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.end_to_end.real_maps import Harvested
+    from tests.end_to_end.rendering import Rendering
+    from tests.fleet.workers import Fleet
+    from tests.servers.nginx import LogLine, Nginx
+    from tests.servers.redis import RedisServer
+
+
+def of_tiles(log: list[LogLine]) -> list[LogLine]:
+    """Without the site's configuration, which each worker reads."""
+    return [line for line in log if line.path.endswith(".png")]
+
+
+def test_three_workers_record_four_versions_of_a_map_as_one_worker_does(
+    fleet_on: Callable[..., Fleet],
+    redis: RedisServer,
+    postgresql: str,
+    antworld: list[Harvested],
+    shared_maps: Path,
+    tmp_path: Path,
+    nginx: Callable[..., Nginx],
+) -> None:
+    fleet = fleet_on(redis.url, postgresql)
+    site = published(shared_maps, ANTWORLD, 1, tmp_path / "site")
+    server = nginx(site)
+    # Else the first of three that start on two cores would be done before the last has come.
+    fleet.describe(server.url, requests_per_second=600)
+    for expected in antworld:
+        published(shared_maps, ANTWORLD, expected.version, site)
+        server.clear_log()
+        workers = fleet.start_several(3, day=expected.day)
+        fleet.assert_ended_together(*workers)
+        log = list(server.log())
+        assert asked(log) == asked(expected.log)
+        assert set(asked(log).values()) == {1}
+        found = records(fleet)
+        assert found.versions == expected.versions
+        assert found.outcomes == expected.outcomes
+        assert found.stored == expected.stored
+        harvest = found.harvests[-1]
+        assert harvest.counts == expected.summary["counts"]
+        assert harvest.requests == len(log)
+        assert harvest.received_bytes == sum(
+            line.size for line in log if line.status == 200 and line.method == "GET"
+        )
+        assert harvest.stored_bytes == expected.summary["stored_bytes"]
+        if expected.version == 1:
+            note_ends(postgresql)
+    assert ends(postgresql) == [2, 3, 4]
+    assert [harvest.day for harvest in found.harvests] == [expected.day for expected in antworld]
+    assert {harvest.reason for harvest in found.harvests} == {"finished"}
+    assert fleet.sum_of("scheduler/refused") == 0
+
+
+def note_ends(database: str) -> None:
+    """Let PostgreSQL note whenever a harvest's end is written, as it may be that somebody writes it twice."""
+    with create_engine(database, poolclass=NullPool).begin() as connection:
+        connection.execute(text("CREATE TABLE ends (harvest integer)"))
+        connection.execute(
+            text(
+                "CREATE FUNCTION note_end() RETURNS trigger LANGUAGE plpgsql AS"
+                " 'BEGIN INSERT INTO ends VALUES (NEW.id); RETURN NEW; END'"
+            )
+        )
+        connection.execute(
+            text(
+                "CREATE TRIGGER noting AFTER UPDATE OF ended ON harvests"
+                " FOR EACH ROW EXECUTE FUNCTION note_end()"
+            )
+        )
+
+
+def ends(database: str) -> list[int]:
+    """The numbers of harvests, as often as an end was written."""
+    with create_engine(database, poolclass=NullPool).connect() as connection:
+        return sorted(connection.execute(text("SELECT harvest FROM ends")).scalars())
+
+
+def asked(log: list[LogLine]) -> Counter[tuple[str, str]]:
+    return Counter((line.method, line.path) for line in of_tiles(log))
+
+
+def test_a_tile_that_the_filter_dropped_by_mistake_is_asked_for_at_the_end(
+    fleet: Fleet, large: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(large.folder)
+    fleet.describe(server.url)
+    fleet.settings |= {"SEEN_ERROR_RATE_SHARED": 0.2, "SEEN_EXPECTED": 200}
+    fleet.assert_ended_together(*fleet.start_several(2))
+    assert fleet.sum_of("scheduler/dropped/seen") > 20
+    assert_harvested(fleet, large)
+    # What was dropped as seen, and was not, is a HEAD or the GET after it, and begins with a HEAD again.
+    times = asked(list(server.log()))
+    assert {count for (method, _), count in times.items() if method == "GET"} == {1}
+    assert {count for (method, _), count in times.items() if method == "HEAD"} <= {1, 2}

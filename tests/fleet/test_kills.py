@@ -1,0 +1,129 @@
+"""Workers that are killed, all or one after the other: nothing is lost, nothing doubled."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tests.end_to_end.project import answered
+from tests.fleet.gate import Gate, Slow, tiles_only
+from tests.fleet.records import assert_harvested
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.end_to_end.rendering import Rendering
+    from tests.fleet.workers import Fleet, Worker
+    from tests.servers.misbehaving import Misbehaving
+    from tests.servers.nginx import LogLine, Nginx
+    from tests.servers.redis import RedisServer
+
+KILLS: Final = 20
+LEASE: Final = 3
+"""Seconds: so long is lost what a killed worker had. Three times the heartbeat, so that a busy machine is no
+frozen one."""
+QUICK: Final = 2.0
+"""Seconds in which a worker that was told to end has ended."""
+
+
+def repeats(log: list[LogLine]) -> int:
+    """Requests for tiles beyond the first of each kind."""
+    asked = Counter((line.method, line.path) for line in log if line.path.endswith(".png"))
+    return asked.total() - len(asked)
+
+
+def kill(fleet: Fleet, worker: Worker) -> int:
+    """How much it had leased."""
+    # What it says to Redis from here on would not be counted.
+    worker.freeze()
+    leased = fleet.leased_by(worker)
+    worker.kill()
+    return leased
+
+
+def test_one_of_three_workers_is_killed_twenty_times(
+    fleet_on: Callable[..., Fleet],
+    redis: RedisServer,
+    postgresql: str,
+    large: Rendering,
+    nginx: Callable[..., Nginx],
+) -> None:
+    """At random points, each time another one takes its place; those that are left end by themselves."""
+    random = Random(5)
+    fleet, server = fleet_on(redis.url, postgresql), nginx(large.folder)
+    fleet.describe(server.url, concurrency=64, requests_per_second=100)
+    # It may be the same request that is lost each time.
+    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": KILLS + 1}
+    workers, lost = fleet.start_several(3), 0
+    for moment in sorted(random.sample(range(1, 650), KILLS)):
+        fleet.await_until(lambda moment=moment: answered(server) >= moment)  # type: ignore[misc]
+        lost += kill(fleet, workers.pop(random.randrange(3)))
+        workers.append(fleet.start())
+    fleet.assert_ended_together(*workers)
+    assert_harvested(fleet, large)
+    assert 0 < repeats(list(server.log())) <= lost
+
+
+def test_when_all_workers_were_killed_new_ones_go_on(
+    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(small.folder)
+    fleet.describe(server.url, requests_per_second=60)
+    fleet.settings["LEASE_SECONDS"] = LEASE
+    workers = fleet.start_several(3)
+    fleet.await_until(lambda: answered(server) >= 60)
+    lost = sum([kill(fleet, worker) for worker in workers])
+    fleet.assert_ended_together(*fleet.start_several(3))
+    assert_harvested(fleet, small)
+    assert repeats(list(server.log())) <= lost
+
+
+def test_what_a_worker_that_is_told_to_end_has_not_started_is_the_others_at_once(
+    fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    """SIGTERM, as from `docker stop` or a scrapyd cancel. Its leases would last for minutes."""
+    site = misbehaving(small.folder)
+    fleet.describe(site.url)
+    worker, others = fleet.start(), []
+    fleet.await_until(lambda: len(site.received) > 50)
+    site.rule_for_all = tiles_only(Slow(0.2))
+    fleet.await_until(lambda: fleet.leased_by(worker) > 6)
+    told = time.monotonic()
+    worker.send(signal.SIGTERM)
+    fleet.await_ends(worker)
+    assert worker.ended is not None
+    assert worker.ended - told < QUICK
+    assert worker.status == 0
+    counts = fleet.counts()
+    assert (counts.leased, counts.left > 0) == (0, True)
+    site.rule_for_all = None
+    others = fleet.start_several(2)
+    fleet.assert_ended_together(*others)
+    assert_harvested(fleet, small)
+    assert len({(request.method, request.path) for request in site.received}) + 2 == len(site.received)
+
+
+def test_a_second_signal_ends_a_worker_at_once_and_loses_nothing(
+    fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    site, gate = misbehaving(small.folder), Gate()
+    fleet.describe(site.url)
+    fleet.settings["LEASE_SECONDS"] = LEASE
+    site.rule_for_all = tiles_only(gate)
+    worker = fleet.start()
+    fleet.await_until(lambda: gate.is_reached)
+    other = fleet.start()
+    fleet.await_until(lambda: "the harvest of map" in other.log)
+    worker.send(signal.SIGTERM)
+    fleet.await_until(lambda: "Received SIGTERM" in worker.log)
+    told = time.monotonic()
+    worker.send(signal.SIGTERM)
+    fleet.await_ends(worker)
+    assert worker.ended is not None
+    assert worker.ended - told < QUICK
+    fleet.assert_ended_together(other)
+    assert_harvested(fleet, small)

@@ -1,0 +1,105 @@
+"""Workers that are out of step: frozen beyond their leases, or with clocks that are hours apart."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.fleet.gate import Gate, tiles_only
+from tests.fleet.records import assert_harvested
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.end_to_end.rendering import Rendering
+    from tests.fleet.workers import Fleet, Worker
+    from tests.servers.misbehaving import Misbehaving
+    from tests.servers.nginx import Nginx
+
+LEASE: Final = 2
+"""Seconds."""
+RATE: Final = 60
+"""Requests per second."""
+
+
+def with_clock(hours: int) -> dict[str, str]:
+    """An environment in which it is so much later. What measures time that passes is left alone, as it knows
+    no hours: a computer's clock that is wrong does not go wrong."""
+    found = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not found:
+        raise RuntimeError("no clock can be wrong here; on Debian: apt-get install libfaketime")
+    return {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME": f"{hours * 3600:+}s",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # For another C library than ours, where it lets Python's threads wait for seconds.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+    }
+
+
+def first_words(worker: Worker) -> datetime:
+    """When the worker began to speak, by its own clock."""
+    found = re.match(r"\S+ \S+", worker.log)
+    assert found is not None
+    return datetime.fromisoformat(found[0])
+
+
+def test_a_worker_that_was_frozen_until_the_others_had_ended_ends_as_they_did(
+    fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    site, gate = misbehaving(small.folder), Gate()
+    fleet.describe(site.url)
+    fleet.settings["LEASE_SECONDS"] = LEASE
+    workers = fleet.start_several(2)
+    fleet.await_until(lambda: len(fleet.known()) == 2)
+    site.rule_for_all = tiles_only(gate)
+    fleet.await_until(lambda: gate.is_reached and fleet.counts().left == 1)
+    # Nothing is left but the request that waits at the gate.
+    (frozen,) = (worker for worker in workers if fleet.leased_by(worker))
+    (other,) = (worker for worker in workers if worker is not frozen)
+    frozen.freeze()
+    fleet.assert_ended_together(other)
+    assert_harvested(fleet, small)
+    # The answer is there when it wakes.
+    gate.open()
+    frozen.wake()
+    fleet.assert_ended_together(frozen)
+    assert frozen.errors == []
+    assert_harvested(fleet, small)
+
+
+def test_what_a_worker_that_was_frozen_beyond_its_leases_says_of_them_is_refused(
+    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(small.folder)
+    fleet.describe(server.url, requests_per_second=RATE)
+    fleet.settings["LEASE_SECONDS"] = LEASE
+    frozen, other = fleet.start_several(2)
+    fleet.await_until(lambda: fleet.leased_by(frozen) > 1)
+    frozen.freeze()
+    held = fleet.leased_by(frozen)
+    fleet.await_until(lambda: fleet.leased_by(frozen) == 0)
+    frozen.wake()
+    fleet.assert_ended_together(frozen, other)
+    assert 1 <= frozen.stats["scheduler/refused"] <= held
+    assert_harvested(fleet, small)
+    asked = Counter((line.method, line.path) for line in server.log() if line.path.endswith(".png"))
+    assert asked.total() - len(asked) <= held
+
+
+def test_workers_whose_clocks_are_two_hours_apart_harvest_together_at_one_pace(
+    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(small.folder)
+    fleet.describe(server.url, requests_per_second=RATE)
+    early, late = (fleet.start(environment=with_clock(hours), through=()) for hours in (-1, 1))
+    fleet.assert_ended_together(early, late)
+    assert first_words(late) - first_words(early) > timedelta(hours=1, minutes=59)
+    assert_harvested(fleet, small)
+    asked = [line for line in server.log() if line.path.endswith(".png")]
+    assert len({(line.method, line.path) for line in asked}) == len(asked)
+    assert (len(asked) - 1) / (asked[-1].time - asked[0].time) <= RATE * 1.02
+    assert all(worker.stats["scheduler/leased_in_all"] > len(asked) / 5 for worker in (early, late))

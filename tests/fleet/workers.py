@@ -1,0 +1,215 @@
+"""Workers of one map in processes of their own, seen only by what they leave; none outlives its fleet."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+import signal
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tests.end_to_end.project import Project
+from tests.fleet.processes import fork, start
+from tileharvest.scheduler.redis import RedisQueue
+from tileharvest.scheduler.redis_connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.fleet.processes import Process
+    from tileharvest.scheduler.fleet import Worker as Known
+    from tileharvest.scheduler.port import Counts
+
+MAP: Final = "world"
+DAY: Final = "2021-02-13"
+CRAWL: Final = ("crawl", "overviewer", "-a", f"map={MAP}")
+HARVEST: Final = ("harvest", MAP)
+"""The same, with an exit status that tells how it went."""
+
+_LOOK: Final = 0.01
+"""Seconds between two looks at what other processes do."""
+_STATS: Final = re.compile(r"Dumping Scrapy stats:\n(\{.*?\})$", re.DOTALL | re.MULTILINE)
+
+
+class Worker:
+    """One `scrapy crawl`."""
+
+    def __init__(self, process: Process, log: Path) -> None:
+        self.process = process
+        self._log = log
+        self.ended: float | None = None
+        """When its end was seen, on the monotonic clock."""
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8")
+
+    @property
+    def has_ended(self) -> bool:
+        if self.ended is None and self.process.poll() is not None:
+            self.ended = time.monotonic()
+        return self.ended is not None
+
+    @property
+    def status(self) -> int:
+        """Its exit status; the negative number of a signal that killed it."""
+        status = self.process.poll()
+        assert status is not None, "it has not ended"
+        return status
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Scrapy's, of a worker that has ended by itself."""
+        found = _STATS.search(self.log)
+        assert found is not None, self.log
+        return dict(ast.literal_eval(found[1]))
+
+    @property
+    def errors(self) -> list[str]:
+        """What it said of them, without time and name of who says it."""
+        return re.findall(r"^(?:.*\] )?(?:ERROR|CRITICAL): (.*)", self.log, re.MULTILINE)
+
+    def freeze(self) -> None:
+        """Returns when it stands still."""
+        self.send(signal.SIGSTOP)
+        status = f"/proc/{self.process.pid}/stat"
+        await_until(lambda: _state(status) == "T")
+
+    def wake(self) -> None:
+        self.send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+
+class Fleet:
+    """A user's project whose workers share a queue in Redis. To be used as a context."""
+
+    def __init__(self, folder: Path, redis_url: str, database_url: str | None = None) -> None:
+        """Without `database_url` the history is a file, which workers of one machine may share."""
+        folder.mkdir()
+        self.project = Project(folder)
+        self.redis_url = redis_url
+        self.database_url = database_url or f"sqlite:///{self.project.database}"
+        self.settings: dict[str, object] = {}
+        """Of Scrapy, for all workers that start from now on."""
+        self.workers: list[Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            with suppress(ProcessLookupError):
+                worker.kill()
+
+    def describe(self, url: str, **keys: object) -> None:
+        """The map, anew."""
+        self.project.maps_file.unlink(missing_ok=True)
+        self.project.add_map(MAP, url, **keys)
+
+    def start(
+        self,
+        *arguments: str,
+        day: str = DAY,
+        command: Sequence[str] = CRAWL,
+        environment: Mapping[str, str] | None = None,
+        through: Sequence[str] | None = None,
+    ) -> Worker:
+        """One more. `through` is a program that runs it, empty for a start just as a user's."""
+        log = self.project.folder / f"worker-{len(self.workers) + 1}.log"
+        options = [part for name, value in self.settings.items() for part in ("-s", f"{name}={value}")]
+        words = [*command, "-a", f"day={day}", *options, *arguments]
+        places = {"REDIS_URL": self.redis_url, "DATABASE_URL": self.database_url}
+        full = self.project.environment | places | dict(environment or {})
+        process = start(through, words, full, log) if through is not None else fork(words, full, log)
+        worker = Worker(process, log)
+        self.workers.append(worker)
+        return worker
+
+    def start_several(self, number: int, *arguments: str, day: str = DAY) -> list[Worker]:
+        return [self.start(*arguments, day=day) for _ in range(number)]
+
+    def await_until(self, holds: Callable[[], bool], patience: float = 60.0) -> None:
+        """Raises AssertionError, with all logs, when it does not come to hold, or no worker is left."""
+
+        def holds_or_never() -> bool:
+            over = all(worker.has_ended for worker in self.workers)
+            return holds() or over
+
+        with suppress(TimeoutError):
+            await_until(holds_or_never, patience)
+        if not holds():
+            raise AssertionError(f"what was waited for did not come\n{self._logs()}")
+
+    def await_ends(self, *workers: Worker, patience: float = 60.0) -> None:
+        self.await_until(lambda: {worker.has_ended for worker in workers} == {True}, patience)
+
+    def assert_ended_together(self, *workers: Worker, within: float = 5.0, patience: float = 60.0) -> None:
+        """All end by themselves, all is well, and the last no later than so many seconds after the first."""
+        self.await_ends(*workers, patience=patience)
+        assert [worker.status for worker in workers] == [0] * len(workers), self._logs()
+        ends = [worker.ended or 0.0 for worker in workers]
+        assert max(ends) - min(ends) <= within, self._logs()
+
+    def sum_of(self, stat: str) -> int:
+        """Over the workers that ended by themselves."""
+        return sum(worker.stats.get(stat, 0) for worker in self.workers if worker.status == 0)
+
+    def counts(self) -> Counts:
+        """What is in the queue."""
+        return self._look(lambda queue: queue.counts(time.time()))
+
+    def known(self) -> Sequence[Known]:
+        """The workers that the queue knows to be alive, the oldest first."""
+        return self._look(lambda queue: queue.workers())
+
+    def leased_by(self, worker: Worker) -> int:
+        return sum(known.leased for known in self.known() if known.pid == worker.process.pid)
+
+    def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]]) -> Any:
+        async def look() -> Any:
+            queue = RedisQueue(
+                partial(connect, {"url": self.redis_url}),
+                MAP,
+                max_attempts=5,
+                lease_seconds=300.0,
+                minus_share=0,
+                expected=1000,
+            )
+            await queue.open_beside()
+            try:
+                return await ask(queue)
+            finally:
+                await queue.close()
+
+        return asyncio.run(look())
+
+    def _logs(self) -> str:
+        return "\n".join(
+            f"--- worker {number}, status {worker.process.poll()}:\n{worker.log[-4000:]}"
+            for number, worker in enumerate(self.workers, start=1)
+        )
+
+
+def await_until(holds: Callable[[], bool], patience: float = 10.0) -> None:
+    """Raises TimeoutError."""
+    end = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(_LOOK)
+
+
+def _state(status: str) -> str:
+    """A process's, by the letter that `ps` has for it."""
+    with open(status, encoding="utf-8") as file:  # noqa: PTH123 - no path of ours
+        return file.read().rpartition(")")[2].split()[0]

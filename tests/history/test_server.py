@@ -1,0 +1,303 @@
+"""What only a history on a server can meet: logins, rights, and a server that goes away."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.history.making import B, began, ended, found
+from tests.servers.postgresql import PASSWORD, postgresql_server
+from tileharvest.errors import HistoryError
+from tileharvest.history import connecting
+from tileharvest.history.connecting import Address
+from tileharvest.history.database import History
+from tileharvest.history.errors import NoHistoryError
+from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.holdings import DryHoldings, is_there
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import PoolProxiedConnection
+
+    from tests.servers.postgresql import PostgresqlServer
+
+
+@pytest.fixture(scope="module")
+def restarted() -> Iterator[PostgresqlServer]:
+    """A server that tests may stop; each leaves it running."""
+    with postgresql_server() as server:
+        yield server
+
+
+def said(url: str) -> str:
+    """The one line with which opening fails."""
+    with pytest.raises(HistoryError) as caught:
+        History.open(url)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert "secret" not in line
+    return line
+
+
+# ---------------------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_an_address_of_postgresql_means_psycopg(scheme: str) -> None:
+    address = Address.parse(f"{scheme}://user:secret@host/history")
+    assert address.url.drivername == "postgresql+psycopg"
+    assert address.url.password == "secret"
+    assert address.place == "postgresql+psycopg://user:***@host/history"
+
+
+def test_another_driver_is_refused() -> None:
+    with pytest.raises(HistoryError, match=r"psycopg, not postgresql\+asyncpg: write for example"):
+        Address.parse("postgresql+asyncpg://host/history")
+
+
+def test_a_password_in_the_query_is_not_told() -> None:
+    address = Address.parse("postgresql://host/history?user=me&password=secret")
+    assert address.place == "postgresql+psycopg://host/history?user=me"
+
+
+# -------------------------------------------------------------------------------------------- logins
+
+
+def test_a_history_is_reached_with_a_password(postgresql: PostgresqlServer, database: str) -> None:
+    with History.open(postgresql.tcp_url(database)) as history:
+        began(history)
+        assert PASSWORD not in history.place
+
+
+def test_a_wrong_password_is_one_clear_line(postgresql: PostgresqlServer) -> None:
+    line = said(postgresql.tcp_url("postgres", password="another secret"))
+    assert "refuses the login" in line
+    assert line.endswith("nothing was changed; correct the user and the password in its address")
+
+
+def test_a_missing_database_is_one_clear_line(postgresql: PostgresqlServer) -> None:
+    assert "has no database yet (connection failed" in said(postgresql.tcp_url("nowhere"))
+
+
+def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    line = said(f"postgresql://user:secret@127.0.0.1:{port}/history")
+    assert f"history postgresql+psycopg://user:***@127.0.0.1:{port}/history cannot be reached" in line
+    assert "make sure that its server runs" in line
+
+
+def test_a_user_who_may_create_no_tables_gets_one_clear_line(
+    postgresql: PostgresqlServer, database: str
+) -> None:
+    postgresql.ask("CREATE ROLE guest LOGIN")
+    line = said(postgresql.url(database, user="guest"))
+    assert "cannot be written by this user (permission denied for schema public" in line
+    postgresql.ask("DROP ROLE guest")
+
+
+def test_the_database_of_another_program_is_refused(postgresql: PostgresqlServer, database: str) -> None:
+    postgresql.ask("CREATE TABLE songs (title text)", database)
+    assert "another program (it holds the table 'songs')" in said(postgresql.url(database))
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+def test_where_no_harvest_has_begun_there_is_no_history_yet(
+    postgresql: PostgresqlServer, database: str
+) -> None:
+    url = postgresql.url(database)
+    with pytest.raises(NoHistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
+        History.open_read_only(url)
+    assert not is_there(url)
+    with DryHoldings(url, "world").open_history() as dry:
+        assert began(dry).counts() == {}
+    assert postgresql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == []
+
+
+def test_where_one_has_begun_there_is(postgresql_history: History, shared_database: str) -> None:
+    assert is_there(shared_database)
+    began(postgresql_history).record([found("add")])
+    with DryHoldings(shared_database, "world").open_history() as dry:
+        assert began(dry).counts() == {Outcome.ADDED: 1}
+
+
+def test_reading_only_refuses_to_write_to_a_server(postgresql_history: History, shared_database: str) -> None:
+    with (
+        History.open_read_only(shared_database) as reader,
+        pytest.raises(HistoryError, match=r"cannot be written here .*read-only transaction"),
+    ):
+        began(reader)
+
+
+def test_an_older_history_on_a_server_is_upgraded_and_the_log_says_so(
+    postgresql: PostgresqlServer,
+    database: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = postgresql.url(database)
+    History.open(url).close()
+    postgresql.ask("DROP TABLE batches; UPDATE alembic_version SET version_num = '0002'", database)
+    with pytest.raises(
+        HistoryError, match=r"older TileHarvest \(revision 0002\).*backup before, with pg_dump"
+    ):
+        History.open_read_only(url)
+    History.open(url).close()
+    assert "from revision 0002, in one transaction that changes all or nothing" in caplog.text
+    History.open_read_only(url).close()
+
+
+# ---------------------------------------------------------------------------- a server that goes away
+
+
+def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlServer) -> None:
+    with restarted.database() as name, History.open(restarted.url(name)) as history:
+        harvest = began(history)
+        harvest.record([found("add")], 1, 10, 100)
+        restarted.kill()
+        with ThreadPoolExecutor(1) as worker:
+            recording = worker.submit(harvest.record, [found("add", B)], 1, 10, 100)
+            restarted.start()
+            recording.result(30)
+        assert harvest.counts() == {Outcome.ADDED: 2}
+        ended(harvest)
+        (summary,) = harvest_summaries(history, "world")
+        assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (2, 20, 200)
+
+
+def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer) -> None:
+    with restarted.database() as name, History.open(restarted.url(name), patience=0.1) as history:
+        harvest = began(history)
+        restarted.stop()
+        with pytest.raises(HistoryError, match=r"cannot be reached \(.*; nothing recorded was lost"):
+            harvest.record([found("add")])
+        restarted.start()
+        harvest.record([found("add")])
+        assert harvest.counts() == {Outcome.ADDED: 1}
+
+
+def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:
+    """As the viewer does, which asks again on its own."""
+    with restarted.database() as name, History.open(restarted.url(name)) as history:
+        began(history).record([found("add")])
+        with History.open_read_only(restarted.url(name)) as reader:
+            assert len(tile_versions(reader, "world")) == 1
+            restarted.stop()
+            restarted.start()
+            assert len(tile_versions(reader, "world")) == 1
+
+
+def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int = 1) -> list[str]:
+    """The next transactions are committed, but the connection breaks before the answer comes."""
+    dialect, lost = history._engine.dialect, []
+    commit = dialect.do_commit
+
+    def losing(connection: PoolProxiedConnection) -> None:
+        commit(connection)
+        if len(lost) < number:
+            lost.append("answer")
+            connection.dbapi_connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(dialect, "do_commit", losing)
+    return lost
+
+
+def test_a_batch_whose_commit_got_no_answer_is_counted_once(
+    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harvest = began(postgresql_history)
+    lost = lose_answers(postgresql_history, monkeypatch, 2)
+    harvest.record([found("add")], 1, 10, 100)
+    harvest.record([], 1, 10, 100)
+    assert len(lost) == 2
+    (summary,) = harvest_summaries(postgresql_history, "world")
+    assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (2, 20, 200)
+    assert summary.counts == {Outcome.ADDED: 1}
+
+
+def test_a_batch_that_was_not_committed_is_recorded_again(
+    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harvest = began(postgresql_history)
+    dialect, commit = postgresql_history._engine.dialect, postgresql_history._engine.dialect.do_commit
+
+    def breaking(connection: PoolProxiedConnection) -> None:
+        monkeypatch.setattr(dialect, "do_commit", commit)
+        connection.dbapi_connection.close()
+        commit(connection)
+
+    monkeypatch.setattr(dialect, "do_commit", breaking)
+    harvest.record([found("add")], 1, 10, 100)
+    (summary,) = harvest_summaries(postgresql_history, "world")
+    assert (summary.requests, summary.counts) == (1, {Outcome.ADDED: 1})
+
+
+def test_a_beginning_whose_commit_got_no_answer_is_still_a_beginning(
+    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_answers(postgresql_history, monkeypatch)
+    assert not began(postgresql_history).continued
+    assert len(harvest_summaries(postgresql_history, "world")) == 1
+
+
+def test_an_end_whose_commit_got_no_answer_is_one(
+    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harvest = began(postgresql_history)
+    lose_answers(postgresql_history, monkeypatch)
+    ended(harvest)
+    assert harvest.ended() == "finished"
+
+
+def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever(
+    postgresql_history: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "IDLE_TIMEOUT", 0.2)
+    with History.open(shared_database) as frozen:
+        harvest = began(frozen)
+
+        def freeze() -> None:
+            with frozen.writing() as connection:
+                connection.exec_driver_sql("UPDATE harvests SET requests = 99")
+                began(postgresql_history).record([found("add")], 1)
+                connection.exec_driver_sql("UPDATE harvests SET requests = 99")
+
+        with pytest.raises(HistoryError, match="cannot be reached"):
+            freeze()
+        harvest.record([found("add", B)], 1)
+    (summary,) = harvest_summaries(postgresql_history, "world")
+    assert (summary.requests, summary.counts) == (2, {Outcome.ADDED: 2})
+
+
+def test_a_transaction_that_was_broken_off_for_another_is_tried_again(postgresql_history: History) -> None:
+    """Each of two locks one row and then wants that of the other: PostgreSQL ends one of them."""
+    for name in ("a", "b"):
+        began(postgresql_history, name=name)
+    both_hold_one = threading.Barrier(2)
+    attempts: list[str] = []
+
+    def lock(first: str, second: str) -> None:
+        def work(connection: object) -> None:
+            attempts.append(first)
+            connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{first}' FOR UPDATE")
+            if len(attempts) <= 2:
+                both_hold_one.wait(10)
+            connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{second}' FOR UPDATE")
+
+        postgresql_history.write(work)
+
+    other = threading.Thread(target=lock, args=("b", "a"))
+    other.start()
+    lock("a", "b")
+    other.join()
+    assert len(attempts) == 3

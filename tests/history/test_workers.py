@@ -1,0 +1,195 @@
+"""Several processes that harvest the same maps at the same time, over each kind of database."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic import command
+from sqlalchemy import func, select
+
+from tests.history import beginning_worker
+from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
+from tests.history.shared_results import OUTCOMES, results_of
+from tileharvest.history.beginning import Beginning, NewHarvest
+from tileharvest.history.database import History
+from tileharvest.history.harvests import HarvestLayer
+from tileharvest.history.reading import HarvestSummary, harvest_summaries, map_summaries
+from tileharvest.history.recording import add_cost
+from tileharvest.history.schema import changes
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection
+
+    from tests.servers.postgresql import PostgresqlServer
+
+WORKERS = 3
+MAPS = 8
+ROOT = Path(__file__).parents[2]
+
+
+# ------------------------------------------------------------------------------------ real processes
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a history that does not exist yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path_factory.mktemp('workers') / 'history.sqlite'}"
+        return
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    with server.database() as name:
+        yield server.url(name)
+
+
+@pytest.fixture(scope="module")
+def given(new_url: str) -> list[list[tuple[str, bool]]]:
+    """Per worker, and of each map, the identity of its harvest and whether it is continued."""
+    with ExitStack() as programs:
+        workers = [programs.enter_context(started(new_url, number)) for number in range(WORKERS)]
+        for worker in workers:
+            assert worker.stdout.readline() == "ready\n"
+        answers = [worker.communicate("go\n", timeout=60)[0] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * WORKERS
+    return [[tuple(harvest) for harvest in json.loads(answer)] for answer in answers]
+
+
+def started(url: str, number: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", beginning_worker.__name__, url, str(number), str(MAPS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_of_all_who_begin_at_once_one_begins_and_the_others_continue_its_harvest(
+    new_url: str, given: list[list[tuple[str, bool]]]
+) -> None:
+    for harvests in zip(*given, strict=True):
+        assert len({identity for identity, _ in harvests}) == 1
+        assert sorted(continued for _, continued in harvests) == [False] + [True] * (WORKERS - 1)
+    with History.open_read_only(new_url) as history:
+        assert [summary.name for summary in map_summaries(history)] == [f"map{n}" for n in range(MAPS)]
+        assert len(harvest_summaries(history, "map0")) == 1
+
+
+@pytest.mark.usefixtures("given")
+def test_what_several_record_at_once_adds_up_exactly(new_url: str) -> None:
+    recorded = [result for worker in range(WORKERS) for result in results_of(worker)]
+    strongest: dict[object, str] = {}
+    for result in recorded:
+        outcomes = (result.outcome.value, strongest.get(result.tile, OUTCOMES[0]))
+        strongest[result.tile] = max(outcomes, key=OUTCOMES.index)
+    batches = sum(-(-len(results_of(worker)) // beginning_worker.BATCH) for worker in range(WORKERS))
+    with History.open(new_url) as history:
+        ended(began(history, name="map0"))
+        summary = map_summaries(history)[0]
+        last = summary.last_harvest
+        assert {outcome.value: tiles for outcome, tiles in last.counts.items()} == Counter(strongest.values())
+        assert (last.requests, last.received_bytes, last.stored_bytes) == (
+            3 * batches,
+            50 * batches,
+            7 * batches,
+        )
+        assert summary.versions == list(strongest.values()).count("add")
+        with history.reading() as connection:
+            of_day = select(func.sum(changes.c.tiles)).where(changes.c.day == DAY)
+            assert connection.execute(of_day).scalar_one() == summary.versions
+
+
+# --------------------------------------------------------- in each other's way, at the worst moment
+
+
+@contextmanager
+def held(
+    history: History, work: Callable[[Connection], object], postgresql: PostgresqlServer
+) -> Iterator[None]:
+    """Does the work in a transaction that ends when another one waits for it."""
+    done = threading.Event()
+
+    def hold() -> None:
+        with history.writing() as connection:
+            work(connection)
+            done.set()
+            await_waiting(postgresql, str(history._engine.url.database))
+
+    with ThreadPoolExecutor(1) as thread:
+        holding = thread.submit(hold)
+        assert done.wait(10)
+        yield
+        holding.result(10)
+
+
+def await_waiting(postgresql: PostgresqlServer, database: str) -> None:
+    waiting = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND wait_event_type = 'Lock'"
+    end = time.monotonic() + 10
+    while not postgresql.ask(waiting):
+        assert time.monotonic() < end, "nobody waits"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_who_begins_while_another_does_waits_and_continues_its_harvest(
+    postgresql_history: History, postgresql: PostgresqlServer, is_known: bool
+) -> None:
+    if is_known:
+        ended(began(postgresql_history))
+    new = NewHarvest(LATER.isoformat(), LATER, START, "overviewer")
+    beginning = Beginning("world", new, [HarvestLayer(LAYER, 10, "png")], again=False)
+    with held(postgresql_history, beginning, postgresql):
+        second = began(postgresql_history, LATER)
+    assert second.continued
+    assert second.identity == harvest_named(harvest_summaries(postgresql_history, "world")[-1])
+
+
+def harvest_named(summary: HarvestSummary) -> str:
+    return f"{summary.id}@{summary.started.isoformat(timespec='microseconds')}"
+
+
+def test_who_creates_the_tables_while_another_does_waits_and_finds_them(
+    postgresql: PostgresqlServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, upgrade, made = postgresql.url(database), command.upgrade, threading.Event()
+
+    def upgrade_and_wait(*arguments: object) -> None:
+        first = not made.is_set()
+        upgrade(*arguments)
+        made.set()
+        if first:
+            await_waiting(postgresql, database)
+
+    monkeypatch.setattr(command, "upgrade", upgrade_and_wait)
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(History.open, url)
+        assert made.wait(10)
+        History.open(url).close()
+        other.result(10).close()
+
+
+def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
+    postgresql_history: History, postgresql: PostgresqlServer
+) -> None:
+    harvest = began(postgresql_history)
+
+    def record(connection: Connection) -> None:
+        connection.execute(add_cost(harvest.id, 1, 2, 3))
+        harvest._recorder.record(connection, [found("add")])
+
+    with held(postgresql_history, record, postgresql):
+        ended(began(postgresql_history))
+    (summary,) = harvest_summaries(postgresql_history, "world")
+    assert (summary.requests, summary.counts) == (1, {Outcome.ADDED: 1})

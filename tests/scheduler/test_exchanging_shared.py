@@ -1,0 +1,140 @@
+"""What a scheduler's side does for a queue that others share: starts, shares, signs of life."""
+
+from __future__ import annotations
+
+from tests.scheduler.driving import entry
+from tests.scheduler.exchanging_side import run, started
+
+
+def test_a_lease_is_not_offered_before_it_may_start() -> None:
+    async def test() -> None:
+        async with started(ahead=2) as side:
+            side.queue.starts = {"a": 5.0, "b": 6.0}
+            for body in ("a", "b"):
+                side.exchanging.push(entry(body))
+            await side.hear(2)
+            assert side.bodies() == []
+            side.now = 5.0
+            assert side.bodies() == ["a"]
+            side.now = 6.0
+            assert side.bodies() == ["b"]
+
+    run(test())
+
+
+def test_the_engine_is_woken_when_the_next_may_start() -> None:
+    async def test() -> None:
+        async with started(ahead=1) as side:
+            side.queue.starts = {"a": 0.05}
+            side.exchanging.push(entry("a"))
+            await side.hear(2)
+            answers = side.answers
+            assert side.bodies() == []
+            await side.hear(answers + 1)
+
+    run(test())
+
+
+def test_plus_takes_the_next_start_whoever_it_was_given_to() -> None:
+    async def test() -> None:
+        async with started(ahead=2) as side:
+            side.queue.starts = {"check": 5.0, "get": 6.0}
+            side.exchanging.push(entry("check"))
+            await side.hear(2)
+            side.exchanging.push(entry("get", priority=1))
+            await side.hear(3)
+            side.now = 5.0
+            assert side.bodies() == ["get"]
+            side.now = 6.0
+            assert side.bodies() == ["check"]
+
+    run(test())
+
+
+def test_what_was_held_back_is_asked_for_again_when_it_may_be_had() -> None:
+    async def test() -> None:
+        async with started() as side:
+            side.queue.adds = {"held_until": 0.05}
+            side.exchanging.look_again()
+            await side.hear(2)
+            side.queue.adds = {}
+            await side.hear(3)
+            assert side.exchanging.is_done
+
+    run(test())
+
+
+def test_it_is_not_done_while_others_hold_leases() -> None:
+    async def test() -> None:
+        async with started() as side:
+            assert side.exchanging.is_done
+            side.queue.adds = {"leased_elsewhere": 1}
+            side.exchanging.look_again()
+            await side.hear(2)
+            assert side.exchanging.is_empty
+            assert not side.exchanging.is_done
+
+    run(test())
+
+
+def test_after_a_sleep_beyond_the_lease_what_was_not_started_is_given_back() -> None:
+    async def test() -> None:
+        async with started("a", "b", lease_seconds=100.0) as side:
+            assert len(side.take(1)) == 1
+            side.now = 101.0
+            assert side.take() == []
+            await side.hear(2)
+            assert [lease.body for lease in side.queue.told[-1].returned] == [b"b"]
+
+    run(test())
+
+
+def test_what_a_sleep_lost_may_be_leased_to_the_same_worker_again() -> None:
+    async def test() -> None:
+        async with started("a", lease_seconds=100.0) as side:
+            (lost,) = side.take()
+            side.now = 1000.0
+            side.exchanging.look_again()
+            await side.hear(2)
+            (again,) = side.take()
+            assert (again.id, again.attempt) == (lost.id, lost.attempt + 1)
+            side.exchanging.finish(lost)
+            side.exchanging.finish(again)
+            await side.hear(4)
+            assert side.queue.told[-1].finished == [lost, again]
+
+    run(test())
+
+
+def test_a_sign_of_life_keeps_what_was_not_started() -> None:
+    async def test() -> None:
+        async with started("a", "b", lease_seconds=100.0, heartbeat=0.01) as side:
+            side.now = 99.0
+            await side.beat()
+            # The answer of this very sign has been heard when the next one is given.
+            await side.beat()
+            side.now = 150.0
+            assert side.bodies() == ["a", "b"]
+
+    run(test())
+
+
+def test_each_exchange_tells_how_many_requests_are_on_the_way() -> None:
+    async def test() -> None:
+        async with started(in_flight=lambda: 3) as side:
+            assert side.queue.told[0].in_flight == 3
+
+    run(test())
+
+
+def test_the_first_requests_are_pushed_before_or_with_the_word_that_they_are() -> None:
+    async def test() -> None:
+        async with started() as side:
+            side.exchanging.push(entry("first"))
+            side.exchanging.seeded()
+            await side.hear(2)
+            told = [(len(changes.pushed), changes.is_seeded) for changes in side.queue.told]
+            assert told[-1] == (1, True)
+            assert not any(seeded for _, seeded in told[:-1])
+
+    run(test())

@@ -1,0 +1,78 @@
+"""With whom a worker may work, and how it waits for work and for the end."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from tileharvest.errors import QueueError
+from tileharvest.scheduler.fleet import SILENT, Worker
+from tileharvest.scheduler.sharing import refuse_company
+
+DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
+
+
+def worker(
+    host: str = "", *, pid: int = 7, segment: str = DAY, machine: str = "here", heard: float = 100.0
+) -> Worker:
+    return Worker(
+        host=host or socket.gethostname(),
+        machine=machine,
+        pid=pid,
+        segment=segment,
+        started=1.0,
+        heartbeat=heard,
+        leased=0,
+        share=None,
+        finished=0,
+        rate=0.0,
+    )
+
+
+OWN = worker(pid=os.getpid(), segment="")
+
+
+def refusal(*others: Worker, segment: str = DAY, fresh: bool = False, local: bool = False) -> str:
+    with pytest.raises(QueueError) as caught:
+        refuse_company([OWN, *others], segment, silent=SILENT, is_fresh=fresh, is_history_local=local)
+    return str(caught.value)
+
+
+def may_work(*others: Worker, segment: str = DAY, fresh: bool = False, local: bool = False) -> bool:
+    refuse_company([OWN, *others], segment, silent=SILENT, is_fresh=fresh, is_history_local=local)
+    return True
+
+
+def test_workers_of_one_segment_work_together() -> None:
+    assert may_work(worker("east"), worker("west", machine="there", segment=""))
+
+
+def test_a_worker_for_another_segment_is_refused_and_told_who_works() -> None:
+    said = refusal(worker("east", pid=12), segment=NEXT_DAY)
+    assert "2026-11-20 is still under way at east (pid 12)" in said
+    assert "run again for 2026-11-21" in said
+
+
+def test_who_was_not_heard_of_for_long_is_in_nobodys_way() -> None:
+    assert may_work(worker("east", heard=100.0 - SILENT - 1), segment=NEXT_DAY, fresh=True)
+
+
+def test_a_fresh_start_beside_others_is_refused() -> None:
+    assert "cannot start afresh while others work on it: east (pid 7)" in refusal(worker("east"), fresh=True)
+    assert may_work(fresh=True)
+
+
+def test_a_history_in_a_file_is_refused_beside_another_machine_with_what_to_do() -> None:
+    said = refusal(worker("east", machine="there"), local=True)
+    assert "east (pid 7)" in said
+    assert "DATABASE_URL=postgresql+psycopg://" in said
+
+
+def test_a_history_in_a_file_is_shared_on_one_machine() -> None:
+    assert may_work(worker("a-container", machine="here"), local=True)
+
+
+def test_a_worker_that_was_killed_in_the_same_container_is_no_other() -> None:
+    assert may_work(worker(pid=os.getpid(), segment=DAY), segment=NEXT_DAY, fresh=True)

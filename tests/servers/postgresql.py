@@ -1,0 +1,198 @@
+"""A real PostgreSQL, in a folder of its own, that ends with the tests, whatever becomes of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import URL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+USER: Final = "tileharvest"
+"""May do everything. On the socket it needs no password."""
+PASSWORD: Final = "secret/of:100%"
+"""With signs that mean something in an address."""
+
+_SETTINGS: Final = {
+    "listen_addresses": "127.0.0.1",
+    # What survives is a kill of the server, not a power cut of the computer: nothing is flushed.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "60",
+    "max_wal_size": "64MB",
+    # Nothing may be left outside of the folder after a kill.
+    "dynamic_shared_memory_type": "mmap",
+    "log_min_messages": "fatal",
+}
+_PATIENCE: Final = 20.0
+"""Seconds for PostgreSQL to start or to stop; it needs some tenths."""
+_MOMENT: Final = 0.02
+"""Seconds between two looks whether it has started."""
+
+
+class PostgresqlServer:
+    """Answers on a socket in its folder, and on a TCP port of the loopback, the same after each start."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self._numbers = count()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def url(self, database: str, user: str = USER) -> str:
+        """By the socket, without a password: the fastest."""
+        query = {"host": str(self.folder), "port": str(self.port)}
+        return _text(URL.create("postgresql+psycopg", user, database=database, query=query))
+
+    def tcp_url(self, database: str, user: str = USER, password: str | None = PASSWORD) -> str:
+        """As a worker on another computer would use it."""
+        return _text(URL.create("postgresql+psycopg", user, password, "127.0.0.1", self.port, database))
+
+    def ask(self, question: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """What a statement gives, run by itself, outside of a transaction."""
+        place = make_conninfo(host=str(self.folder), port=self.port, user=USER, dbname=database)
+        with psycopg.connect(place, autocommit=True) as connection:
+            cursor = connection.execute(question.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """A new and empty one until the block ends, by its name. Costs some 0.1 s."""
+        name = f"test{next(self._numbers)}"
+        self.ask(f"CREATE DATABASE {name}")
+        try:
+            yield name
+        finally:
+            self.ask(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def initialize(self) -> None:
+        password = self.folder / "password"
+        password.write_text(PASSWORD, encoding="utf-8")
+        _give_away(self.folder, password)
+        options = ["--username", USER, "--pwfile", "password", "--auth-host", "scram-sha-256"]
+        options += ["--auth-local", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"]
+        done = subprocess.run(
+            [*_as_user(), _program("initdb"), "--pgdata", "data", *options],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"PostgreSQL cannot make a database: {done.stderr}")
+
+    def start(self) -> None:
+        """Returns when it takes connections. To be called in a thread that outlives the server.
+
+        Raises RuntimeError with its own words if it does not start.
+        """
+        own = {"port": str(self.port), "unix_socket_directories": str(self.folder)}
+        settings = [f"--{name}={value}" for name, value in (_SETTINGS | own).items()]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                # Ended with this thread, even if nobody here has the time to stop it.
+                [*_as_user("--pdeathsig", "QUIT"), _program("postgres"), "-D", "data", *settings],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._await_start()
+
+    def stop(self) -> None:
+        """Breaks off all transactions, as a restart by its owner does. Harmless when it does not run."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """At once and without a word to anybody, as after a crash: what was committed is in its log."""
+        self._end(signal.SIGQUIT)
+
+    def _await_start(self) -> None:
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self.ask("SELECT 1")
+            except psycopg.OperationalError:
+                if time.monotonic() > end or self._process is None or self._process.poll() is not None:
+                    self.kill()
+                    words = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+                    raise RuntimeError(f"PostgreSQL does not start: {words or 'it says nothing'}") from None
+                time.sleep(_MOMENT)
+            else:
+                return
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """Run one until the block ends. It begins with no database but its own."""
+    # A short path: the name of a socket has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
+        server = PostgresqlServer(Path(folder))
+        server.initialize()
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
+
+
+def _program(name: str) -> str:
+    """Debian keeps them out of the PATH, each release in a folder of its own."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_release)
+    program = shutil.which(name, path=os.pathsep.join([*map(str, reversed(folders)), os.environ["PATH"]]))
+    if program is None:
+        raise RuntimeError("PostgreSQL is not installed; on Debian: apt-get install postgresql")
+    return program
+
+
+def _release(folder: Path) -> int:
+    return int(folder.parent.name)
+
+
+def _as_user(*options: str) -> list[str]:
+    """It refuses to run as root; the package brings a user."""
+    if os.getuid() == 0:
+        options = ("--reuid", "postgres", "--regid", "postgres", "--clear-groups", *options)
+    return ["setpriv", *options]
+
+
+def _give_away(*places: Path) -> None:
+    if os.getuid() == 0:
+        for place in places:
+            shutil.chown(place, "postgres", "postgres")
+
+
+def _text(url: URL) -> str:
+    return url.render_as_string(hide_password=False)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port

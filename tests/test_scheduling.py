@@ -1,0 +1,143 @@
+"""Where requests wait, and at which pace they are made, as the settings and the map's description say."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.spiders import Spider
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.scheduler.fleet import Pace
+from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.redis import RedisQueue
+from tileharvest.scheduler.sqlite import SqliteQueue
+from tileharvest.scheduling import has_queue, scheduling_for, sqlite_queue
+from tileharvest.spiders.tiles import set_pace
+from tileharvest.wiring import QueueKind, harvesting_for, queue_kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.scheduling import Scheduling
+
+REDIS = "redis://127.0.0.1:1/0"
+MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "maps.toml").write_text(MAP)
+    found = Settings()
+    found.setmodule("tileharvest.settings")
+    for name, value in {
+        "TILEHARVEST_MAPS": str(tmp_path / "maps.toml"),
+        "TILEHARVEST_DATA": str(tmp_path / "data"),
+        **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "REDIS_HOST", "REDIS_PORT"), ""),
+    }.items():
+        found.set(name, value)
+    return found
+
+
+def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
+    spider: Any = Spider("stub", **arguments)
+    if harvests:
+        spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
+    crawler: Any = SimpleNamespace(settings=settings, spider=spider)
+    return scheduling_for(crawler)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, QueueKind.SQLITE),
+        ({"REDIS_URL": REDIS}, QueueKind.REDIS),
+        ({"REDIS_HOST": "redis"}, QueueKind.REDIS),
+        ({"REDIS_PARAMS": {"unix_socket_path": "/run/redis.sock"}}, QueueKind.REDIS),
+        ({"REDIS_URL": REDIS, "SCHEDULER_QUEUE": "sqlite"}, QueueKind.SQLITE),
+        ({"SCHEDULER_QUEUE": "memory"}, QueueKind.MEMORY),
+        ({"SCHEDULER_QUEUE": "redis"}, QueueKind.REDIS),
+    ],
+)
+def test_requests_wait_in_redis_where_one_is_named(
+    settings: Settings, given: dict[str, Any], kind: QueueKind
+) -> None:
+    for name, value in given.items():
+        settings.set(name, value)
+    assert queue_kind(settings) is kind
+
+
+def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
+    settings: Settings, tmp_path: Path
+) -> None:
+    settings.set("SCHEDULER_QUEUE", "rabbit")
+    with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
+        harvesting_for(settings, {"map": "m"})
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue), ({"SCHEDULER_QUEUE": "memory"}, MemoryQueue)],
+)
+def test_the_queue_is_of_the_kind_that_the_settings_name(
+    settings: Settings, given: dict[str, Any], kind: type
+) -> None:
+    for name, value in given.items():
+        settings.set(name, value)
+    found = scheduling(settings)
+    assert isinstance(found.queue, kind)
+    assert (found.shared is found.queue) is (kind is RedisQueue)
+
+
+def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
+    settings.set("REDIS_URL", REDIS)
+    found = scheduling(settings, dry="1")
+    assert isinstance(found.queue, MemoryQueue)
+    assert found.shared is None
+
+
+def test_the_pace_is_that_of_the_map_for_the_host_of_its_page(settings: Settings) -> None:
+    assert scheduling(settings).pace == Pace("maps.example.net", 6, 2.5)
+
+
+def test_a_spider_that_harvests_no_map_has_no_pace(settings: Settings) -> None:
+    assert scheduling(settings, harvests=False).pace is None
+
+
+@pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])
+def test_of_a_shared_queue_no_more_is_leased_ahead_than_is_needed_soon(
+    settings: Settings, concurrency: int, ahead: int
+) -> None:
+    settings.set("REDIS_URL", REDIS)
+    settings.set("CONCURRENT_REQUESTS", concurrency)
+    assert scheduling(settings).ahead == ahead
+
+
+def test_one_worker_alone_keeps_the_pace_by_the_delay_between_two_requests(settings: Settings) -> None:
+    set_pace(settings, harvesting_for(settings, {"map": "m"}).description)
+    assert settings.getfloat("DOWNLOAD_DELAY") == 0.4
+    assert settings.getfloat("DOWNLOAD_DELAY_JITTER") == 0
+    assert settings.getint("CONCURRENT_REQUESTS") == 6
+
+
+def test_workers_of_a_shared_queue_leave_the_pace_to_it(settings: Settings) -> None:
+    settings.set("REDIS_URL", REDIS)
+    set_pace(settings, harvesting_for(settings, {"map": "m"}).description)
+    assert settings.getfloat("DOWNLOAD_DELAY") == 0
+
+
+def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:
+    assert scheduling(settings).is_history_local
+    settings.set("DATABASE_URL", "postgresql+psycopg://user:password@db.example.net/maps")
+    assert not scheduling(settings).is_history_local
+
+
+def test_a_map_without_a_queue_file_has_no_queue(settings: Settings) -> None:
+    assert not has_queue(settings, "m")
+    file = sqlite_queue(settings, "m")._file
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert has_queue(settings, "m")

@@ -1,0 +1,63 @@
+"""`scrapy workers`: the whole fleet, a line per worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.map_command import MapCommand
+from tileharvest.scheduling import open_beside
+from tileharvest.terminal import write_json, write_line, write_table
+from tileharvest.watching import WORKER_COLUMNS, Watched, crew_of
+from tileharvest.wiring import QueueKind, all_maps, queue_kind
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.watching import Crew
+
+
+class Command(MapCommand):
+    def syntax(self) -> str:
+        return "[options]"
+
+    def short_desc(self) -> str:
+        return "List the workers of all maps: host, pid, segment, last heard of, rate, leased, share"
+
+    def check(self, args: list[str]) -> None:
+        if args:
+            raise UsageError(
+                "scrapy workers takes no arguments; scrapy queue NAME shows one map", print_help=False
+            )
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        if queue_kind(settings) is not QueueKind.REDIS:
+            raise ConfigurationError(
+                "workers are only known where a queue in Redis is shared, and no Redis is named: set"
+                " REDIS_URL to that of the fleet; without one, scrapy queue NAME shows what waits"
+            )
+        crews = asyncio.run(_crews(settings, all_maps(settings)))
+        if opts.json:
+            write_json([{"map": name, **worker} for name, crew in crews for worker in crew.as_plain()])
+        elif rows := [[name, *row] for name, crew in crews for row in crew.rows()]:
+            write_table(["map", *WORKER_COLUMNS], rows)
+        else:
+            write_line("no worker")
+
+
+async def _crews(settings: BaseSettings, names: Iterable[str]) -> list[tuple[str, Crew]]:
+    """In the order of the names; all are asked at once."""
+    return await asyncio.gather(*(_crew(settings, name) for name in names))
+
+
+async def _crew(settings: BaseSettings, name: str) -> tuple[str, Crew]:
+    async with open_beside(settings, name) as queue:
+        assert isinstance(queue, Watched)
+        return name, await crew_of(queue, time.time())

@@ -1,0 +1,1 @@
+"""Scrapy's extensions: what goes on beside a crawl."""

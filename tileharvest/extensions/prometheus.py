@@ -1,0 +1,79 @@
+"""Scrapy's extension that lets Prometheus watch a crawl, where PROMETHEUS_PORT is set."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import TYPE_CHECKING, Self
+
+from scrapy import signals
+from scrapy.exceptions import NotConfigured
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.wiring import metrics_address
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from tileharvest.extensions.metrics import MetricsServer
+    from tileharvest.harvesting import Harvesting
+    from tileharvest.watching import Overview
+
+_logger = logging.getLogger(__name__)
+
+
+class Prometheus:
+    """Serves the numbers of a crawl from its beginning to its end. What it cannot do never stops a crawl."""
+
+    def __init__(self, crawler: Crawler, host: str, port: int) -> None:
+        # Where it is not used, which is almost everywhere, it need not be loaded: 20 ms of each crawl.
+        from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
+
+        self._crawler = crawler
+        self._host = host
+        self._port = port
+        harvesting: Harvesting | None = getattr(crawler.spider, "harvesting", None)
+        if harvesting is None and getattr(crawler.spider, "holds_scheduler", False):
+            # It was refused its harvest, and ends at once.
+            raise NotConfigured
+        name = harvesting.description.name if harvesting else crawler.spider.name  # type: ignore[union-attr]
+        self._server: MetricsServer = MetricsServer(name, self._overview, harvesting)
+        crawler.signals.connect(self._opened, signals.spider_opened)
+        crawler.signals.connect(self._closed, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises NotConfigured, which switches it off without a word, unless a port is set."""
+        try:
+            address = metrics_address(crawler.settings)
+        except ConfigurationError as error:
+            _logger.warning("%s; this goes on without", error)
+            raise NotConfigured from None
+        if address is None:
+            raise NotConfigured
+        return cls(crawler, *address)
+
+    async def _overview(self) -> Overview | None:
+        # Scrapy's schedulers, which a user may choose, have no such method.
+        overview = getattr(getattr(self._crawler.engine, "scheduler", None), "overview", None)
+        found: Overview | None = None if overview is None else await overview()
+        return found
+
+    async def _opened(self) -> None:
+        try:
+            await self._server.start(self._host, self._port)
+        except (OSError, UnicodeError) as error:
+            in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            _logger.warning(
+                "port %d of %s is not served to Prometheus: %s; this goes on without. Each worker on one"
+                " computer needs a port of its own, such as -s PROMETHEUS_PORT=%d",
+                self._port,
+                self._host,
+                "it is in use" if in_use else error,
+                self._port + 1,
+            )
+        else:
+            _logger.info("numbers for Prometheus at http://%s:%d/metrics", self._host, self._port)
+
+    async def _closed(self) -> None:
+        await self._server.stop()

@@ -1,0 +1,62 @@
+"""The end of a harvest: whatever was missed is asked for, and when nothing is, its end is written once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from tileharvest.maps.grid import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+
+    from tileharvest.outcomes import Outcome
+    from tileharvest.scheduler.work import Work
+    from tileharvest.spiders.tiles import TileSpider
+
+
+async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] | None:
+    """When nothing is left to do: the exact counts of the harvest, which has ended, or None if it goes on.
+
+    `work` is None under a scheduler that is not ours. Raises MovedError, HistoryError, QueueError.
+    """
+    harvesting = spider.harvesting
+    if (work is not None and work.is_ended) or await harvesting.is_finished():
+        counts = await harvesting.counts()
+    elif await _ask_for_the_missed(spider, work) or (work is not None and not await work.may_end()):
+        return None
+    else:
+        counts = await harvesting.finish()
+    if work is not None:
+        await work.ended()
+    return counts
+
+
+async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
+    """Whether there was anything: dropped as seen and without a result, or known and not reached."""
+    doubtful = {} if work is None else await work.doubtful()
+    missed = await _without_result(spider, doubtful.values())
+    if not missed:
+        # Only now: what is below a tile that was missed would pass for vanished.
+        missed = [spider.ask(*one, surely=True) for one in await spider.harvesting.unasked()]
+    for request in missed:
+        spider.crawler.engine.crawl(request)
+    if work is not None and doubtful:
+        await work.confirm(list(doubtful))
+    return bool(missed)
+
+
+async def _without_result(spider: TileSpider, requests: Iterable[Request]) -> list[Request]:
+    """Those of which the harvest has no result, as they are to be asked surely."""
+    by_layer: defaultdict[str, dict[Tile, Request]] = defaultdict(dict)
+    for request in requests:
+        by_layer[request.meta["layer"]][Tile(*request.meta["tile"])] = request
+    missed = []
+    for name, asked in by_layer.items():
+        for tile in await spider.harvesting.without_result(name, list(asked)):
+            again = spider.again(asked[tile], surely=True)
+            if again is not None:
+                missed.append(again)
+    return missed

@@ -1,35 +1,55 @@
-# TileHarvest in a container. Put maps.toml into a folder and run:
+# TileHarvest in a container: worker, scrapyd and viewer, whichever its command names; see docs/containers.md.
 #   docker build --tag tileharvest .
-#   docker run --rm --volume ./data:/data tileharvest crawl overviewer -a map=NAME
+#   docker run --rm --init --volume tileharvest:/data tileharvest crawl overviewer -a map=NAME
 ARG PYTHON=3.13
 
-FROM python:${PYTHON}-slim AS build
+FROM python:${PYTHON}-slim-trixie AS build
 RUN python -m venv /venv
-ENV PATH=/venv/bin:$PATH
-WORKDIR /build
-# Dependencies first: this layer stays as it is while only the program changes.
-COPY requirements.txt .
-RUN pip install --no-cache-dir --requirement requirements.txt
-COPY pyproject.toml .
-COPY tileharvest tileharvest
-RUN pip install --no-cache-dir --no-deps .
-
-FROM python:${PYTHON}-slim
-# A fixed number, so that the owner of a mounted /data can be set to it from outside.
-RUN useradd --uid 1000 --create-home --shell /usr/sbin/nologin tileharvest \
-    && install --directory --owner=tileharvest --group=tileharvest /data
-COPY --from=build /venv /venv
-COPY scrapy.cfg /project/
 ENV PATH=/venv/bin:$PATH \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+# Dependencies first: this layer stays as it is while only the program changes. The constraints name what these
+# depend on, too, so that the same commit gives the same image.
+COPY requirements.txt ./
+COPY container/requirements.txt container/constraints.txt container/
+RUN pip install --no-cache-dir --no-compile --constraint container/constraints.txt \
+        --requirement requirements.txt --requirement container/requirements.txt
+COPY pyproject.toml ./
+COPY tileharvest tileharvest
+RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
+    # Nothing is installed any more after this.
+    && python -m pip uninstall --yes pip \
+    # Compiled here, as the program's user may write nothing; and never compared with the sources again, whose
+    # times would make each image another one.
+    && python -m compileall -q --invalidation-mode unchecked-hash /venv/lib
+
+FROM python:${PYTHON}-slim-trixie
+LABEL org.opencontainers.image.title="TileHarvest" \
+      org.opencontainers.image.description="A time machine for web maps of Minecraft worlds" \
+      org.opencontainers.image.version="0.1.0"
+# A fixed number, so that the owner of a mounted folder can be set to it from outside.
+RUN useradd --uid 1000 --no-create-home --home-dir /data --shell /usr/sbin/nologin tileharvest \
+    && install --directory --owner=1000 --group=1000 /data /scrapyd
+COPY --from=build /venv /venv
+COPY container/scrapy.cfg /etc/scrapy.cfg
+COPY container/scrapyd.conf /etc/scrapyd/scrapyd.conf
+COPY container/__init__.py container/healthy.py container/launcher.py container/start /opt/tileharvest/container/
+# Prometheus is served where PROMETHEUS_PORT is set; who reaches a container is decided outside.
+ENV PATH=/venv/bin:$PATH \
+    PROMETHEUS_HOST=0.0.0.0 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONPATH=/opt/tileharvest \
     PYTHONUNBUFFERED=1 \
     TILEHARVEST_DATA=/data \
     TILEHARVEST_MAPS=/data/maps.toml
-USER tileharvest
-WORKDIR /project
-VOLUME /data
-# A harvest that cannot write loses nothing, but it gets nowhere: say so from outside.
-HEALTHCHECK --interval=1m --timeout=5s CMD test -w "$TILEHARVEST_DATA"
-# Scrapy stops tidily on the first SIGTERM: it finishes what is under way.
+# As a number, which Kubernetes can tell from root's.
+USER 1000:1000
+WORKDIR /data
+VOLUME ["/data", "/scrapyd"]
+EXPOSE 6800 8000
+# Worker: the data folder can be written and Redis answers; scrapyd and viewer: they answer.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=30s CMD ["python", "-m", "container.healthy"]
+# Scrapy stops tidily on the first SIGTERM: it finishes what is under way, and gives back what it has not begun.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["scrapy"]
+ENTRYPOINT ["/opt/tileharvest/container/start"]
 CMD ["list"]

@@ -1,0 +1,126 @@
+"""`python -m container.healthy`: whether this container does its work, whichever it was started for.
+
+Exit status 0, or 1 and a line that says what is wrong: `docker inspect` shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+from http.client import HTTPException
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+from urllib.request import ProxyHandler, Request, build_opener
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PATIENCE: Final = 4.0
+"""Seconds for one answer; less than the image's HEALTHCHECK has."""
+
+_VIEWER_PORT: Final = "8000"
+_SCRAPYD_PORT: Final = "6800"
+_REDIS: Final = ("REDIS_URL", "REDIS_HOST", "REDIS_PARAMS")
+
+
+class UnhealthyError(Exception):
+    """The message is one line for a person."""
+
+
+def role(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """What the container's first process was started for, and the words after it.
+
+    Its words are those of `start`, of what `start` became, or of an init before either. Nothing that is
+    known: a worker, of which least is asked.
+    """
+    for at, word in enumerate(words):
+        name = PurePath(word).name
+        if name == "scrapyd":
+            return name, words[at + 1 :]
+        if name in ("start", "scrapy") and at + 1 < len(words):
+            return words[at + 1], words[at + 2 :]
+    return "worker", ()
+
+
+def check(words: Sequence[str]) -> None:
+    """Raises UnhealthyError, or OSError for what cannot be reached."""
+    what, options = role(words)
+    if what == "serve":
+        _check_page(f"http://127.0.0.1:{_port(options)}/api/v1/maps")
+    elif what == "scrapyd":
+        _check_page(f"http://127.0.0.1:{_SCRAPYD_PORT}/daemonstatus.json", *_login())
+    else:
+        _check_worker()
+
+
+def _port(options: Sequence[str]) -> str:
+    """As argparse reads it: the last one counts."""
+    port = _VIEWER_PORT
+    for option, following in zip(options, [*options[1:], ""], strict=True):
+        if option == "--port":
+            port = following
+        elif option.startswith("--port="):
+            port = option.removeprefix("--port=")
+    return port
+
+
+def _login() -> tuple[str, str]:
+    return os.environ.get("SCRAPYD_USERNAME", ""), os.environ.get("SCRAPYD_PASSWORD", "")
+
+
+def _check_page(address: str, *login: str) -> None:
+    request = Request(address)  # noqa: S310 -- our own, above
+    if login:
+        request.add_header("Authorization", f"Basic {base64.b64encode(':'.join(login).encode()).decode()}")
+    # A proxy is for the sites, not for this container itself.
+    with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
+        answer.read()
+
+
+def _check_worker() -> None:
+    # Only a worker needs it, and it takes a moment.
+    from tileharvest import settings  # noqa: PLC0415
+
+    data = Path(settings.TILEHARVEST_DATA)
+    if not os.access(data, os.W_OK):
+        raise UnhealthyError(f"{data} cannot be written: it must belong to user {os.getuid()}")
+    if any(vars(settings).get(name) for name in _REDIS):
+        asyncio.run(_check_redis(vars(settings)))
+
+
+async def _check_redis(settings: dict[str, object]) -> None:
+    from redis.exceptions import RedisError  # noqa: PLC0415
+
+    from tileharvest.scheduler.redis_connection import (  # noqa: PLC0415
+        connect,
+        connection_parameters,
+        masked,
+        place,
+    )
+
+    parameters = connection_parameters(settings)
+    client = connect(parameters)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await client.ping()
+    except (RedisError, OSError) as error:
+        said = masked(str(error), parameters) or "it does not answer"
+        raise UnhealthyError(f"{place(client)}: {said}") from None
+    finally:
+        await client.aclose()
+
+
+def main() -> int:
+    words = Path("/proc/1/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    try:
+        check(words)
+    except (UnhealthyError, OSError, HTTPException) as error:
+        sys.stdout.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

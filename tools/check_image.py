@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Check Dockerfile and compose.yaml where no container engine runs; `make image-check` prepares and runs it.
+
+    check_image.py [--base FOLDER] [--keep FOLDER] [--no-lint]
+
+1. hadolint, shellcheck and `docker compose config` read the files.
+2. A clean Debian is made by debootstrap, and the Dockerfile's very commands run in it by chroot.
+3. The image's commands run in it as its user, each as process 1 of a PID namespace, on a read-only root:
+   viewer, harvest, scrapyd, two workers on Redis and PostgreSQL, and for each the healthcheck and SIGTERM.
+
+Not as in an engine: Python is Debian's, of the same version, instead of python:slim's in /usr/local; no
+layers, cgroups or capabilities; no init before process 1; one loopback shared by all containers.
+
+Needs root, and Debian's debootstrap, redis-server and postgresql. Nothing is left behind: mounts, network and
+processes belong to namespaces that end with this program, even when it is killed; folders are removed,
+unless it is killed by SIGKILL: /tmp/tileharvest-* are its.
+"""
+
+# ruff: noqa: S603, S607 -- it runs Debian's programs over the caller's own paths
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+PROJECT: Final = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from tools.image.building import Building, Image, say  # noqa: E402
+from tools.image.checks import ALL  # noqa: E402
+from tools.image.dockerfile import DockerfileError  # noqa: E402
+from tools.image.linting import lint  # noqa: E402
+from tools.image.namespaces import own_mounts, own_network  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--base", type=Path, help="a Debian that an earlier run made, instead of a new one")
+    parser.add_argument("--keep", type=Path, help="keep the image's files here, which must not exist yet")
+    parser.add_argument(
+        "--no-lint", action="store_true", help="without the three programs that read the files"
+    )
+    options = parser.parse_args(arguments)
+    if os.geteuid() != 0:
+        sys.stderr.write("check_image.py: chroot and mount are root's: run it with sudo\n")
+        return 2
+    signal.signal(signal.SIGTERM, _undo)
+    began = time.monotonic()
+    try:
+        if not options.no_lint:
+            lint(PROJECT)
+        with workplace() as folder:
+            own_mounts()
+            image = built(folder, options)
+            own_network()
+            run_checks(image, folder)
+    except (AssertionError, DockerfileError, OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"check_image.py: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    say(f"the image is fine ({time.monotonic() - began:.0f} s)")
+    return 0
+
+
+def _undo(*_: object) -> None:
+    """As Ctrl-C: what was begun is undone. A second signal does not wait for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.exit(128 + signal.SIGTERM)
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder that the image's user may pass through."""
+    folder = Path(tempfile.mkdtemp(prefix="tileharvest-image-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def built(folder: Path, options: argparse.Namespace) -> Image:
+    say("building")
+    image = Building(PROJECT, folder, options.base).build()
+    if options.keep:
+        # Not by Python, which would read devices to their end.
+        subprocess.run(["cp", "--archive", image.root, options.keep], check=True)
+    return image
+
+
+def run_checks(image: Image, folder: Path) -> None:
+    say("running")
+    with ExitStack() as stack:
+        for check in ALL:
+            began = time.monotonic()
+            found = check(image, folder, stack)
+            say(f"  {time.monotonic() - began:5.1f} s  {(check.__doc__ or '').partition(chr(10))[0]} {found}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

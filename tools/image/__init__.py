@@ -1,0 +1,1 @@
+"""Builds and runs the image without a container engine: see `tools/check_image.py`."""

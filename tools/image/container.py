@@ -1,0 +1,168 @@
+"""Runs an image's commands as an engine would: its user, its files, its first process, and little else."""
+
+# ruff: noqa: S603, S108 -- it runs what the Dockerfile says, with Debian's programs
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tools.image.building import in_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import IO, Self
+
+    from tools.image.building import Image
+
+_NUMBERS: Final = itertools.count(1)
+_LOOK: Final = 0.05
+"""Seconds between two looks."""
+
+
+@dataclass(slots=True)
+class Container:
+    """With a read-only root and a /tmp of its own, as in compose.yaml. Its first process is process 1: it has
+    no init, which makes signals harder for it, not easier."""
+
+    image: Image
+    command: Sequence[str]
+    volumes: Mapping[str, tuple[Path, str]]
+    """Folders of this computer by the path inside, each with `rw` or `ro`."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    outside: subprocess.Popen[bytes] | None = None
+    log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+
+    def __enter__(self) -> Self:
+        self.outside = subprocess.Popen(
+            [
+                # Killed with this check, whatever ends it; and then all that runs inside.
+                *("setpriv", "--pdeathsig", "KILL"),
+                *(
+                    "unshare",
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    "--uts",
+                    "--mount",
+                    "--propagation",
+                    "private",
+                ),
+                *("sh", "-c", f"{self._mounts()} && exec {shlex.join(self._words(self._start()))}"),
+            ],
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.outside is not None
+        if self.outside.poll() is None:
+            self.outside.kill()
+            self.outside.wait()
+        self.log.close()
+
+    @property
+    def output(self) -> str:
+        """What it has written until now, errors too."""
+        length = os.fstat(self.log.fileno()).st_size
+        return os.pread(self.log.fileno(), length, 0).decode(errors="replace")
+
+    @property
+    def runs(self) -> bool:
+        assert self.outside is not None
+        return self.outside.poll() is None
+
+    def wait(self, patience: float) -> int:
+        """Its exit status. Raises AssertionError with its words if it goes on."""
+        assert self.outside is not None
+        try:
+            return self.outside.wait(patience)
+        except subprocess.TimeoutExpired:
+            words = self.output
+        raise AssertionError(f"{' '.join(self.command)} has not ended in {patience} s, and said:\n{words}")
+
+    def stop(self, patience: float) -> tuple[int, float]:
+        """As `docker stop`: its exit status, and the seconds it took. Raises as `wait` does."""
+        began = time.monotonic()
+        os.kill(self._first(), signal.Signals[self.image.settings.stop_signal])
+        return self.wait(patience), time.monotonic() - began
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """As `docker exec`: exit status and output of a further command inside."""
+        inside = ["nsenter", "--target", str(self._first()), "--mount", "--pid", "--"]
+        done = subprocess.run(
+            [*inside, *self._words(words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode()
+
+    def health(self) -> tuple[int, str]:
+        """What the image's own HEALTHCHECK says."""
+        return self.run(*self.image.settings.healthcheck)
+
+    def _start(self) -> list[str]:
+        settings = self.image.settings
+        return [*settings.entrypoint, *(self.command or settings.command)]
+
+    def _words(self, command: Sequence[str]) -> list[str]:
+        settings = self.image.settings
+        environment = settings.environment | dict(self.environment)
+        return in_root(self.image.root, settings.user, settings.folder, environment, list(command))
+
+    def _mounts(self) -> str:
+        root = shlex.quote(str(self.image.root))
+        # Each has a name of its own, by which workers tell each other apart.
+        lines = [f"echo box-{next(_NUMBERS)} > /proc/sys/kernel/hostname", f"mount --bind {root} {root}"]
+        for inside, (folder, mode) in self.volumes.items():
+            place = f"{root}{inside}"
+            lines.append(f"mount --bind {shlex.quote(str(folder))} {place}")
+            if mode == "ro":
+                lines.append(f"mount -o remount,bind,ro {place}")
+        lines += [
+            f"mount -t tmpfs tmpfs {root}/tmp",
+            f"mount -t proc proc {root}/proc",
+            f"mount --bind /dev {root}/dev",
+            f"mount -o remount,bind,ro {root}",
+        ]
+        return " && ".join(lines)
+
+    def _first(self) -> int:
+        """Process 1 of the container, as it is called outside."""
+        assert self.outside is not None
+        # setpriv has become unshare, whose only child it is.
+        children = Path(f"/proc/{self.outside.pid}/task/{self.outside.pid}/children").read_text()
+        return int(children.split()[0])
+
+
+def await_(what: Callable[[], Any], container: Container, patience: float, wanted: str) -> Any:
+    """The first true answer. Raises AssertionError with the container's words."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        try:
+            if answer := what():
+                return answer
+        except OSError:
+            # Not listening yet.
+            pass
+        if not container.runs:
+            break
+        time.sleep(_LOOK)
+    state = "it runs" if container.runs else "it has ended"
+    raise AssertionError(f"{wanted}: not within {patience} s; {state}, and said:\n{container.output}")

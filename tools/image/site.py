@@ -1,0 +1,49 @@
+"""`python -m tools.image.site FOLDER`: the demo's map on two ports of the loopback, fast and slow."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from tileharvest.demo.publishing import publish
+from tileharvest.demo.site import application
+from tileharvest.demo.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+FAST: Final = 8101
+SLOW: Final = 8102
+PAUSE: Final = 0.4
+"""Seconds the slow one takes for an answer: with 4 requests at a time a harvest needs some 13 seconds."""
+
+
+@web.middleware
+async def slowly(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    await asyncio.sleep(PAUSE)
+    return await handler(request)
+
+
+async def serve(folder: Path) -> None:
+    publish(World(), 1, datetime.now(UTC).date(), folder)
+    for port in (FAST, SLOW):
+        site = application(folder)
+        if port == SLOW:
+            site.middlewares.append(slowly)
+        runner = web.AppRunner(site, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""`make bench`: tiles per second against stock Scrapy, whether they stay as the map grows, and the viewer.
+"""`make bench`: tiles per second against stock Scrapy and as the map grows; the viewer; fleets of workers.
 
     make bench                               all parts
     make bench ARGS="ratio --pairs 1"        ours against stock, once each
@@ -7,9 +7,10 @@
     make bench ARGS="queues --queued 10000"  schedulers alone, without any request made
     make bench ARGS="viewer --versions 1000000"
                                              the viewer on a long history, beside nginx and SQLite alone
+    make bench ARGS="fleet --shared 20000"   workers that share a queue in Redis, beside scrapy-redis
     make bench ARGS="stock"                  stock Scrapy alone
 
-The crawler has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
+A crawler alone has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
 is taken away, so that start-up does not blur the cost of a tile. Tables go to standard error, one JSON
 object to standard output.
 """
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from bench import fleet
 from bench.harvest import PROJECT, check, harvest_twice
 from bench.measuring import Cost, cores, on_core, run
 from bench.site import count, depth_for, generate
@@ -47,6 +49,8 @@ RATIO_SIZE = 20_000
 PAIRS = 3
 QUEUED = (10_000, 100_000, 1_000_000)
 VERSIONS = 1_000_000
+SHARED = 20_000
+WORKERS = (1, 2, 4)
 KINDS = ("tileharvest-memory", "tileharvest-sqlite", "scrapy-memory", "scrapy-jobdir")
 SCRAPYS_SCHEDULER = (
     "-s",
@@ -254,13 +258,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "part",
         nargs="?",
-        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "stock"),
+        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "fleet", "stock"),
         default="all",
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="least tiles per map")
     parser.add_argument("--queued", type=int, nargs="+", default=QUEUED, help="requests for the queues")
     parser.add_argument("--versions", type=int, default=VERSIONS, help="in the history that is viewed")
+    parser.add_argument("--shared", type=int, default=SHARED, help="least tiles of the fleet's map")
+    parser.add_argument("--workers", type=int, nargs="+", default=WORKERS, help="in the fleets")
     return parser.parse_args()
 
 
@@ -280,6 +286,8 @@ def main() -> None:
             result["queues"] = queues(bench, console, list(chosen.queued))
         if chosen.part in ("all", "viewer"):
             result["viewer"] = viewer(bench, console, chosen.versions)
+        if chosen.part in ("all", "fleet"):
+            result["fleet"] = fleet.measure(bench.folder, console, chosen.shared, chosen.workers)
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,25 @@ def on_core(core: int) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def family_cpu(process: int) -> float:
+    """Seconds that it and its children have used, user and system, those that have ended included; to a tick
+    of 10 ms for each."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
+    ticks = sum(_ticks(process))
+    for child in children:
+        # One that ends at this moment is counted by its parent soon.
+        with suppress(FileNotFoundError):
+            ticks += sum(_ticks(int(child))[:2])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(process: int) -> list[int]:
+    """Of its own, user and system, and of its ended children."""
+    stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    # Counted from behind the program's name, in which there may be spaces.
+    return [int(ticks) for ticks in stat.rpartition(")")[2].split()[11:15]]
 
 
 def run(command: Sequence[str], output: Path, folder: Path, environment: Mapping[str, str]) -> Cost:

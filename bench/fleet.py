@@ -1,0 +1,264 @@
+"""Workers that share a queue in Redis, beside workers of scrapy-redis, on a map that is 50 ms away.
+
+Measured is the harvest of a map in which nothing has changed. What the workers of one map have on the way at
+the same time is bound by the map's `concurrency`, for all together. So more workers are faster only where it
+grows with them, or where the processor of each is what limits it, and there are three series: the same
+concurrency per worker; the same in total; the same in total with workers on small computers.
+
+Site, Redis and PostgreSQL, which keeps our history, share a core. The workers may use every core.
+"""
+
+from __future__ import annotations
+
+import statistics
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Column, Table
+
+from bench.boxes import boxes, can_make_boxes
+from bench.distant import distant_site
+from bench.measuring import cores, family_cpu, on_core
+from bench.programs import ScrapyRedis, TileHarvest, check_asked
+from bench.redis_figures import RedisFigures, counted
+from bench.site import depth_for
+from tests.servers.postgresql import postgresql_server
+from tests.servers.redis import redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from bench.boxes import Box
+    from bench.distant import DistantSite
+    from bench.programs import Program
+    from tests.servers.postgresql import PostgresqlServer
+    from tests.servers.redis import RedisServer
+
+LATENCY: Final = 0.05
+"""Seconds until each answer."""
+EACH: Final = 8
+"""Requests at a time per worker: few, so that four workers together need less than a core."""
+TOTAL: Final = 64
+"""Requests at a time of all workers: enough for 1,280 tiles/s."""
+BOX: Final = 0.1
+"""Part of a core that a small computer has: four of them manage less than `TOTAL` allows."""
+
+_AS_RECOMMENDED: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
+_START_UPS: Final = 3
+"""Measured, of which the median counts."""
+_TITLES: Final = {
+    "each": f"{EACH} requests at a time per worker: the rate is to grow with the workers",
+    "total": f"{TOTAL} requests at a time in total: CPU per tile is to stay flat",
+    "small": f"{TOTAL} in total, each worker on {BOX:.0%} of a core: the rate is to grow with the workers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One measured walk down the whole map."""
+
+    series: str
+    program: str
+    workers: int
+    concurrency: int
+    """Requests at a time, of all workers together."""
+    tiles: int
+    seconds: float
+    """From the first tenth of the tiles, when all workers have long come, to the last tile's request."""
+    seconds_to_end: float
+    """From there until the last worker had ended. Those of scrapy-redis are told to end."""
+    cpu: float
+    """Seconds, of all workers; what as many need for a map of 4 tiles is taken away."""
+    rss: float
+    """The most memory that one worker held, in MB of 2^20 bytes."""
+    redis: RedisFigures
+    database_cpu: float
+    """Seconds of the history's server, which scrapy-redis does not use."""
+    site_load: float
+    """Of the core that it shares with the other servers."""
+
+    @property
+    def tiles_per_second(self) -> float:
+        return (self.tiles - self.tiles // 10) / self.seconds
+
+    @property
+    def cpu_per_thousand(self) -> float:
+        return self.cpu / self.tiles * 1000
+
+    @property
+    def with_servers(self) -> float:
+        """CPU seconds of workers, Redis and database per 1,000 tiles."""
+        return (self.cpu + self.redis.cpu + self.database_cpu) / self.tiles * 1000
+
+    @property
+    def round_trips(self) -> float:
+        """Per tile."""
+        return self.redis.reads / self.tiles
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "tiles_per_second": self.tiles_per_second,
+            "cpu_per_thousand": self.cpu_per_thousand,
+            "cpu_per_thousand_with_servers": self.with_servers,
+            "round_trips_per_tile": self.round_trips,
+            "redis_commands_per_tile": self.redis.commands / self.tiles,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where a history is kept."""
+
+    name: str
+    server: PostgresqlServer
+
+    def cpu(self) -> float:
+        """Seconds that the server has used, all of its processes together."""
+        first, *_ = (self.server.folder / "data" / "postmaster.pid").read_text(encoding="utf-8").split()
+        return family_cpu(int(first))
+
+
+@dataclass(slots=True)
+class Ground:
+    """A site, and what walks down its map."""
+
+    folder: Path
+    site: DistantSite
+    redis: RedisServer
+    database: Database
+    walks: int = 0
+    programs: dict[str, Program] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Make the first harvest, which is not measured."""
+        self.folder.mkdir()
+        for program in (
+            TileHarvest(
+                self.folder / "ours", self.site, self.redis, self.database.server.tcp_url(self.database.name)
+            ),
+            ScrapyRedis(self.folder / "theirs", self.site, self.redis),
+        ):
+            self.programs[program.name] = program
+
+    def walk(
+        self, series: str, program: str, workers: int, concurrency: int, small: Sequence[Box] = ()
+    ) -> Walk:
+        """Start-up is part of the cost. Raises RunFailedError unless each tile was asked for once."""
+        self.walks += 1
+        folder, before = self.folder / f"walk-{self.walks}", self.site.asked().cpu
+        database_before = self.database.cpu()
+        with counted(self.redis) as figures:
+            costs, ended = self.programs[program].walk(folder, concurrency, small or [None] * workers)
+        asked = self.site.asked()
+        check_asked(asked, heads=self.site.tiles, gets=0)
+        first, last = asked.heads[self.site.tiles // 10], asked.heads[-1]
+        return Walk(
+            series,
+            program,
+            workers,
+            concurrency,
+            self.site.tiles,
+            seconds=last - first,
+            seconds_to_end=ended - last,
+            cpu=sum(cost.cpu for cost in costs),
+            rss=max(cost.rss for cost in costs),
+            redis=figures,
+            database_cpu=self.database.cpu() - database_before,
+            site_load=(asked.cpu - before) / (ended - asked.heads[0]),
+        )
+
+
+class Fleets:
+    """All walks of the bench, one after the other."""
+
+    def __init__(self, tiny: Ground, middle: Ground, large: Ground) -> None:
+        self._tiny = tiny
+        self._middle = middle
+        self._large = large
+        self._start_ups: dict[tuple[str, int], float] = {}
+
+    def each(self, fleets: Sequence[int]) -> Iterator[Walk]:
+        for workers in fleets:
+            yield self._net(self._middle.walk("each", TileHarvest.name, workers, EACH * workers))
+
+    def total(self, fleets: Sequence[int]) -> Iterator[Walk]:
+        """Ours and theirs in turn, so that what else the computer does falls on both."""
+        for workers in fleets:
+            for program in (TileHarvest.name, ScrapyRedis.name):
+                yield self._net(self._large.walk("total", program, workers, TOTAL))
+
+    def small(self, fleets: Sequence[int]) -> Iterator[Walk]:
+        for workers in fleets:
+            with boxes(workers, BOX) as found:
+                yield self._net(self._middle.walk("small", TileHarvest.name, workers, TOTAL, found))
+
+    def _net(self, walk: Walk) -> Walk:
+        what = (walk.program, walk.workers)
+        if what not in self._start_ups:
+            found = [self._tiny.walk("start", *what, TOTAL).cpu for _ in range(_START_UPS)]
+            self._start_ups[what] = statistics.median(found)
+        return replace(walk, cpu=walk.cpu - self._start_ups[what])
+
+
+def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -> dict[str, Any]:
+    """All series; the one of small computers only where they can be made. Prints a table after each.
+
+    The map has at least so many tiles; for the series that tell of rates a quarter of it will do. Raises
+    RunFailedError where a walk was not complete.
+    """
+    depth = depth_for(tiles)
+    with ExitStack() as running:
+        with on_core(cores()[1]):
+            redis = running.enter_context(redis_server(*_AS_RECOMMENDED))
+            postgresql = running.enter_context(postgresql_server())
+        grounds = []
+        for each in (1, depth - 1, depth):
+            site = running.enter_context(distant_site(each, LATENCY))
+            database = Database(running.enter_context(postgresql.database()), postgresql)
+            grounds.append(Ground(folder / f"fleet-{each}", site, redis, database))
+        for ground in grounds:
+            ground.begin()
+        found = Fleets(*grounds)
+        walks = _shown(console, "each", list(found.each(fleets)))
+        walks += _shown(console, "total", list(found.total(fleets)))
+        if can_make_boxes():
+            walks += _shown(console, "small", list(found.small(fleets)))
+        else:
+            console.print("Small computers are left out: no control groups can be made here.")
+    return {"walks": [walk.as_json() for walk in walks], **_summary(console, walks)}
+
+
+def _shown(console: Console, series: str, walks: list[Walk]) -> list[Walk]:
+    columns = ("tiles/s", "x one", "CPU s per 1,000", "with servers", "round trips", "Redis commands")
+    title = f"{_TITLES[series]}; {walks[0].tiles:,} tiles"
+    table = Table(Column("workers", no_wrap=True), *columns, title=title)
+    for walk in walks:
+        one = next(first for first in walks if first.program == walk.program)
+        table.add_row(
+            f"{walk.workers} {walk.program}",
+            f"{walk.tiles_per_second:,.0f}",
+            f"{walk.tiles_per_second / one.tiles_per_second:.2f}",
+            f"{walk.cpu_per_thousand:.3f}",
+            f"{walk.with_servers:.3f}",
+            f"{walk.round_trips:.3f}",
+            f"{walk.redis.commands / walk.tiles:.1f}",
+        )
+    console.print(table)
+    return walks
+
+
+def _summary(console: Console, walks: list[Walk]) -> dict[str, Any]:
+    """Tiles per CPU second as multiples of scrapy-redis', by the number of workers."""
+    total = {(walk.program, walk.workers): walk for walk in walks if walk.series == "total"}
+    fleets = sorted({workers for _, workers in total})
+    pairs = [(total[TileHarvest.name, each], total[ScrapyRedis.name, each]) for each in fleets]
+    by_cpu = {ours.workers: theirs.cpu / ours.cpu for ours, theirs in pairs}
+    with_servers = {ours.workers: theirs.with_servers / ours.with_servers for ours, theirs in pairs}
+    console.print("Tiles per CPU second, as multiples of scrapy-redis' with as many workers:")
+    for workers, ratio in by_cpu.items():
+        console.print(f"{workers}: {ratio:.2f}, with Redis and database {with_servers[workers]:.2f}")
+    return {"ratio_by_cpu": by_cpu, "ratio_by_cpu_with_servers": with_servers}

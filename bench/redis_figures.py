@@ -1,0 +1,56 @@
+"""What a Redis had to do, by its own count."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.redis import RedisServer
+
+_OURS: Final = frozenset({"info", "config|resetstat", "flushall"})
+"""Commands of the bench."""
+
+
+@dataclass(slots=True)
+class RedisFigures:
+    """Of the time between two looks."""
+
+    cpu: float = 0.0
+    """Seconds, user and system, its threads included."""
+    reads: int = 0
+    """Times that it read something from a connection. As each client waits for its answer before it asks
+    again, these are the round trips, and some more for questions that do not fit into one read."""
+    commands: int = 0
+    """Executed, those within scripts and transactions included."""
+    calls: dict[str, int] = field(default_factory=dict)
+    """The same by name, such as `evalsha`."""
+
+
+@contextmanager
+def counted(server: RedisServer) -> Iterator[RedisFigures]:
+    """Empties the server, and fills in the figures when the block ends."""
+    figures = RedisFigures()
+    server.ask("FLUSHALL")
+    server.ask("CONFIG", "RESETSTAT")
+    before = _cpu(server)
+    yield figures
+    figures.cpu = _cpu(server) - before
+    stats = server.ask("INFO", "stats")
+    figures.reads, figures.commands = stats["total_reads_processed"], stats["total_commands_processed"]
+    figures.calls = _calls(server.ask("INFO", "commandstats"))
+
+
+def _cpu(server: RedisServer) -> float:
+    told = server.ask("INFO", "cpu")
+    return float(told["used_cpu_user"] + told["used_cpu_sys"])
+
+
+def _calls(told: dict[str, Any]) -> dict[str, int]:
+    calls = {name.removeprefix("cmdstat_"): int(row["calls"]) for name, row in told.items()}
+    return {
+        name: calls[name] for name in sorted(calls, key=calls.__getitem__, reverse=True) if name not in _OURS
+    }

@@ -1,0 +1,107 @@
+"""Several processes at once, and what each of them cost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
+
+from bench.harvest import PROJECT
+from bench.measuring import Cost, RunFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bench.boxes import Box
+
+_LOOK: Final = 0.05
+"""Seconds between two looks whether they have ended: nothing that is measured hangs on it."""
+
+
+class Workers:
+    """The same program some times. To be used as a context: none outlives it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        output: Path,
+        boxes: Sequence[Box | None],
+    ) -> None:
+        """One worker for each box, or for each None. `output` is a folder, which is made."""
+        output.mkdir()
+        self._command = command
+        self._environment = os.environ | dict(environment)
+        self._outputs = [output / f"{number}.log" for number in range(len(boxes))]
+        self._boxes = boxes
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._ended: dict[int, Cost] = {}
+
+    def __enter__(self) -> Self:
+        self._started = time.monotonic()
+        for output, box in zip(self._outputs, self._boxes, strict=True):
+            with output.open("wb") as file:
+                process = subprocess.Popen(
+                    self._command,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    cwd=PROJECT,
+                    env=self._environment,
+                )
+            self._processes.append(process)
+            if box is not None:
+                box.take_in(process.pid)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+    def ask_to_end(self) -> None:
+        for process in self._processes:
+            if process.returncode is None:
+                process.terminate()
+
+    def expect_running(self) -> None:
+        """Raises RunFailedError for one that ended with an error."""
+        for number, process in enumerate(self._processes):
+            if process.returncode is None:
+                self._look_at(number, process)
+
+    def costs(self, patience: float) -> list[Cost]:
+        """Of each of them, once all have ended.
+
+        Raises RunFailedError, with the end of the output, for one that ended with an error, and when not all
+        have ended after so many seconds.
+        """
+        end = time.monotonic() + patience
+        while len(self._ended) < len(self._processes):
+            if time.monotonic() > end:
+                raise self._failure(0, f"did not end within {patience:.0f} s")
+            time.sleep(_LOOK)
+            self.expect_running()
+        return [self._ended[number] for number in sorted(self._ended)]
+
+    def output(self) -> list[str]:
+        return [output.read_text(encoding="utf-8", errors="replace") for output in self._outputs]
+
+    def _look_at(self, number: int, process: subprocess.Popen[bytes]) -> None:
+        ended, status, used = os.wait4(process.pid, os.WNOHANG)
+        if not ended:
+            return
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise self._failure(number, f"ended with {process.returncode}")
+        wall = time.monotonic() - self._started
+        self._ended[number] = Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+    def _failure(self, number: int, what: str) -> RunFailedError:
+        words = ""
+        with suppress(OSError):
+            words = self.output()[number][-2000:]
+        return RunFailedError(f"worker {number} {what}: {' '.join(self._command)}\n{words}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tileharvest.errors import AlreadyHarvestedError, ConfigurationError, MovedError
 from tileharvest.history.ending import FINISHED
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
-from tileharvest.history.group_commit import GroupCommit
+from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.history.known import KnownVersions
 from tileharvest.history.reading import finished_at
@@ -101,7 +101,9 @@ class Harvesting:
         again: bool = False,
         holdings: Holdings,
         clock: Callable[[], datetime],
+        linger: float = LINGER,
     ) -> None:
+        """A first result waits `linger` seconds for others to be recorded with it."""
         self.description = description
         self.day = day
         """The day of every version of this harvest, fixed when it started, in the map's time zone."""
@@ -114,6 +116,7 @@ class Harvesting:
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
+        self._linger = linger
         self._on_close = contextlib.ExitStack()
         self._known_at_start = 0
         self._storing: dict[Image, asyncio.Task[None]] = {}
@@ -180,7 +183,7 @@ class Harvesting:
         )
         self._known_at_start = await asyncio.to_thread(self._harvest.known, self._areas)
         self._versions = KnownVersions(self._harvest)
-        self._commits = GroupCommit(self._harvest, self.traffic.take)
+        self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
 
     @property
     def continued(self) -> bool:

@@ -16,6 +16,7 @@ from scrapy.utils.misc import load_object
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvesting import Harvesting
 from tileharvest.history.database import History
+from tileharvest.history.group_commit import LINGER
 from tileharvest.holdings import DryHoldings, LocalHoldings, is_there
 from tileharvest.maps.description import MapDescription, find_map, load_maps
 from tileharvest.scheduler.segments import parse_resolver
@@ -120,7 +121,7 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     # Parsed now, so that a slip of the pen is told before anything is touched.
     url, store = database_url(settings), store_place(settings)
     # Read by the scheduler, which is made when it is too late for one clear line.
-    queue_kind(settings)
+    is_shared = queue_kind(settings) is QueueKind.REDIS
     switch(arguments, "stay", "a spider that waits for requests")
     return Harvesting(
         description,
@@ -129,6 +130,7 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
         again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=DryHoldings(url, map_name) if dry else LocalHoldings(url, store),
         clock=lambda: datetime.now(UTC),
+        linger=settings.getfloat("LINGER_SHARED") if is_shared else LINGER,
     )
 
 

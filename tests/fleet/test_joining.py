@@ -8,7 +8,11 @@ import pytest
 
 from tests.fleet.gate import Gate, tiles_only
 from tests.fleet.records import assert_harvested
-from tests.fleet.workers import HARVEST
+from tests.fleet.workers import HARVEST, MAP
+from tests.scheduler.driving import Driven
+from tests.servers.redis import queue_on
+from tileharvest.scheduler import redis_session
+from tileharvest.scheduler.redis_calls import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,4 +109,25 @@ def test_a_redis_that_cannot_be_used_is_told_in_one_line_without_the_password(
         (line,) = worker.errors
         assert place in line
         assert "open-sesame" not in worker.log
+    assert site.received == []
+
+
+def test_a_history_in_a_file_is_refused_beside_a_worker_of_another_machine(
+    fleet: Fleet,
+    redis: RedisServer,
+    small: Rendering,
+    misbehaving: Callable[[Path], Misbehaving],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = misbehaving(small.folder)
+    fleet.describe(site.url)
+    far = {"host": text("box-2"), "machine": text("another"), "pid": 12}
+    monkeypatch.setattr(redis_session, "_worker", lambda: far)
+    with Driven(lambda: queue_on(redis, MAP, server_clock=True)).open():
+        worker = fleet.start(command=HARVEST)
+        fleet.await_ends(worker)
+    (line,) = worker.errors
+    assert worker.status == 1
+    assert "box-2 (pid 12) on another one works on the same queue" in line
+    assert "DATABASE_URL=postgresql+psycopg://" in line
     assert site.received == []

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
 
+for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
+    # What the developer's own harvests use is not for tests.
+    os.environ.pop(_name, None)
+
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("tests")

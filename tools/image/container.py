@@ -114,8 +114,11 @@ class Container:
         return done.returncode, done.stdout.decode()
 
     def health(self) -> tuple[int, str]:
-        """What the image's own HEALTHCHECK says."""
-        return self.run(*self.image.settings.healthcheck)
+        """What the image's own HEALTHCHECK says; that of a container that has not come to life yet is bad."""
+        try:
+            return self.run(*self.image.settings.healthcheck)
+        except ProcessLookupError:
+            return 1, "it has no process yet"
 
     def _start(self) -> list[str]:
         settings = self.image.settings
@@ -144,10 +147,12 @@ class Container:
         return " && ".join(lines)
 
     def _first(self) -> int:
-        """Process 1 of the container, as it is called outside."""
+        """Process 1 of the container, as it is called outside; ProcessLookupError while there is none."""
         assert self.outside is not None
         # setpriv has become unshare, whose only child it is.
         children = Path(f"/proc/{self.outside.pid}/task/{self.outside.pid}/children").read_text()
+        if not children:
+            raise ProcessLookupError(f"{' '.join(self.command)} has no process")
         return int(children.split()[0])
 
 

@@ -10,27 +10,14 @@ import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry, pending
 from tests.scheduler.redis_maps import RedisMap
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.port import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tests.servers.redis import RedisServer
     from tileharvest.scheduler.redis import RedisQueue
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    with RedisMap(server) as one:
-        yield one
 
 
 def test_a_program_beside_is_no_worker(world: RedisMap) -> None:

@@ -11,34 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.scheduler.driving import DAY, LEASE, entry
-from tests.scheduler.redis_maps import RedisMap
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
 from tileharvest.scheduler import redis_calls
 from tileharvest.scheduler.exchanging import Exchanging
 from tileharvest.scheduler.port import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
+    from tests.scheduler.redis_maps import RedisMap
     from tests.servers.redis import RedisServer
     from tileharvest.scheduler.port import Exchange, Lease
     from tileharvest.scheduler.redis import RedisQueue
 
 NEXT_DAY = "2021-02-14"
 SCRIPTS = Path(redis_calls.__file__).parent / "redis_scripts"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    with RedisMap(server) as one:
-        yield one
 
 
 # Calls that are cut off

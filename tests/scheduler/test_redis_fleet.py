@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.scheduler.driving import DAY, LEASE, Driven, entry
 from tests.scheduler.redis_maps import HOST, RedisMap
 from tests.scheduler.test_redis_calls import CUTS, behind_proxy
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.fleet import Ending, Pace
 from tileharvest.scheduler.port import Changes
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.redis import RedisServer
-
 GOES_ON, YOURS, ENDED = Ending.GOES_ON, Ending.YOURS, Ending.ENDED
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    server.ask("DEL", f"tileharvest:host:{{{HOST}}}")
-    with RedisMap(server) as one:
-        yield one
 
 
 def join(worker: Driven, harvest: str) -> bool:

@@ -26,18 +26,6 @@ SCRIPTS = Path(redis_calls.__file__).parent / "redis_scripts"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    with RedisMap(server) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisServer]:
     with redis_server(*CLUSTER) as running:
         running.join_cluster()

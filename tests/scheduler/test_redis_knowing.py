@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.scheduler.redis_maps import HOST, RedisMap
 from tests.scheduler.test_redis_calls import behind_proxy
-from tests.servers.redis import redis_server
 from tileharvest.scheduler.fleet import Pace
 from tileharvest.scheduler.port import Changes
 from tileharvest.scheduler.redis_pushed import Pushed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.redis import RedisServer
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    with RedisMap(server) as one:
-        yield one
-
 
 # What is doubtful
 

@@ -5,35 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.scheduler.driving import Driven, entry
 from tests.scheduler.redis_maps import HOST, RedisMap
-from tests.servers.redis import redis_server
 from tileharvest.scheduler.fleet import Pace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.redis import RedisServer
 
 HORIZON = 0.5
 """Seconds by which starts are given ahead."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    server.ask("DEL", f"tileharvest:host:{{{HOST}}}")
-    with RedisMap(server) as one:
-        yield one
 
 
 def push(worker: Driven, number: int, now: float = 0.0) -> None:

@@ -5,31 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.scheduler.driving import entry
 from tests.scheduler.redis_maps import RedisMap
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 from tileharvest.scheduler.port import Changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.redis import RedisServer
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    with RedisMap(server) as one:
-        yield one
 
 
 def waiting(driven: Any, seconds: float) -> bool:

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.scheduler.driving import LEASE, entry
-from tests.scheduler.redis_maps import RedisMap
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 from tileharvest.scheduler.port import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.scheduler.redis_maps import RedisMap
     from tests.servers.redis import RedisServer
     from tileharvest.scheduler.redis import RedisQueue
 
@@ -55,18 +53,6 @@ asyncio.run(walk(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
 """A worker whose requests are the numbers from 1 to the last; the children of n are 2n and 2n + 1. It makes
 as many steps as there are lines to read, and when there are no more to come, all."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    with RedisMap(server) as one:
-        yield one
 
 
 def walking(server: RedisServer, last: int = 5000, most: int = 7) -> subprocess.Popen[str]:

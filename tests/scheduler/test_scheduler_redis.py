@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.scheduler.crawling import Crawls, run
-from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.servers.nginx import Nginx
     from tests.servers.redis import RedisServer
-
-
-@pytest.fixture
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
 
 
 @pytest.fixture
@@ -30,13 +23,13 @@ def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
 
 
 def test_each_page_is_asked_once_in_a_segment_and_again_in_the_next(
-    redis: RedisServer, crawls: Crawls
+    server: RedisServer, crawls: Crawls
 ) -> None:
     root = crawls.write_page("root", "/a", "/b", "/root")
     crawls.write_page("a", "/b")
     crawls.write_page("b", "/a")
     first, again, _ = crawls.crawl(
-        *[run(root, segment=name, REDIS_URL=redis.url) for name in ("day", "day", "week")]
+        *[run(root, segment=name, REDIS_URL=server.url) for name in ("day", "day", "week")]
     )
     assert sorted(crawls.asked()) == sorted(["/root", "/a", "/b"] * 2)
     # Links to what was asked already, and the first request of the second crawl.

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.reading import RecordedVersion, tile_versions
+from tileharvest.map_command import MapCommand
 from tileharvest.maps.grid import Tile
-from tileharvest.terminal import bytes_in_words, failing_clearly, write_json, write_line, write_table
+from tileharvest.terminal import bytes_in_words, write_json, write_line, write_table
 from tileharvest.wiring import open_history_for_reading
 
 if TYPE_CHECKING:
     import argparse
 
+    from scrapy.settings import BaseSettings
 
-class Command(ScrapyCommand):
-    requires_project = True
-    requires_crawler_process = False
 
+class Command(MapCommand):
     def syntax(self) -> str:
         return "[options] NAME [TILE]"
 
@@ -33,29 +32,27 @@ class Command(ScrapyCommand):
             " of several layers layer:zoom_x_y."
         )
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
+    def check(self, args: list[str]) -> None:
+        if len(args) not in (1, 2):
+            raise UsageError("say which map: scrapy history NAME [TILE]", print_help=False)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         # A tile's name may begin with a minus; whoever writes `--` before it, as elsewhere, is understood.
-        args = [argument for argument in args if argument != "--"]
-        if len(args) not in (1, 2):
-            raise UsageError("say which map: scrapy history NAME [TILE]", print_help=False)
-        with failing_clearly(self):
-            assert self.settings is not None
-            layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
-            with open_history_for_reading(self.settings) as history:
-                recorded = tile_versions(history, args[0], layer, tile)
-            if opts.json:
-                write_json([_plain(version) for version in recorded])
-            elif recorded:
-                write_table(
-                    ["day", "layer", "tile", "image", ">size", "ETag"],
-                    [_line(version) for version in recorded],
-                )
-            else:
-                write_line(f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}")
+        super().run([argument for argument in args if argument != "--"], opts)
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
+        with open_history_for_reading(settings) as history:
+            recorded = tile_versions(history, args[0], layer, tile)
+        if opts.json:
+            write_json([_plain(version) for version in recorded])
+        elif recorded:
+            write_table(
+                ["day", "layer", "tile", "image", ">size", "ETag"],
+                [_line(version) for version in recorded],
+            )
+        else:
+            write_line(f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}")
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:

@@ -4,45 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.history.reading import MapSummary, map_summaries
-from tileharvest.terminal import bytes_in_words, failing_clearly, write_json, write_line, write_table
+from tileharvest.map_command import MapCommand
+from tileharvest.terminal import bytes_in_words, write_json, write_line, write_table
 from tileharvest.wiring import all_maps, has_history, open_history_for_reading
 
 if TYPE_CHECKING:
     import argparse
 
+    from scrapy.settings import BaseSettings
+
     from tileharvest.maps.description import MapDescription
 
 
-class Command(ScrapyCommand):
-    requires_project = True
-    requires_crawler_process = False
+class Command(MapCommand):
+    def syntax(self) -> str:
+        return "[options]"
 
     def short_desc(self) -> str:
         return "List the configured maps with their last harvest, tiles, versions and bytes"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
-
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, args: list[str]) -> None:
         if args:
             raise UsageError("scrapy maps takes no arguments", print_help=False)
-        with failing_clearly(self):
-            assert self.settings is not None
-            descriptions = all_maps(self.settings)
-            summaries: dict[str, MapSummary] = {}
-            if has_history(self.settings):
-                with open_history_for_reading(self.settings) as history:
-                    summaries = {summary.name: summary for summary in map_summaries(history)}
-            rows = [_row(description, summaries.get(name)) for name, description in descriptions.items()]
-            if opts.json:
-                write_json(rows)
-            else:
-                _write(rows)
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        descriptions = all_maps(settings)
+        summaries: dict[str, MapSummary] = {}
+        if has_history(settings):
+            with open_history_for_reading(settings) as history:
+                summaries = {summary.name: summary for summary in map_summaries(history)}
+        rows = [_row(description, summaries.get(name)) for name, description in descriptions.items()]
+        if opts.json:
+            write_json(rows)
+        else:
+            _write(rows)
 
 
 def _row(description: MapDescription, summary: MapSummary | None) -> dict[str, Any]:

@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 # Bench options, such as: make bench ARGS="ratio --pairs 1"
 ARGS ?=
 # Debian packages whose programs the tests start: nginx serves the test sites, chromium shows the viewer's page,
-# redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock.
-DEBIAN_PACKAGES := nginx-light chromium redis-server postgresql libfaketime
+# redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock, tmux is
+# a terminal whose screen can be read.
+DEBIAN_PACKAGES := nginx-light chromium redis-server postgresql libfaketime tmux
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own.
 TEST_PROCESSES ?= 2
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import nginx as nginx_server
@@ -25,9 +26,40 @@ for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PO
     # What the developer's own harvests use is not for tests.
     os.environ.pop(_name, None)
 
+_FIRST = ("fleet", "browser", "crash", "end_to_end")
+"""The folders that take longest."""
+_WHOLE = ("tests/fleet/", "tests/browser/")
+"""Those of which one process does all: workers of two fleets would be in each other's way, and what the
+browser looks at would be made twice."""
+
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("tests")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first, so that the last ones to be handed out are short: no process is left alone with
+    a long one at the end."""
+    tests = Path(__file__).parent
+    places = {folder: place for place, folder in enumerate(_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.relative_to(tests).parts[0], len(places)))
+
+
+class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Each file is one process's, so that no server of a module is started twice, and so are some folders."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        whole = [folder for folder in _WHOLE if nodeid.startswith(folder)]
+        return whole[0] if whole else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
+    """Unless the command line wants it otherwise."""
+    if config.option.dist != "load":
+        return None
+    config.option.loadscopereorder = False
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

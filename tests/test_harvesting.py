@@ -35,6 +35,7 @@ from tileharvest.errors import (
     StoreError,
 )
 from tileharvest.harvesting import Traffic
+from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.site import Site
@@ -329,6 +330,46 @@ def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_withou
     assert query(tmp_path, "SELECT requests FROM harvests") == [(2,)]
 
 
+def test_a_worker_that_joins_late_expects_as_many_tiles_as_the_first(tmp_path: Path) -> None:
+    known(tmp_path, *ALL[:8])
+
+    async def run() -> None:
+        async with opened(tmp_path) as one:
+            await asyncio.gather(*(one.keep(added(tile)) for tile in ALL[8:]))
+            async with opened(tmp_path) as late:
+                assert (one.expected, late.expected) == (8, 8)
+                await keep_all(late, Outcome.GONE, *ALL[:4])
+                with pytest.raises(MovedError, match="more than half of the 8 tiles"):
+                    await keep_all(late, Outcome.GONE, ALL[4])
+
+    asyncio.run(run())
+
+
+def test_a_map_is_not_taken_for_moved_because_it_is_harvested_on_with_wider_zones(tmp_path: Path) -> None:
+    known(tmp_path)
+    corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
+
+    async def run() -> None:
+        async with opened(tmp_path, zones=(corner,)) as stopped:
+            assert stopped.expected == 2
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, *ALL[:10])
+            assert harvest.expected == 2
+
+    asyncio.run(run())
+
+
+def test_why_a_run_was_stopped_is_noted_until_the_harvest_goes_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await harvest.stop("budget: 3 requests")
+        assert query(tmp_path, "SELECT stopped FROM harvests") == [("budget: 3 requests",)]
+        async with opened(tmp_path):
+            assert query(tmp_path, "SELECT stopped FROM harvests") == [(None,)]
+
+    asyncio.run(run())
+
+
 def test_results_of_another_worker_are_results_of_the_harvest(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path) as one, opened(tmp_path) as other:
@@ -376,6 +417,23 @@ def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path)
 
     asyncio.run(run())
     assert query(tmp_path, "SELECT requests, received_bytes FROM harvests") == [(12, 1024)]
+
+
+def test_the_time_worked_is_recorded_of_a_harvest_that_found_nothing_too(tmp_path: Path) -> None:
+    now = [50.0]
+
+    async def work(seconds: float) -> None:
+        harvest = harvesting(tmp_path)
+        harvest.traffic.clock = lambda: now[0]
+        await harvest.open(SITE)
+        now[0] += seconds
+        await harvest.counts()
+        await harvest.close()
+        now[0] += 100
+
+    for seconds in (1.5, 2.25):
+        asyncio.run(work(seconds))
+    assert query(tmp_path, "SELECT seconds FROM harvests") == [(3.75,)]
 
 
 def stored_bytes(folder: Path) -> list[int]:
@@ -430,11 +488,45 @@ def test_who_is_cancelled_does_not_take_the_image_from_another_tile(tmp_path: Pa
 
 
 def test_traffic_is_taken_once() -> None:
-    traffic = Traffic(3, 100, 50)
-    assert traffic.take() == (3, 100, 50)
+    traffic = Traffic(3, 100, 50, 7)
+    assert traffic.take() == Cost(3, 100, 50, 7)
     traffic.requests += 1
-    assert traffic.take() == (1, 0, 0)
-    assert traffic.take() == (0, 0, 0)
+    traffic.seconds += 0.5
+    assert traffic.take() == Cost(1, seconds=0.5)
+    assert traffic.take() == NO_COST
+
+
+def test_the_time_worked_leaves_out_what_was_before_and_the_pauses() -> None:
+    now = [100.0]
+    traffic = Traffic(clock=lambda: now[0])
+
+    def spend(seconds: float) -> float:
+        now[0] += seconds
+        return traffic.worked
+
+    assert spend(5) == 0
+    traffic.start()
+    assert spend(2) == 2
+    for _ in range(2):
+        traffic.pause()
+        assert spend(60) == 2
+    assert traffic.take() == Cost(seconds=2)
+    for _ in range(2):
+        traffic.resume()
+    assert spend(1) == 3
+    assert traffic.take() == Cost(seconds=1)
+
+
+def test_the_time_of_a_harvest_that_begins_in_a_pause_begins_with_its_end() -> None:
+    now = [100.0]
+    traffic = Traffic(clock=lambda: now[0])
+    traffic.pause()
+    traffic.start()
+    now[0] += 60
+    assert traffic.worked == 0
+    traffic.resume()
+    now[0] += 1
+    assert traffic.worked == 1
 
 
 def test_the_end_is_by_the_clock_that_was_given(tmp_path: Path) -> None:

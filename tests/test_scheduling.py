@@ -10,12 +10,11 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.scheduler.fleet import Pace
 from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.paced import Paced
 from tileharvest.scheduler.redis import RedisQueue
 from tileharvest.scheduler.sqlite import SqliteQueue
 from tileharvest.scheduling import has_queue, scheduling_for, sqlite_queue
-from tileharvest.spiders.tiles import set_pace
 from tileharvest.wiring import QueueKind, harvesting_for, queue_kind
 
 if TYPE_CHECKING:
@@ -47,6 +46,11 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
         spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
     crawler: Any = SimpleNamespace(settings=settings, spider=spider)
     return scheduling_for(crawler)
+
+
+def of_this_worker(found: Scheduling) -> Any:
+    """The queue inside of that which keeps the pace; one in Redis keeps it itself."""
+    return found.queue._queue if isinstance(found.queue, Paced) else found.queue
 
 
 @pytest.mark.parametrize(
@@ -88,23 +92,19 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
     for name, value in given.items():
         settings.set(name, value)
     found = scheduling(settings)
-    assert isinstance(found.queue, kind)
+    assert isinstance(of_this_worker(found), kind)
     assert (found.shared is found.queue) is (kind is RedisQueue)
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
     found = scheduling(settings, dry="1")
-    assert isinstance(found.queue, MemoryQueue)
+    assert isinstance(of_this_worker(found), MemoryQueue)
     assert found.shared is None
 
 
-def test_the_pace_is_that_of_the_map_for_the_host_of_its_page(settings: Settings) -> None:
-    assert scheduling(settings).pace == Pace("maps.example.net", 6, 2.5)
-
-
-def test_a_spider_that_harvests_no_map_has_no_pace(settings: Settings) -> None:
-    assert scheduling(settings, harvests=False).pace is None
+def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:
+    assert scheduling(settings, harvests=False).courtesy is None
 
 
 @pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])
@@ -114,19 +114,6 @@ def test_of_a_shared_queue_no_more_is_leased_ahead_than_is_needed_soon(
     settings.set("REDIS_URL", REDIS)
     settings.set("CONCURRENT_REQUESTS", concurrency)
     assert scheduling(settings).ahead == ahead
-
-
-def test_one_worker_alone_keeps_the_pace_by_the_delay_between_two_requests(settings: Settings) -> None:
-    set_pace(settings, harvesting_for(settings, {"map": "m"}).description)
-    assert settings.getfloat("DOWNLOAD_DELAY") == 0.4
-    assert settings.getfloat("DOWNLOAD_DELAY_JITTER") == 0
-    assert settings.getint("CONCURRENT_REQUESTS") == 6
-
-
-def test_workers_of_a_shared_queue_leave_the_pace_to_it(settings: Settings) -> None:
-    settings.set("REDIS_URL", REDIS)
-    set_pace(settings, harvesting_for(settings, {"map": "m"}).description)
-    assert settings.getfloat("DOWNLOAD_DELAY") == 0
 
 
 def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:

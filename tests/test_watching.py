@@ -11,6 +11,7 @@ import pytest
 from tests.scheduler.driving import entry
 from tests.scheduler.redis_maps import RedisMap
 from tests.servers.redis import redis_server
+from tileharvest.scheduler.directions import pause, set_rate
 from tileharvest.scheduler.fleet import Worker
 from tileharvest.scheduler.memory import MemoryQueue
 from tileharvest.terminal import write_table
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.servers.redis import RedisServer
+    from tileharvest.watching import Overview
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +107,17 @@ def test_what_is_no_request_is_counted(server: RedisServer) -> None:
         world.ask("DEL", "requests")
         assert one.lease() == []
         assert one.run(look(one.queue, 0.0)).dead_letters == 1
+
+
+def test_what_a_person_has_told_the_map_is_shown() -> None:
+    async def told() -> Overview:
+        queue = MemoryQueue(minus_share=0)
+        await queue.open(0.0)
+        await pause(queue, "2026-11-20 12:00:00 UTC")
+        await set_rate(queue, "30/min")
+        return await look(queue, 0.0)
+
+    overview = asyncio.run(told())
+    assert overview.rows()[-2:] == [["paused since", "2026-11-20 12:00:00 UTC"], ["rate by hand", "30/min"]]
+    plain = overview.as_plain()
+    assert (plain["paused"], plain["rate"]) == ("2026-11-20 12:00:00 UTC", "30/min")

@@ -14,6 +14,7 @@ class ExitStatus(IntEnum):
     ERROR = 1
     USAGE = 2
     FAILED_TILES = 3
+    BUDGET = 4
     UNREACHABLE = 5
 
 
@@ -39,6 +40,24 @@ class MovedError(SiteError):
     """Most of the tiles that were known are missing: the map has moved, and nothing of it is gone."""
 
 
+class BudgetError(TileHarvestError):
+    """A budget of the map is spent, or too little room is left; what was found is kept, and the next run goes
+    on."""
+
+    exit_status = ExitStatus.BUDGET
+
+    def __init__(self, message: str, reason: str, *, is_all_kept: bool = True) -> None:
+        """`reason` in a few words, for the harvest's record. `is_all_kept`: no result is dropped by it, so
+        that nothing that has been asked for need be asked for again."""
+        super().__init__(message)
+        self.reason = reason
+        self.is_all_kept = is_all_kept
+
+
+class ForbiddenError(SiteError):
+    """The site's robots.txt forbids what was to be harvested; nothing of it was asked for."""
+
+
 class AlreadyHarvestedError(TileHarvestError):
     """The harvest of this segment is complete: there is nothing to do, and nothing was asked."""
 
@@ -55,3 +74,9 @@ class StoreError(TileHarvestError):
 
 class QueueError(TileHarvestError):
     """The queue of a map cannot be opened, read or written; no request in it was lost."""
+
+
+class BusyError(QueueError):
+    """Another process harvests the map; nothing was changed."""
+
+    exit_status = ExitStatus.USAGE

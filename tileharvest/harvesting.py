@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tileharvest.errors import AlreadyHarvestedError, ConfigurationError, MovedError
+from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.ending import FINISHED
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.history.known import KnownVersions
 from tileharvest.history.reading import finished_at
+from tileharvest.history.spending import spent
+from tileharvest.limits import budget_of_run
 from tileharvest.maps.walk import Walk
 from tileharvest.outcomes import Outcome
 
@@ -26,14 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import date, datetime
 
+    from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.items import TileResult
+    from tileharvest.limits import Room
+    from tileharvest.maps.budgets import Budget
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.grid import Tile
     from tileharvest.maps.site import Site, SiteLayer
     from tileharvest.scheduler.segments import Segment
     from tileharvest.store.port import TileStore
     from tileharvest.versions import Image, Version
+
+__all__ = ["Harvesting", "Holdings", "LayerWalk", "Traffic"]
 
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
@@ -53,29 +60,6 @@ class Holdings(Protocol):
     def open_store(self) -> TileStore:
         """Raises StoreError, saying what to do."""
         ...
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What was asked of the site and came back, retries, redirects and probes included, and what of it
-    was new to the store.
-    """
-
-    requests: int = 0
-    received_bytes: int = 0
-    """Of bodies; a HEAD's answer has none."""
-    stored_bytes: int = 0
-    """Of images that were not in the store before."""
-    _taken: tuple[int, int, int] = field(default=(0, 0, 0), init=False, repr=False)
-
-    def take(self) -> tuple[int, int, int]:
-        """Requests, bytes received and bytes stored since this was last called."""
-        before, self._taken = self._taken, (self.requests, self.received_bytes, self.stored_bytes)
-        return (
-            self.requests - before[0],
-            self.received_bytes - before[1],
-            self.stored_bytes - before[2],
-        )
 
 
 class LayerWalk(NamedTuple):
@@ -118,10 +102,17 @@ class Harvesting:
         self._clock = clock
         self._linger = linger
         self._on_close = contextlib.ExitStack()
-        self._known_at_start = 0
+        self._known_before = 0
+        """Tiles of these zones that were known when the harvest began: they tell whether the map has moved.
+        `expected` was noted by the first process, whose zones may have been others."""
+        self._expected = 0
         self._storing: dict[Image, asyncio.Task[None]] = {}
+        self.room: Room | None = None
+        """How much of the disk must stay free; None: that does not matter."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
+        self.ended_here = True
+        """False where another process has ended the harvest, or has noted the same end of its run, before."""
 
     async def expect_work(self) -> None:
         """Raises AlreadyHarvestedError when this segment's harvest is complete, and none was asked for again.
@@ -147,6 +138,23 @@ class Harvesting:
             return None
         with self._holdings.open_history() as history:
             return finished_at(history, self.description.name, self.segment.name)
+
+    async def budget(self, of_run: Budget, of_day: Budget) -> Budget:
+        """What this run may spend. Raises BudgetError when the day's budget is spent already, and
+        HistoryError."""
+        spent = NO_COST if not of_day else await asyncio.to_thread(self._spent)
+        return budget_of_run(self.description.name, of_run, of_day, spent)
+
+    def _spent(self) -> Cost:
+        if not self._holdings.has_history():
+            return NO_COST
+        with self._holdings.open_history() as history:
+            return spent(history, self.description.name, self.day)
+
+    def check_room(self) -> None:
+        """Raises BudgetError where too little room is left on the disk."""
+        if self.room is not None:
+            self.room.check()
 
     async def open(self, site: Site) -> None:
         """Begin, or continue the harvest of this segment that was killed or stopped.
@@ -181,9 +189,11 @@ class Harvesting:
             layers=[_recorded(layer) for layer in site.layers],
             again=self._again,
         )
-        self._known_at_start = await asyncio.to_thread(self._harvest.known, self._areas)
+        self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
+        self._expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
         self._versions = KnownVersions(self._harvest)
         self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
+        self.traffic.start()
 
     @property
     def continued(self) -> bool:
@@ -197,8 +207,11 @@ class Harvesting:
 
     @property
     def expected(self) -> int:
-        """How many tiles the history knew when the harvest began: about as many as it will find."""
-        return self._known_at_start
+        """How many tiles the history knew when the harvest began: about as many as it will find.
+
+        The same in each process that has a part in it.
+        """
+        return self._expected
 
     def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
         """The tiles at which the walks start."""
@@ -229,7 +242,7 @@ class Harvesting:
             # The lease was lost, and another worker has had the tile's result since.
             return
         self.tally[result.outcome] += 1
-        if self.tally[Outcome.GONE] > self._known_at_start / 2:
+        if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
 
     async def _stored(self, image: Image, body: bytes) -> None:
@@ -242,6 +255,8 @@ class Harvesting:
 
     async def _store_and_count(self, image: Image, body: bytes) -> None:
         try:
+            if self.room is not None:
+                self.room.check(image.size, is_all_kept=False)
             if await asyncio.to_thread(self._store.put, image, body):
                 self.traffic.stored_bytes += image.size
         finally:
@@ -257,7 +272,7 @@ class Harvesting:
         await self._commits.flush()
         found = await asyncio.to_thread(self._harvest.unasked, self._areas, _UNASKED_AT_ONCE)
         vanished = await asyncio.to_thread(self._harvest.vanished, self._areas)
-        if vanished > self._known_at_start / 2:
+        if vanished > self._known_before / 2:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
 
@@ -268,7 +283,9 @@ class Harvesting:
 
     async def is_finished(self) -> bool:
         """Whether it is, by whatever process."""
-        return await asyncio.to_thread(self._harvest.ended) == FINISHED
+        finished = await asyncio.to_thread(self._harvest.ended) == FINISHED
+        self.ended_here = not finished
+        return finished
 
     async def finish(self) -> dict[Outcome, int]:
         """End the harvest: every tile has a result. Returns the exact counts."""
@@ -283,6 +300,10 @@ class Harvesting:
         await self._commits.flush()
         return await asyncio.to_thread(self._harvest.counts)
 
+    async def stop(self, reason: str) -> None:
+        """Note why this run ends before the harvest does, such as `budget: 1,000 requests`."""
+        self.ended_here = await asyncio.to_thread(self._harvest.stop, reason)
+
     async def close(self) -> None:
         """Let go of history and store; what was kept stays, and an unfinished harvest can be continued."""
         if self.is_open:
@@ -295,7 +316,9 @@ class Harvesting:
 
     async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
         await self._commits.close()
-        await asyncio.to_thread(self._harvest.finish, self._clock(), reason, settle_gone=settle_gone)
+        self.ended_here = await asyncio.to_thread(
+            self._harvest.finish, self._clock(), reason, settle_gone=settle_gone
+        )
         return await asyncio.to_thread(self._harvest.counts)
 
     def _layer_walk(self, layer: SiteLayer) -> LayerWalk:
@@ -309,7 +332,7 @@ class Harvesting:
 
     def _moved(self) -> MovedError:
         return MovedError(
-            f"more than half of the {self._known_at_start} tiles known of map '{self.description.name}' are"
+            f"more than half of the {self._known_before} tiles known of map '{self.description.name}' are"
             f" missing: the map has moved rather than vanished. None was recorded as gone;"
             f" put the new url into maps.toml and run again"
         )

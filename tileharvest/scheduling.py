@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import QueueError
+from tileharvest.scheduler.directions import Directions, directions
 from tileharvest.scheduler.exchanging import LINGER
-from tileharvest.scheduler.fleet import Pace
 from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.paced import Paced
 from tileharvest.scheduler.sqlite import SqliteQueue
 from tileharvest.scheduler.sqlite_lock import is_locked
+from tileharvest.watching import Watched
 from tileharvest.wiring import QueueKind, data_folder, database_url, queue_kind, segment_resolver, switch
 
 if TYPE_CHECKING:
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.courtesy import Courtesy
     from tileharvest.harvesting import Harvesting
     from tileharvest.maps.description import MapDescription
     from tileharvest.scheduler.fleet import SharedQueue
+    from tileharvest.scheduler.paced import LocalQueue
+    from tileharvest.scheduler.pacing import PacedQueue
     from tileharvest.scheduler.port import RequestQueue
     from tileharvest.scheduler.redis import RedisQueue
 
@@ -43,19 +49,21 @@ _LEAST_AHEAD: Final = 16
 class Scheduling:
     """What the scheduler of one crawl works with."""
 
-    queue: RequestQueue
+    name: str
+    """Of the map, or of the spider."""
+    queue: PacedQueue
     shared: SharedQueue | None
     """The same queue where other workers may share it."""
-    pace: Pace | None
-    """How all of them together may ask the map's host."""
-    spacing: float
-    """Seconds between two requests that they make, at least; 0 where the queue is not shared."""
+    courtesy: Courtesy | None
+    """What the map's owner may expect; None for a spider that harvests no map."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
     segment_of: Callable[[object | None], str]
     """The name of a request's segment; of the present one for None."""
     in_words: Callable[[float], str]
     """A time in seconds since 1970 for a person, in the map's zone."""
+    local_time: Callable[[], datetime]
+    """The present time in the map's zone."""
     clock: Callable[[], float]
     max_depth: int | None
     expected: int
@@ -98,15 +106,15 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     refused = harvesting is None and getattr(spider, "holds_scheduler", False)
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
     shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
-    pace = _pace(description)
     return Scheduling(
-        queue=shared or _own_queue(settings, name, kind),
+        name=name,
+        queue=shared or _paced(settings, name, _own_queue(settings, name, kind), is_kept=not refused),
         shared=shared,
-        pace=pace,
-        spacing=1 / rate if shared is not None and (rate := pace and pace.requests_per_second) else 0.0,
+        courtesy=None if description is None else courtesy_for(settings, description),
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
+        local_time=lambda: datetime.now(zone),
         clock=time.time,
         max_depth=_max_depth(settings, description),
         expected=settings.getint("SEEN_EXPECTED"),
@@ -154,19 +162,40 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
         await queue.close()
 
 
-def is_being_harvested(settings: BaseSettings, name: str) -> bool:
-    """Whether a worker works on the map's queue at this moment; False where that cannot be found out."""
-    if queue_kind(settings) is not _REDIS:
-        return is_locked(queue_lock(settings, name))
+async def directions_for(settings: BaseSettings, name: str) -> Directions:
+    """What holds for a map now; nothing for one that has no queue yet, which gets none. Raises QueueError."""
+    if not has_queue(settings, name):
+        return Directions()
+    async with open_beside(settings, name) as queue:
+        return await directions(queue)
 
-    async def has_workers() -> bool:
+
+async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
+    """Whether anybody harvests the map whose open queue this is. A worker of a shared queue that was killed
+    counts until it has been silent for long. Raises QueueError."""
+    if isinstance(queue, Watched):
+        return bool(await queue.workers())
+    return is_locked(queue_lock(settings, name))
+
+
+def workers_on(settings: BaseSettings, name: str) -> int:
+    """How many work on the map's queue at this moment; 0 where that cannot be found out."""
+    if queue_kind(settings) is not _REDIS:
+        return int(is_locked(queue_lock(settings, name)))
+
+    async def count() -> int:
         async with open_beside(settings, name) as queue:
-            return bool(await queue.workers())  # type: ignore[union-attr]
+            return len(await queue.workers())  # type: ignore[union-attr]
 
     try:
-        return asyncio.run(has_workers())
+        return asyncio.run(count())
     except QueueError:
-        return False
+        return 0
+
+
+def is_being_harvested(settings: BaseSettings, name: str) -> bool:
+    """Whether a worker works on the map's queue at this moment; False where that cannot be found out."""
+    return workers_on(settings, name) > 0
 
 
 def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> RedisQueue:
@@ -190,7 +219,7 @@ def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> Redi
     )
 
 
-def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> RequestQueue:
+def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LocalQueue:
     if kind is QueueKind.SQLITE:
         return sqlite_queue(settings, name)
     return MemoryQueue(**_queue_options(settings))
@@ -216,11 +245,11 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
     return min(most, max(_LEAST_AHEAD, wanted))
 
 
-def _pace(description: MapDescription | None) -> Pace | None:
-    if description is None:
-        return None
-    host = urlsplit(description.page).hostname or ""
-    return Pace(host, description.concurrency, description.requests_per_second)
+def _paced(settings: BaseSettings, name: str, queue: LocalQueue, *, is_kept: bool) -> Paced:
+    folder = data_folder(settings)
+    # A dry run makes no folder.
+    hosts = folder / "hosts" if is_kept and (isinstance(queue, SqliteQueue) or folder.is_dir()) else None
+    return Paced(queue, hosts, name, clock=time.time, random=random.random)
 
 
 def _max_depth(settings: BaseSettings, description: MapDescription | None) -> int | None:

@@ -115,16 +115,79 @@ RETRY_PAUSE = 1.0
 """Seconds before the second attempt; each further pause is twice as long: 1, 2, 4, 8."""
 
 RETRY_AFTER_LONGEST = 600.0
-"""Seconds that a server may ask us to stay away (`Retry-After`). Where it asks for more, the tile has
-failed and the next harvest asks again: a harvest that sleeps for hours helps nobody."""
+"""Seconds that a server may ask us to stay away (`Retry-After`). Where it asks for more, its host is left
+alone for so long, and the tile has failed and the next harvest asks again: a harvest that sleeps for hours
+helps nobody."""
 
 PROGRESS_INTERVAL = 60.0
 """Seconds between two lines of progress where the output is no terminal."""
 
+# --- Ours: what a guest owes its host; maps.toml says it for one map, the command line for one run --
+
+DELAY: float | list[float] = 0
+"""Seconds from the start of one request to that of the next, of all workers of a map: 0.5, or [0.2, 0.8] for
+another one each time. Scrapy's DOWNLOAD_DELAY works besides, for each process by itself."""
+
+HOST_REQUESTS_PER_SECOND = 0
+"""Of all maps of a host together; 0: no limit but those of its maps."""
+
+HOST_CONCURRENCY = 0
+"""Requests on the way at the same time, of all maps of a host together; 0: as maps.toml says."""
+
+STORE_DELAY: float | list[float] = 0
+"""Seconds from the storing of one image to that of the next, in each process; as DELAY."""
+
+QUIET_HOURS: list[str] = []
+"""In which nothing is asked, such as ["18:00-23:00"], in the map's time zone."""
+
+QUIET_RATE = ""
+"""At which it is asked in the quiet hours nevertheless, such as "10/min"."""
+
+BUDGET: dict[str, object] = {}
+"""What one run may spend, such as {"requests": 20000, "bytes": "500 MB", "seconds": 3600}."""
+
+DAILY_BUDGET: dict[str, object] = {}
+"""The same for all runs of a day of one map."""
+
+MIN_FREE = ""
+"""How much must stay free on the disk of the data folder, such as "2 GB"."""
+
+CONTACT = os.environ.get("TILEHARVEST_CONTACT", "")
+"""A mail address or a page, by which a site's owner reaches who harvests; becomes part of the User-Agent."""
+
+USER_AGENTS: list[str] = []
+"""To be used in place of USER_AGENT, one at random for each request."""
+
+HOST_DOWN_AFTER = 10
+"""Failures in a row from a host, after which it is only probed until it answers again."""
+
+HOST_DOWN_PAUSE = 1.0
+"""Seconds before the first probe; each further pause is twice as long."""
+
+HOST_DOWN_LONGEST_PAUSE = 60.0
+"""Seconds between two probes at most."""
+
+HOST_DOWN_PATIENCE = 900.0
+"""Seconds for which a host may be down before the harvest ends, to be continued another time."""
+
+# --- Ours: messages --------------------------------------------------------------------------------
+
+NOTIFY: list[str] = []
+"""Where messages about a harvest go: Apprise's addresses; `${NAME}` stands for an environment variable."""
+
+NOTIFY_ON = ["change", "failure"]
+"""When: "change", "failure" or "always"."""
+
+VIEWER_URL = os.environ.get("TILEHARVEST_VIEWER", "")
+"""The address of the viewer, for links in messages."""
+
 # --- Scrapy's: what a guest owes its host ----------------------------------------------------------
 
 USER_AGENT = "TileHarvest/0.1"
-"""Names the program, so that a site's owner can find out what visits."""
+"""Names the program, so that a site's owner can find out what visits; CONTACT is added to it."""
+
+ROBOTSTXT_OBEY = True
+"""By our own middleware, which also keeps to its Crawl-delay."""
 
 DEFAULT_REQUEST_HEADERS = {"Accept-Encoding": "identity"}
 """Images do not compress, and a server that compresses anyway weakens or drops its ETag."""
@@ -177,6 +240,7 @@ EXTENSIONS = {
 
 DOWNLOADER_MIDDLEWARES = {
     # Scrapy's that no tile needs, or whose work the download handler does: each costs a call per request.
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
     "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
@@ -190,8 +254,10 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
     "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
     # Ours, from the engine to the network: an answer passes them from the last to the first.
+    "tileharvest.middlewares.robots.RobotsMiddleware": 530,
     "tileharvest.middlewares.diff.DiffMiddleware": 540,
     "tileharvest.middlewares.retry.PatientRetryMiddleware": 550,
+    "tileharvest.middlewares.outage.OutageMiddleware": 560,
     "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
     "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
 }

@@ -3,10 +3,12 @@ but for the two functions that ask a queue."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from tileharvest.maps.rates import rate_in_words
+from tileharvest.scheduler.directions import Directions, directions
 from tileharvest.scheduler.lanes import Lane
 from tileharvest.scheduler.port import Counts
 
@@ -100,6 +102,8 @@ class Overview:
     """Seconds since it was handed out; None if nothing is leased, or where it is not known."""
     dead_letters: int = 0
     """What was found where requests are, and is none. A local queue has them among its failures."""
+    directions: Directions = field(default_factory=Directions)
+    """What a person has told the map's harvest."""
 
     def as_plain(self) -> dict[str, Any]:
         """For programs: the names stay, and what is not known is None."""
@@ -108,6 +112,8 @@ class Overview:
             "oldest_lease_seconds": None if self.oldest_lease is None else round(self.oldest_lease, 3),
             "dead_letters": self.dead_letters,
             "workers": None if self.crew is None else self.crew.as_plain(),
+            "paused": self.directions.paused,
+            "rate": None if self.directions.rate is None else rate_in_words(self.directions.rate),
         }
 
     def rows(self) -> list[list[str]]:
@@ -116,6 +122,10 @@ class Overview:
         if self.crew is not None:
             oldest = "" if self.oldest_lease is None else seconds_in_words(self.oldest_lease)
             rows += [["oldest lease", oldest], ["dead letters", f"{self.dead_letters:,}"]]
+        if self.directions.paused is not None:
+            rows.append(["paused since", self.directions.paused])
+        if self.directions.rate is not None:
+            rows.append(["rate by hand", rate_in_words(self.directions.rate)])
         return rows
 
 
@@ -128,12 +138,12 @@ async def look(queue: RequestQueue, now: float) -> Overview:
 
     Takes several calls, between which the queue may change. Raises QueueError.
     """
+    told = await directions(queue)
     counts = await queue.counts(now)
     if not isinstance(queue, Watched):
-        return Overview(counts)
-    return Overview(
-        counts, await crew_of(queue, now), await queue.oldest_lease(), len(await queue.dead_letters())
-    )
+        return Overview(counts, directions=told)
+    crew = await crew_of(queue, now)
+    return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), told)
 
 
 async def crew_of(queue: Watched, now: float) -> Crew:

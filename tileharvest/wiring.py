@@ -18,7 +18,7 @@ from tileharvest.harvesting import Harvesting
 from tileharvest.history.database import History
 from tileharvest.history.group_commit import LINGER
 from tileharvest.holdings import DryHoldings, LocalHoldings, is_there
-from tileharvest.maps.description import MapDescription, find_map, load_maps
+from tileharvest.maps.maps_file import find_map, load_maps
 from tileharvest.scheduler.segments import parse_resolver
 from tileharvest.store.opening import StorePlace
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.maps.description import MapDescription
     from tileharvest.scheduler.segments import SegmentResolver
     from tileharvest.store.port import TileStore
 

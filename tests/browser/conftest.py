@@ -47,23 +47,61 @@ _ARGUMENTS: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser with a fresh profile, for the tests of one module.
+class HeldBrowser:
+    """A browser that is started when it is first asked for, and again after it was closed."""
 
-    Not for the whole session: while it is open, Playwright's event loop counts as running in this thread,
-    and tests elsewhere that start one of their own would fail. So do tests here; let a server have a
-    thread or a process of its own.
+    def __init__(self) -> None:
+        self._opened: Browser | None = None
+        self._stack = ExitStack()
+
+    def opened(self) -> Browser:
+        if self._opened is None:
+            expect.set_options(timeout=PATIENCE)
+            chromium = self._stack.enter_context(sync_playwright()).chromium
+            self._opened = chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+            self._stack.callback(self._opened.close)
+        return self._opened
+
+    def close(self) -> None:
+        """Closing twice is harmless."""
+        self._opened = None
+        self._stack.close()
+
+
+_HELD: Final = pytest.StashKey[HeldBrowser]()
+
+
+@pytest.fixture(scope="session")
+def held_browser(request: pytest.FixtureRequest) -> Iterator[HeldBrowser]:
+    held = request.session.stash[_HELD] = HeldBrowser()
+    yield held
+    held.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Close the browser before tests elsewhere begin.
+
+    While it is open, Playwright's event loop counts as running in this thread, and tests that start one of
+    their own would fail. So do tests here; let a server have a thread or a process of its own.
     """
+    try:
+        return (yield)
+    finally:
+        held = item.session.stash.get(_HELD, None)
+        if held is not None and (nextitem is None or nextitem.path.parent != item.path.parent):
+            held.close()
+
+
+@pytest.fixture(scope="module")
+def browser(held_browser: HeldBrowser) -> Browser:
+    """One for all modules that follow each other: what it remembers is in contexts, of which each window has
+    its own."""
     if not CHROMIUM.exists():
         pytest.fail(f"{CHROMIUM} is missing: `make test` installs Debian's package chromium")
-    expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
-        try:
-            yield browser
-        finally:
-            browser.close()
+    return held_browser.opened()
 
 
 @pytest.fixture

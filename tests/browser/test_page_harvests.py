@@ -78,6 +78,59 @@ def test_there_is_a_row_for_each_harvest_newest_first(
         assert sizes == pytest.approx([harvest[key] for harvest in told[name]], rel=0.1)
 
 
+def test_each_row_tells_what_was_spared_and_which_part_that_is(
+    page_of_harvests: Page, told: dict[str, list[dict[str, Any]]]
+) -> None:
+    spared = column(section(page_of_harvests, "antworld").get_by_role("table"), "Spared")
+    *later, first = told["antworld"]
+    assert spared[-1] == "0 B"
+    assert first["spared_bytes"] == 0
+    for words, harvest in zip(spared, later, strict=False):
+        size, percent = re.fullmatch(r"(.*) \((\d+) %\)", words).groups()
+        assert in_bytes(size) == pytest.approx(harvest["spared_bytes"], rel=0.1)
+        whole = harvest["spared_bytes"] + harvest["received_bytes"]
+        assert int(percent) == pytest.approx(100 * harvest["spared_bytes"] / whole, abs=0.5)
+
+
+SPEED: Final = "12.5 requests per second · 5 MB received"
+RUNNING: Final = {
+    "done": 300, "expected": 900, "active": True, "tiles_done": 120, "tiles_expected": 700, "failures": 2,
+    "requests_per_second": 12.5, "seconds_left": 600, "stopped": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("running", "words"),
+    [
+        (
+            RUNNING,
+            f"running: 120 of about 700 tiles · {SPEED} · 2 failed · about 10 min left",
+        ),
+        (
+            RUNNING | {"tiles_expected": None, "failures": 0, "seconds_left": None},
+            f"running: 120 tiles so far · {SPEED}",
+        ),
+        (
+            RUNNING | {"active": False, "seconds_left": None, "stopped": "budget: 1,000 requests"},
+            "stopped at 120 tiles (budget: 1,000 requests); to go on, run scrapy harvest antworld",
+        ),
+    ],
+    ids=["known before", "first harvest", "stopped"],
+)
+def test_a_harvest_that_is_not_finished_tells_how_far_it_is(
+    browser: Browser, viewer: Viewer, told: dict[str, list[dict[str, Any]]], running: object, words: str
+) -> None:
+    """The server's answer is made up: the page alone is tested."""
+    last = told["antworld"][0] | {"ended": None, "reason": None, "received_bytes": 5_000_000}
+    answer = {"harvests": [last], "running": running, "stored_bytes": 0}
+    with window(browser, **DESK) as opened:
+        opened.page.route("**/maps/antworld/harvests", lambda route: route.fulfill(json=answer))
+        Screen(opened.page, viewer).open_hash("#harvests")
+        expect(section(opened.page, "antworld").locator(".running")).to_have_text(
+            re.compile(re.escape(words))
+        )
+
+
 def test_each_row_begins_with_its_day(page_of_harvests: Page) -> None:
     heads = section(page_of_harvests, "antworld").get_by_role("rowheader")
     expect(heads).to_have_text(["May 12, 2021", "Apr 12, 2021", "Feb 16, 2021", "Feb 13, 2021"])

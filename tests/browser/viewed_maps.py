@@ -121,7 +121,6 @@ def serving(project: Project) -> Iterator[Viewer]:
     it does not end properly.
     """
     with project.running("serve", "--port", "0") as process:
-        assert process.stdout is not None
         line = process.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+", line)
         if address is None:

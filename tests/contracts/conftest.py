@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 from functools import cache, partial
 from itertools import count
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.contracts import paces
+from tests.contracts.paces import AskedHost
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.paced import Paced
+from tileharvest.scheduler.pacing import Pace
 from tileharvest.scheduler.sqlite import SqliteQueue
 
 if TYPE_CHECKING:
@@ -41,6 +47,19 @@ def in_sqlite(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     return lambda: SqliteQueue(folder / "queues" / "world.sqlite", **options)
 
 
+def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
+    """One that holds nothing up, so that nothing else may differ."""
+
+    inside, random = MemoryQueue(**options), Random(1).random
+
+    def make() -> RequestQueue:
+        queue = Paced(inside, folder / "hosts", "world", clock=lambda: 0.0, random=random)
+        asyncio.run(queue.set_pace(Pace("map.example.net", 100)))
+        return queue
+
+    return make
+
+
 def in_redis(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     # Some tests push 10,000 requests.
     return partial(queue_on, _redis(), f"world-{next(_numbers)}", expected=20_000, **options)
@@ -58,7 +77,7 @@ def _stop_servers() -> Iterator[None]:
         yield
 
 
-LOCAL = [in_memory, in_sqlite]
+LOCAL = [in_memory, in_sqlite, at_a_pace]
 """Have one worker, and take the leases of a former one back when they are opened."""
 
 SHARED = [in_redis]
@@ -115,3 +134,18 @@ def queue(making: Callable[..., Driven]) -> Iterator[Driven]:
 def local_queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driven]:
     with _making(request.param, tmp_path).open() as opened:
         yield opened
+
+
+PACED = {
+    "memory": lambda: paces.in_memory,
+    "sqlite": lambda: paces.in_sqlite,
+    "redis": lambda: paces.in_redis(_redis()),
+}
+
+
+@pytest.fixture(params=PACED)
+def asked(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AskedHost]:
+    """A host of the test's own."""
+    host = AskedHost(tmp_path, PACED[request.param]())
+    yield host
+    host.close()

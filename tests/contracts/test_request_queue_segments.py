@@ -212,9 +212,32 @@ def test_a_remark_stays_with_its_segment(queue: Driven) -> None:
     assert (queue.note(DAY, "zones"), queue.note(NEXT_DAY, "depth")) == (None, None)
 
 
+def test_all_remarks_of_a_segment_are_told_together(queue: Driven) -> None:
+    for segment, key, value in ((DAY, "depth", "12"), (DAY, "zones", "all"), (NEXT_DAY, "depth", "13")):
+        queue.note(segment, key, value)
+    assert queue.run(queue.queue.notes(DAY)) == {"depth": "12", "zones": "all"}
+    assert queue.run(queue.queue.notes("2021-02-12")) == {}
+
+
+def test_an_empty_remark_drops_the_one_before(queue: Driven) -> None:
+    queue.note(DAY, "depth", "12")
+    assert queue.note(DAY, "depth", "") == "12"
+    assert queue.note(DAY, "depth", "") is None
+    assert (queue.note(DAY, "depth"), queue.run(queue.queue.notes(DAY))) == (None, {})
+
+
+def test_what_is_remarked_of_no_segment_stays_when_others_are_dropped(queue: Driven) -> None:
+    queue.note("", "paused", "since monday")
+    queue.note(DAY, "depth", "12")
+    queue.forget_others(1, NEXT_DAY)
+    assert queue.run(queue.queue.notes("")) == {"paused": "since monday"}
+
+
 def test_to_read_a_remark_opens_no_segment(queue: Driven) -> None:
     queue.exchange(finished=queue.exchange(1, pushed=[entry("1")]).leases)
     queue.note(NEXT_DAY, "depth")
+    queue.note(NEXT_DAY, "depth", "")
+    queue.run(queue.queue.notes(NEXT_DAY))
     assert queue.counts().done == 1
 
 

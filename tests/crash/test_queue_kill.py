@@ -15,7 +15,7 @@ from tileharvest.scheduler.sqlite import SqliteQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KILLS = 20
+KILLS = 8
 PROJECT = Path(__file__).parents[2]
 
 

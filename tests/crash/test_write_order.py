@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -68,9 +67,9 @@ def kill(project: Project, name: str) -> None:
     """Run the harvest, and have it kill itself at the step."""
     step = STEPS[STEP_NUMBERS[name]]
     passes = PASSES.get(step.function, 0)
-    child = (sys.executable, "-m", "tests.crash.killed_at_step", str(STEP_NUMBERS[name]), str(passes))
+    kill_there = (str(STEP_NUMBERS[name]), str(passes))
     command = ("crawl", "overviewer", "-a", f"map={SMALL}", "-a", f"day={DAY}")
-    with project.running(*command, program=child) as process:
+    with project.running(*kill_there, *command, module="tests.crash.killed_at_step") as process:
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL, stderr
 

@@ -10,21 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tests.end_to_end.forking import ROOT, Forked
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.servers.nginx import Nginx
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-"""The folder of `scrapy.cfg`, where the commands run."""
-
-SCRAPY: Final = (sys.executable, "-m", "scrapy")
 
 _LOOK: Final = 0.005
 """Seconds between two looks at something that another process does."""
@@ -100,32 +97,35 @@ class Project:
         shows what was written."""
         with self.running(*arguments) as process:
             stdout, stderr = process.communicate(timeout=timeout)
-        done = subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
-        if check and done.returncode != 0:
-            raise AssertionError(f"scrapy {' '.join(arguments)}: {done.returncode}\n{stdout}\n{stderr}")
-        return done
+            status = process.wait()
+        if check and status != 0:
+            raise AssertionError(f"scrapy {' '.join(arguments)}: {status}\n{stdout}\n{stderr}")
+        return subprocess.CompletedProcess(process.args, status, stdout, stderr)
 
-    @contextmanager
-    def running(self, *arguments: str, program: tuple[str, ...] = SCRAPY) -> Iterator[subprocess.Popen[str]]:
-        """`scrapy ...` while it runs; killed, if it still does, when the block ends."""
-        process = subprocess.Popen(
-            [*program, *arguments],
+    def scrapy_from_nothing(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The same as a user starts it, which costs a second: for the few tests that show that it can be."""
+        return subprocess.run(
+            [sys.executable, "-m", "scrapy", *arguments],
             cwd=ROOT,
             env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             encoding="utf-8",
+            timeout=60.0,
+            check=False,
         )
+
+    @contextmanager
+    def running(self, *arguments: str, module: str = "scrapy") -> Iterator[Forked]:
+        """`scrapy ...` while it runs, or another module that is a program; killed, if it still does, when the
+        block ends."""
+        process = Forked(module, arguments, self.environment)
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
             process.wait()
-            for stream in (process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
+            process.close()
 
     def crawl(self, name: str, day: str, *more: str) -> subprocess.CompletedProcess[str]:
         """`scrapy crawl overviewer` for that day; its log is in `stderr`."""
@@ -180,9 +180,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def await_condition(
-    holds: Callable[[], bool], process: subprocess.Popen[str], patience: float = 30.0
-) -> bool:
+def await_condition(holds: Callable[[], bool], process: Forked, patience: float = 30.0) -> bool:
     """Look until the condition holds: True; False when the process ended before.
 
     Raises AssertionError when neither comes within `patience` seconds.
@@ -202,7 +200,7 @@ def answered(server: Nginx) -> int:
     return (server.workplace / "access.log").read_bytes().count(b"\n")
 
 
-def stop(process: subprocess.Popen[str], how: signal.Signals) -> tuple[str, str]:
+def stop(process: Forked, how: signal.Signals) -> tuple[str, str]:
     """Send the signal, and wait for the end: what was written to stdout and stderr."""
     process.send_signal(how)
     return process.communicate(timeout=60)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import socket
+import subprocess
+import sys
+import tomllib
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.end_to_end.forking import ROOT
 from tests.end_to_end.real_maps import SMALL_DAY, SMALL_DEPTH
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.servers.nginx import nginx
@@ -45,7 +52,8 @@ def test_an_added_map_can_be_harvested_and_nothing_else_in_the_file_changes(
     project.maps_file.write_text(KEPT, encoding="utf-8")
     done = project.scrapy("add", "mine", f"{server.url}/index.html")
     assert f"layer {LAYER}: depth {SMALL_DEPTH}, png" in done.stdout
-    assert done.stderr == ""
+    (advice,) = done.stderr.splitlines()
+    assert advice.startswith("next: add contact = \"you@example.net\" to map 'mine' in ")
     assert project.maps_file.read_text(encoding="utf-8").startswith(KEPT)
     assert not project.data.exists()
     report = project.harvest("mine", SMALL_DAY)
@@ -53,15 +61,54 @@ def test_an_added_map_can_be_harvested_and_nothing_else_in_the_file_changes(
 
 
 def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
-    done = project.scrapy("add", "mine", server.url, "--timezone", "Europe/Berlin", "--json")
+    contact = ("--contact", "https://example.net/why")
+    done = project.scrapy("add", "mine", server.url, "--timezone", "Europe/Berlin", *contact, "--json")
+    assert done.stderr == ""
     assert json.loads(done.stdout) == {
         "map": "mine",
         "renderer": "overviewer",
         "probed": False,
         "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
     }
-    expected = f'[mine]\nurl = "{server.url}"\ntimezone = "Europe/Berlin"\n'
-    assert project.maps_file.read_text(encoding="utf-8") == expected
+    expected = ("[mine]", f'url = "{server.url}"', f'contact = "{contact[1]}"', 'timezone = "Europe/Berlin"')
+    assert project.maps_file.read_text(encoding="utf-8").splitlines() == list(expected)
+
+
+def test_a_person_on_a_terminal_is_asked_for_a_contact_and_offered_what_other_maps_have(
+    project: Project, server: Nginx
+) -> None:
+    project.add_map("other", "http://map.example.net/", contact="me@example.net")
+    server.clear_log()
+    status, stdout, terminal = typed(project, "nobody\n\n", "add", "mine", server.url, "--json")
+    assert status == 0
+    assert json.loads(stdout)["map"] == "mine"
+    assert "'nobody' is neither a mail address" in terminal
+    assert terminal.count("Mail address or web page (Enter takes me@example.net, - leaves it out): ") == 2
+    assert tomllib.loads(project.maps_file.read_text())["mine"]["contact"] == "me@example.net"
+    assert {line.agent for line in server.log()} == {"TileHarvest/0.1 (+me@example.net)"}
+    assert next(server.log()).path == "/robots.txt"
+
+
+def typed(project: Project, keys: str, *arguments: str) -> tuple[int, str, str]:
+    """Exit status, stdout, and what a terminal shows at which a person has typed that: `scrapy ...` gets its
+    input there and writes its stderr to it."""
+    with ExitStack() as ends:
+        ours, its = pty.openpty()
+        ends.callback(os.close, ours)
+        ends.callback(os.close, its)
+        os.write(ours, keys.encode())
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapy", *arguments],
+            cwd=ROOT,
+            env=project.environment,
+            stdin=its,
+            stdout=subprocess.PIPE,
+            stderr=its,
+            text=True,
+        )
+        stdout, _ = process.communicate(timeout=60)
+        # A few lines, which the terminal has kept.
+        return process.returncode, stdout, os.read(ours, 4096).decode()
 
 
 def test_a_site_without_a_configuration_is_probed_for_its_depth(
@@ -83,6 +130,7 @@ def test_a_site_without_a_configuration_is_probed_for_its_depth(
         pytest.param(["other", "{site}"], 2, "a map 'other' already", id="a name that exists"),
         pytest.param(["mine", "map.example.net"], 2, "key 'url'", id="what is no address"),
         pytest.param(["mine", "{site}", "--layer", "night"], 5, LAYER, id="a layer that is not there"),
+        pytest.param(["mine", "{site}", "--contact", "me"], 2, "neither a mail", id="what is no contact"),
         pytest.param(["mine", "{nobody}"], 5, "cannot be reached", id="nobody there"),
     ],
 )

@@ -68,4 +68,4 @@ def test_the_next_harvest_without_an_upload_fetches_nothing(deployed: tuple[Proj
     assert {tile for tile, outcome in outcomes.items() if outcome == "ign"} == present
     assert {outcomes[tile] for tile in outcomes.keys() - present} == {"404"}
     fetched = [line.path for line in server.log() if line.method == "GET"]
-    assert fetched == ["/overviewerConfig.js"]
+    assert fetched == ["/robots.txt", "/overviewerConfig.js"]

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 
+def kept(project: Project) -> dict[str, bytes]:
+    """But for who asks which host at the moment: a dry run is one of them."""
+    return {name: body for name, body in contents(project.data).items() if not name.startswith("hosts/")}
+
+
 def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(
     antworld: list[Harvested],
     project: Project,
@@ -29,13 +34,13 @@ def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(
 ) -> None:
     second = antworld[1]
     project.adopt(antworld[0].data)
-    before = contents(project.data)
+    before = kept(project)
     server = nginx(published(shared_maps, ANTWORLD, 2, tmp_path / "site"))
     project.add_map(ANTWORLD, server.url)
     report = project.harvest(ANTWORLD, second.day, "-a", "dry=1")
     assert report["counts"] == second.summary["counts"]
     assert report["requests"] == second.summary["requests"] == len(list(server.log()))
-    assert contents(project.data) == before
+    assert kept(project) == before
 
 
 def test_a_dry_run_of_a_new_map_makes_no_data_folder(

@@ -29,12 +29,12 @@ def nobody() -> Iterator[str]:
 
 
 def test_done_with_data_on_stdout_and_the_log_on_stderr(project: Project, small_map: Rendering) -> None:
-    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}", "--json", "-L", "INFO")
+    done = project.scrapy_from_nothing("harvest", SMALL, "-a", f"day={SMALL_DAY}", "--json", "-L", "INFO")
     (report,) = json.loads(done.stdout)
     tiles = len(small_map.paths())
     assert report["finished"]
     assert report["counts"] == {"404": len(small_map.missing()), "add": tiles}
-    assert report["exit_status"] == 0
+    assert (done.returncode, report["exit_status"]) == (0, 0)
     assert "Spider closed (finished)" in done.stderr
 
 
@@ -117,7 +117,7 @@ def test_a_failed_tile_is_told_and_asked_for_again_the_next_time(
 
 def test_a_site_that_does_not_answer_is_unreachable(project: Project, nobody: str) -> None:
     project.add_map("away", nobody)
-    done = project.scrapy("harvest", "away", "-s", "RETRY_PAUSE=0.01", "--json", check=False)
+    done = project.scrapy_from_nothing("harvest", "away", "-s", "RETRY_PAUSE=0.01", "--json")
     assert done.returncode == 5
     (report,) = json.loads(done.stdout)
     assert (report["finished"], report["requests"], report["exit_status"]) == (False, 5, 5)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
-from tileharvest.scheduler.fleet import Pace
+from tileharvest.scheduler.pacing import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,6 +64,7 @@ def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str
     assert (one["leased"], one["share"]) == (1, 3)
     assert 0 <= one["heartbeat_age_seconds"] < 30
     assert 0 <= found.pop("oldest_lease_seconds") < 30
+    assert {found.pop("paused"), found.pop("rate"), found.pop("harvest")} == {None}
     counts = {"pending/plus": 0, "pending/normal": 1, "pending/minus": 1, "delayed": 1, "leased": 1}
     assert found == counts | {"failed": 0, "done": 0, "seen": 4, "left": 4, "dead_letters": 0}
     table = fleet.scrapy("queue", "small").stdout

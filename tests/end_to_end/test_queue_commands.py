@@ -30,17 +30,20 @@ from tests.end_to_end.project import await_condition
 from tests.servers import rules
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.end_to_end.forking import Forked
 
 LAST: Final = "33"
 """A tile that a walk asks among the last."""
 LAST_NAME: Final = "0_3_-3"
 FIRST_LEVEL_NAME: Final = "-1_-2_2"
 """Of the tile `0`."""
-ALL_OF_IT: Final = 1 + 2 * len(PATHS)
-"""Requests of a first harvest: the configuration, then a HEAD and a GET for each tile."""
+BEFORE: Final = 2
+"""Requests before that for the first tile: robots.txt and the configuration."""
+ALL_OF_IT: Final = BEFORE + 2 * len(PATHS)
+"""Requests of a first harvest: a HEAD and a GET for each tile."""
 NOTHING: Final = dict.fromkeys(
     [*(f"pending/{lane}" for lane in ("plus", "normal", "minus")), "delayed", "leased", "failed"], 0
 )
@@ -63,11 +66,10 @@ def describe(stage: Stage, **keys: Any) -> None:
 def queue(stage: Stage) -> dict[str, int]:
     """The counts; that of a local queue nothing else is known is seen to in passing."""
     told = dict(json.loads(stage.project.scrapy("queue", "small", "--json").stdout))
-    assert (told.pop("oldest_lease_seconds"), told.pop("workers"), told.pop("dead_letters")) == (
-        None,
-        None,
-        0,
-    )
+    besides = {name: told.pop(name) for name in ("oldest_lease_seconds", "workers", "paused", "rate")}
+    assert set(besides.values()) == {None}
+    assert told.pop("dead_letters") == 0
+    del told["harvest"]
     return told
 
 
@@ -76,8 +78,8 @@ def failures(stage: Stage) -> list[dict[str, Any]]:
 
 
 def first_asked(stage: Stage) -> str:
-    """What was asked first after the configuration."""
-    return stage.site.received[1].path
+    """The tile that was asked first."""
+    return stage.site.received[BEFORE].path
 
 
 def order(stage: Stage, *paths: str) -> list[str]:
@@ -87,11 +89,12 @@ def order(stage: Stage, *paths: str) -> list[str]:
 
 
 @contextmanager
-def staying(stage: Stage) -> Iterator[subprocess.Popen[str]]:
+def staying(stage: Stage) -> Iterator[Forked]:
     """A harvest that has asked for everything and waits for more."""
     command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}", "-a", "stay=1")
     with stage.project.running(*command) as process:
         assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
+        assert await_condition(lambda: len(found(stage.project)) == len(PATHS), process)
         yield process
 
 
@@ -101,9 +104,10 @@ def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage)
     stage.site.rules[address("3")] = rules.hang()
     others = len(PATHS) - 5
     with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}") as process:
-        assert await_condition(lambda: len(stage.site.received) >= 2 + 2 * others, process)
+        assert await_condition(lambda: len(stage.site.received) >= BEFORE + 1 + 2 * others, process)
         running = {"leased": 1, "done": 2 * others, "seen": 2 * others + 1, "left": 1}
-        assert queue(stage) == NOTHING | running
+        # What was answered last may still be under way to the queue.
+        assert await_condition(lambda: queue(stage) == NOTHING | running, process)
     stage.site.rules.clear()
     visit(stage.project, FIRST_DAY)
     assert queue(stage) == NOTHING | {"done": 2 * len(PATHS), "seen": 2 * len(PATHS), "left": 0}
@@ -239,7 +243,8 @@ def test_what_is_pushed_with_more_priority_goes_first(stage: Stage) -> None:
     waiting = queue(stage)
     assert (waiting["pending/plus"], waiting["pending/minus"]) == (2, 1)
     visit(stage.project, FIRST_DAY)
-    assert [request.path for request in stage.site.received[1:3]] == [address("22"), address("33")]
+    first = stage.site.received[BEFORE : BEFORE + 2]
+    assert [request.path for request in first] == [address("22"), address("33")]
 
 
 def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: Stage) -> None:

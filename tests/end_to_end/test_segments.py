@@ -78,7 +78,7 @@ def test_a_second_harvest_of_a_day_can_be_asked_for(stage: Stage) -> None:
     for wish in ("segment=run", "fresh=1"):
         stage.site.received.clear()
         assert visit(stage.project, FIRST_DAY, "-a", wish).counts == {"ign": 20}
-        assert len(stage.site.received) == 21
+        assert len(stage.site.received) == 22
     days = stage.project.query("SELECT day, reason FROM harvests")
     assert days == [(FIRST_DAY, "finished")] * 3
 
@@ -153,6 +153,7 @@ def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
     assert before < 41
     stage.project.scrapy(*command)
     times = Counter((request.method, request.path) for request in stage.site.received)
+    assert times.pop(("GET", "/robots.txt")) == 2
     assert times.pop(("GET", "/overviewerConfig.js")) == 2
     assert times == Counter({(method, address(path)): 1 for method in ("HEAD", "GET") for path in PATHS})
 

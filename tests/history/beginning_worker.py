@@ -10,6 +10,7 @@ import sys
 from tests.history.making import began
 from tests.history.shared_results import results_of
 from tileharvest.history import upgrading
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 
 # Else imported when the history is made: then only the first would be quick enough to do it.
@@ -25,7 +26,7 @@ def main(url: str, worker: int, maps: int) -> None:
         harvests = [began(history, name=f"map{number}") for number in range(maps)]
         results = results_of(worker)
         for start in range(0, len(results), BATCH):
-            harvests[0].record(results[start : start + BATCH], 3, 50, 7)
+            harvests[0].record(results[start : start + BATCH], Cost(3, 50, 7))
     sys.stdout.write(json.dumps([[harvest.identity, harvest.continued] for harvest in harvests]))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from tests.history.making import EVERYWHERE, began, found
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.maps.grid import Tile
 from tileharvest.store.files import FileStore
@@ -32,7 +33,7 @@ def main(url: str, folder: str) -> None:
         ]
         for result in results:
             store.put(result.image, result.body)
-        harvest.record(results, requests=2 * BATCH)
+        harvest.record(results, Cost(requests=2 * BATCH))
         say(first + BATCH)
 
 

@@ -6,6 +6,10 @@ from datetime import UTC, date, datetime
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
+from alembic import command
+from sqlalchemy import create_engine
+
+from tileharvest.history import upgrading
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.history.schema import metadata
 from tileharvest.items import TileResult
@@ -68,6 +72,16 @@ def began(
         layers=[HarvestLayer(LAYER, 10, "png")],
         again=again,
     )
+
+
+def write_revision(url: str, revision: str) -> None:
+    """Makes the empty tables of an earlier release in an empty database."""
+    engine = create_engine(url)
+    config = upgrading._config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
 
 
 def empty(history: History) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.history.making import EVERYWHERE, A, B, C, D, began, ended, found
 from tileharvest.errors import HistoryError
+from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import Harvest
@@ -38,14 +39,12 @@ class WatchedHarvest(Harvest):
     def record(
         self,
         results: Sequence[TileResult],
-        requests: int = 0,
-        received_bytes: int = 0,
-        stored_bytes: int = 0,
+        cost: Cost = NO_COST,
     ) -> None:
         self.batches.append(len(results))
         self.threads.add(threading.current_thread().name)
         assert self.let_go.wait(30)
-        super().record(results, requests, received_bytes, stored_bytes)
+        super().record(results, cost)
 
 
 @pytest.fixture
@@ -58,8 +57,8 @@ def harvest(history: History) -> WatchedHarvest:
     return WatchedHarvest(began(history))
 
 
-def no_cost() -> tuple[int, int, int]:
-    return 0, 0, 0
+def no_cost() -> Cost:
+    return NO_COST
 
 
 async def started(*calls: object) -> list[asyncio.Task[None]]:
@@ -150,7 +149,7 @@ def test_all_commits_run_in_one_thread_of_their_own(harvest: WatchedHarvest) -> 
 
 
 def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> None:
-    costs = [(3, 100, 90), (2, 50, 0), (1, 7, 5)]
+    costs = [Cost(3, 100, 90, 800, 0.5), Cost(2, 50), Cost(1, 7, 5, 40, 2.25)]
 
     async def run() -> None:
         commits = GroupCommit(harvest, lambda: costs.pop(0), linger=0)
@@ -160,14 +159,31 @@ def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> N
 
     asyncio.run(run())
     (summary,) = harvest_summaries(history, "world")
-    assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (6, 157, 95)
+    assert summary.cost == Cost(6, 157, 95, 840, 2.75)
+
+
+def test_time_alone_waits_for_results_or_the_end(history: History, harvest: WatchedHarvest) -> None:
+    """Else each look at what is recorded would cost a flush of the disk."""
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, lambda: Cost(seconds=0.25), linger=0)
+        await commits.flush()
+        assert harvest.batches == []
+        await commits.record(found("add"))
+        await commits.flush()
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [1, 0]
+    (summary,) = harvest_summaries(history, "world")
+    assert summary.seconds == 1.0
 
 
 def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
     harvest: WatchedHarvest, history: History
 ) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: (1, 0, 0), linger=NEVER, most=1)
+        commits = GroupCommit(harvest, lambda: Cost(1), linger=NEVER, most=1)
         ended(harvest)
         for _ in range(2):
             with pytest.raises(HarvestEndedError):
@@ -273,7 +289,7 @@ def test_a_flush_of_nothing_begins_no_transaction(harvest: WatchedHarvest) -> No
 
 def test_a_cost_that_cannot_be_told_reaches_who_waits(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: (1 // 0, 0, 0), linger=0)
+        commits = GroupCommit(harvest, lambda: Cost(1 // 0), linger=0)
         with pytest.raises(ZeroDivisionError):
             await commits.record(found("add"))
 

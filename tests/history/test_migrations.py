@@ -10,14 +10,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from alembic import command
 from sqlalchemy import MetaData, create_engine, insert, text
 
-from tests.history.making import A, began, ended, found
-from tileharvest.history import upgrading
+from tests.history.making import A, began, ended, found, write_revision
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.history.schema import REVISION
+from tileharvest.history.spending import failing
 from tileharvest.maps.grid import Tile
 
 if TYPE_CHECKING:
@@ -65,12 +65,10 @@ def harvest_row(number: int) -> dict[str, object]:
 
 
 def write_first_revision(url: str, versions: list[VersionRow]) -> None:
+    write_revision(url, "0001")
     engine = create_engine(url)
-    config = upgrading._config()
     tables = MetaData()
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
         tables.reflect(connection)
         rows = {
             "maps": [{"name": "world"}],
@@ -167,7 +165,7 @@ def test_an_upgraded_history_can_be_harvested(first: str, versions: list[Version
     [(before,)] = query(first, of_day, day=day.isoformat())
     with History.open(first) as history:
         harvest = began(history, day)
-        harvest.record([found("rep", known), found("add", A.ancestor(2))], 1, 10, 5)
+        harvest.record([found("rep", known), found("add", A.ancestor(2))], Cost(1, 10, 5))
         ended(harvest)
         assert harvest_summaries(history, "world")[-1].stored_bytes == 5
     assert query(first, of_day, day=day.isoformat()) == [(before + 1,)]
@@ -178,3 +176,60 @@ def test_a_first_history_without_versions_is_upgraded(first: str) -> None:
     History.open(first).close()
     assert query(first, "SELECT count(*) FROM changes") == [(0,)]
     assert query(first, "SELECT DISTINCT stored_bytes FROM harvests") == [(0,)]
+
+
+THIRD_REVISION = """
+    INSERT INTO maps (name) VALUES ('world');
+    INSERT INTO layers (map, name) VALUES (1, 'day');
+    INSERT INTO harvests
+        (map, segment, day, started, ended, reason, renderer, requests, received_bytes, stored_bytes)
+    VALUES
+        (1, 'a', '2021-02-13', '2021-02-13 06:00', '2021-02-13 07:00', 'finished', 'overviewer', 5, 60, 7),
+        (1, 'b', '2021-02-16', '2021-02-16 06:00', NULL, NULL, 'overviewer', 8, 90, 10);
+    INSERT INTO harvest_layers (harvest, layer, depth, image_extension, tile_size, north_direction)
+    VALUES (1, 1, 10, 'png', 384, 0), (2, 1, 10, 'png', 384, 0);
+    INSERT INTO versions (layer, zoom, x, y, day, sha1, extension, size, etag, harvest)
+    VALUES (1, 0, 1, 1, '2021-02-13', 'a', 'png', 7, '"1"', 1);
+    INSERT INTO tiles (layer, zoom, x, y, version, harvest, outcome, reason)
+    VALUES
+        (1, 0, 1, 1, 1, 2, 'fail', '500'),
+        (1, 0, 3, 1, NULL, 1, 'fail', '403'),
+        (1, 0, 1, -1, NULL, 2, '404', NULL),
+        (1, -1, 2, 2, NULL, NULL, NULL, NULL)
+"""
+"""A finished and an unfinished harvest as revision 0003 has them."""
+
+KEPT = [
+    "SELECT id, map, segment, day, started, ended, reason, renderer FROM harvests ORDER BY id",
+    "SELECT id, requests, received_bytes, stored_bytes FROM harvests ORDER BY id",
+    "SELECT layer, zoom, x, y, version, harvest, outcome, reason FROM tiles ORDER BY layer, zoom, x, y",
+    "SELECT * FROM versions ORDER BY id",
+]
+
+
+@pytest.fixture
+def third(first: str) -> str:
+    """One that the release before this one wrote."""
+    write_revision(first, "0003")
+    engine = create_engine(first)
+    with engine.begin() as connection:
+        for statement in THIRD_REVISION.split(";"):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    return first
+
+
+def test_the_costs_are_added_to_a_third_history_and_all_else_is_kept(third: str) -> None:
+    before = [query(third, statement) for statement in KEPT]
+    History.open(third).close()
+    assert [query(third, statement) for statement in KEPT] == before
+    added = query(third, "SELECT DISTINCT expected, seconds, spared_bytes, stopped FROM harvests")
+    assert added == [(0, 0.0, 0, None)]
+
+
+def test_what_had_failed_in_a_third_history_has_failed_once_and_fails_on(third: str) -> None:
+    with History.open(third) as history:
+        assert failing(history, "world") == {("day", A): 1, ("day", Tile(0, 3, 1)): 1}
+        began(history, date(2021, 2, 16), segment="b").record([found("fail", A)])
+        began(history, date(2021, 2, 17)).record([found("fail", A)])
+        assert failing(history, "world") == {("day", A): 2, ("day", Tile(0, 3, 1)): 1}

@@ -7,6 +7,7 @@ import pytest
 
 from tests.history.making import DAY, END, LATER, LAYER, A, B, C, began, ended, found, image_of
 from tileharvest.errors import HistoryError
+from tileharvest.history.costs import Cost
 from tileharvest.history.reading import (
     HarvestSummary,
     RecordedVersion,
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 def harvested(history: History) -> History:
     """Two tiles with the same image, of which one changed and the other went; a third without a version."""
     first = began(history)
-    first.record([found("add", A, b"sea"), found("add", B, b"sea"), found("404", C)], 5, 700, 3)
+    first.record([found("add", A, b"sea"), found("add", B, b"sea"), found("404", C)], Cost(5, 700, 3))
     ended(first)
     second = began(history, LATER)
-    second.record([found("upd", A, b"island"), found("gone", B)], 3, 600)
+    second.record([found("upd", A, b"island"), found("gone", B)], Cost(3, 600))
     ended(second)
     return history
 

@@ -21,6 +21,7 @@ from tests.history.making import (
     found,
     image_of,
 )
+from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.history.schema import batches, metadata, tiles
@@ -166,25 +167,24 @@ def test_a_batch_may_mix_tiles_and_outcomes(harvest: Harvest) -> None:
     assert latest(harvest, D) == Version(DAY, image_of(b"d"), Validator('"1"'))
 
 
-def test_requests_and_bytes_add_up(history: History, harvest: Harvest) -> None:
-    harvest.record([found("add")], 2, 1_000, 900)
-    harvest.record([], 1, 3_000_000_000, 4_000_000_000)
+def test_costs_add_up(history: History, harvest: Harvest) -> None:
+    harvest.record([found("add")], Cost(2, 1_000, 900, 80, 0.5))
+    harvest.record([], Cost(1, 3_000_000_000, 4_000_000_000, 5_000_000_000, 0.25))
     (summary,) = harvest_summaries(history, "world")
-    assert (summary.requests, summary.received_bytes) == (3, 3_000_001_000)
-    assert summary.stored_bytes == 4_000_000_900
+    assert summary.cost == Cost(3, 3_000_001_000, 4_000_000_900, 5_000_000_080, 0.75)
 
 
 def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: Harvest) -> None:
     night = TileResult("night", B, Outcome.IGNORED)
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
-        harvest.record([found("add"), night], 5, 5)
+        harvest.record([found("add"), night], Cost(5, 5))
     assert harvest.counts() == {}
 
 
 def test_an_ended_harvest_takes_no_more_results(harvest: Harvest) -> None:
     ended(harvest)
     with pytest.raises(HarvestEndedError, match="has ended already"):
-        harvest.record([found("add")], 1, 2, 3)
+        harvest.record([found("add")], Cost(1, 2, 3))
     assert harvest.known(EVERYWHERE) == 0
 
 
@@ -193,7 +193,7 @@ def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
 ) -> None:
     """Another process may end it while one has not told its last requests."""
     ended(harvest)
-    harvest.record([], 1, 20, 300)
+    harvest.record([], Cost(1, 20, 300))
     (summary,) = harvest_summaries(history, "world")
     assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (1, 20, 300)
 

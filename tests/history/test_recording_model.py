@@ -21,6 +21,7 @@ from tests.history.making import LAYER, WITH_IMAGE, A, B, D, began, empty, found
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.history.schema import changes
+from tileharvest.history.spending import failing
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.outcomes import Outcome
 
@@ -63,6 +64,7 @@ class Model:
     def __init__(self) -> None:
         self.versions: dict[tuple[Tile, date], tuple[Image | None, str | None]] = {}
         self.outcomes: dict[Tile, Outcome] = {}
+        self.failures: Counter[Tile] = Counter()
         self.ended: list[Counter[Outcome]] = []
 
     def latest(self, tile: Tile) -> date | None:
@@ -73,6 +75,10 @@ class Model:
         taken_back = old is Outcome.GONE and result.outcome.value in ("ign", "nMod", "rep", "upd", "add")
         if old is None or taken_back or rank(result.outcome) >= rank(old):
             self.outcomes[tile] = result.outcome
+            if result.outcome is not Outcome.FAILED:
+                del self.failures[tile]
+            elif old is None:
+                self.failures[tile] += 1
         latest = self.latest(tile)
         if result.outcome in WITH_IMAGE:
             self.versions[tile, today] = (result.image, result.validator.etag)
@@ -151,6 +157,10 @@ class RecordingMachine(RuleBasedStateMachine):
         *ended, _ = harvest_summaries(self.history, "world")
         assert [summary.counts for summary in ended] == self.model.ended
         assert self.harvest.counts() == Counter(self.model.outcomes.values())
+
+    @invariant()
+    def the_failures_in_a_row_are_those_of_the_model(self) -> None:
+        assert failing(self.history, "world") == {(LAYER, tile): n for tile, n in self.model.failures.items()}
 
     @invariant()
     def the_unasked_tiles_are_those_of_the_model(self) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.history.making import B, began, ended, found
+from tests.history.making import B, began, ended, found, write_revision
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.history import connecting
 from tileharvest.history.connecting import Address
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.reading import harvest_summaries, tile_versions
@@ -145,8 +146,7 @@ def test_an_older_history_on_a_server_is_upgraded_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = postgresql.url(database)
-    History.open(url).close()
-    postgresql.ask("DROP TABLE batches; UPDATE alembic_version SET version_num = '0002'", database)
+    write_revision(url, "0002")
     with pytest.raises(
         HistoryError, match=r"older TileHarvest \(revision 0002\).*backup before, with pg_dump"
     ):
@@ -162,10 +162,10 @@ def test_an_older_history_on_a_server_is_upgraded_and_the_log_says_so(
 def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlServer) -> None:
     with restarted.database() as name, History.open(restarted.url(name)) as history:
         harvest = began(history)
-        harvest.record([found("add")], 1, 10, 100)
+        harvest.record([found("add")], Cost(1, 10, 100))
         restarted.kill()
         with ThreadPoolExecutor(1) as worker:
-            recording = worker.submit(harvest.record, [found("add", B)], 1, 10, 100)
+            recording = worker.submit(harvest.record, [found("add", B)], Cost(1, 10, 100))
             restarted.start()
             recording.result(30)
         assert harvest.counts() == {Outcome.ADDED: 2}
@@ -217,8 +217,8 @@ def test_a_batch_whose_commit_got_no_answer_is_counted_once(
 ) -> None:
     harvest = began(postgresql_history)
     lost = lose_answers(postgresql_history, monkeypatch, 2)
-    harvest.record([found("add")], 1, 10, 100)
-    harvest.record([], 1, 10, 100)
+    harvest.record([found("add")], Cost(1, 10, 100))
+    harvest.record([], Cost(1, 10, 100))
     assert len(lost) == 2
     (summary,) = harvest_summaries(postgresql_history, "world")
     assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (2, 20, 200)
@@ -237,7 +237,7 @@ def test_a_batch_that_was_not_committed_is_recorded_again(
         commit(connection)
 
     monkeypatch.setattr(dialect, "do_commit", breaking)
-    harvest.record([found("add")], 1, 10, 100)
+    harvest.record([found("add")], Cost(1, 10, 100))
     (summary,) = harvest_summaries(postgresql_history, "world")
     assert (summary.requests, summary.counts) == (1, {Outcome.ADDED: 1})
 
@@ -269,12 +269,12 @@ def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever
         def freeze() -> None:
             with frozen.writing() as connection:
                 connection.exec_driver_sql("UPDATE harvests SET requests = 99")
-                began(postgresql_history).record([found("add")], 1)
+                began(postgresql_history).record([found("add")], Cost(1))
                 connection.exec_driver_sql("UPDATE harvests SET requests = 99")
 
         with pytest.raises(HistoryError, match="cannot be reached"):
             freeze()
-        harvest.record([found("add", B)], 1)
+        harvest.record([found("add", B)], Cost(1))
     (summary,) = harvest_summaries(postgresql_history, "world")
     assert (summary.requests, summary.counts) == (2, {Outcome.ADDED: 2})
 

@@ -9,6 +9,7 @@ import pytest
 from tests.history.making import DAY, END, LATER, START, A, B, began, ended, found, image_of
 from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
+from tileharvest.history.costs import Cost
 from tileharvest.history.harvests import HarvestLayer, begin
 from tileharvest.history.viewing import (
     LayerDescription,
@@ -173,7 +174,7 @@ def test_the_state_of_a_map_changes_with_whatever_a_harvest_adds(history: Histor
     states = [map_state(history, "world")]
     harvest = began(history)
     states.append(map_state(history, "world"))
-    harvest.record([found("add")], requests=2, received_bytes=5)
+    harvest.record([found("add")], Cost(requests=2, received_bytes=5))
     states.append(map_state(history, "world"))
     ended(harvest)
     states.append(map_state(history, "world"))

@@ -21,6 +21,7 @@ from tests.history import beginning_worker
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
 from tileharvest.history.beginning import Beginning, NewHarvest
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestLayer
 from tileharvest.history.reading import HarvestSummary, harvest_summaries, map_summaries
@@ -186,7 +187,7 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     harvest = began(postgresql_history)
 
     def record(connection: Connection) -> None:
-        connection.execute(add_cost(harvest.id, 1, 2, 3))
+        connection.execute(add_cost(harvest.id, Cost(1, 2, 3)))
         harvest._recorder.record(connection, [found("add")])
 
     with held(postgresql_history, record, postgresql):

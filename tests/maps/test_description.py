@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tileharvest.errors import ConfigurationError, ExitStatus
-from tileharvest.maps.description import find_map, load_maps
+from tileharvest.maps.maps_file import find_map, load_maps
 from tileharvest.maps.zones import Zone
 
 WHOLE = """

@@ -265,3 +265,33 @@ def test_a_spider_that_harvests_nothing_goes_without_it() -> None:
     crawler.spider = Spider(name="probing")
     with pytest.raises(NotConfigured):
         DiffMiddleware.from_crawler(crawler)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "spared"),
+    [
+        (ask(TILE), {"headers": {"ETag": ETAG}}, len(BODY)),
+        (ask(TILE, "GET"), {"status": 304}, len(BODY)),
+        (ask(TILE), {"headers": {"ETag": '"other"'}}, 0),
+        (ask(TILE, "GET"), {"headers": {"ETag": '"other"'}, "body": BODY}, 0),
+        (ask(NEW), {"status": 404}, 0),
+        (ask(ABOVE), {}, 0),
+    ],
+    ids=[
+        "known ETag",
+        "not modified",
+        "other ETag",
+        "the same bytes",
+        "nothing there",
+        "only whether it is there",
+    ],
+)
+def test_a_known_image_that_is_not_fetched_is_spared(
+    folder: Path, request_: Request, answer: dict[str, Any], spared: int
+) -> None:
+    async def run() -> None:
+        async with opened(folder, zooms=(0, 0)) as harvest:
+            await DiffMiddleware(harvest).process_response(request_, Response(request_.url, **answer))
+            assert harvest.traffic.spared_bytes == spared
+
+    asyncio.run(run())

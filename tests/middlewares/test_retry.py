@@ -162,13 +162,32 @@ def test_retry_after_makes_a_pause_longer_and_never_shorter(retry_after: str, pa
     assert taken == pytest.approx(pause)
 
 
-def test_a_longer_rest_than_allowed_is_not_waited_for() -> None:
+def test_a_request_does_not_wait_for_a_longer_rest_than_allowed() -> None:
     async def run() -> None:
         tested, response = middleware(), answer(429, str(int(LONGEST) + 1))
         assert await seconds(tested.process_response(head(), response)) == 0
         assert await result(tested.process_response(head(), response)) is response
 
     run_jumping(run())
+
+
+def test_a_host_that_wants_a_longer_rest_than_allowed_has_as_long_as_allowed() -> None:
+    async def run() -> float:
+        tested = middleware()
+        await result(tested.process_response(head(), answer(429, "86400")))
+        return await seconds(tested.process_request(head()))
+
+    assert run_jumping(run()) == pytest.approx(LONGEST)
+
+
+def test_what_says_so_is_not_repeated_and_its_host_rests_nevertheless() -> None:
+    async def run() -> float:
+        tested, response, request = middleware(), answer(503, "20"), head(dont_retry=True)
+        assert await result(tested.process_response(request, response)) is response
+        assert await result(tested.process_exception(request, DownloadFailedError())) is None
+        return await seconds(tested.process_request(head()))
+
+    assert run_jumping(run()) == pytest.approx(20)
 
 
 def test_nothing_is_held_back_while_no_host_rests() -> None:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tests.end_to_end.forking import ROOT, Forked
 from tileharvest.scheduler.codec import QueuedRequest, encode
 from tileharvest.scheduler.port import Changes, Entry
 from tileharvest.scheduler.sqlite import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.servers.nginx import Nginx
     from tileharvest.scheduler.port import Counts, Failure
-
-ROOT: Final = Path(__file__).resolve().parents[2]
 
 STUBS: Final[dict[str, Any]] = {
     "ITEM_PIPELINES": {"tests.scheduler.stub_spiders.RefusingPipeline": 1},
@@ -76,7 +73,7 @@ class Crawls:
         """The runs one after the other, each to its end."""
         with self.running(*runs) as process:
             stdout, stderr = process.communicate(timeout=20)
-        assert process.returncode == 0, stderr[-4000:]
+            assert process.wait() == 0, stderr[-4000:]
         return [Crawled(**json.loads(line)) for line in stdout.splitlines()]
 
     @contextmanager
@@ -85,24 +82,18 @@ class Crawls:
         *runs: dict[str, Any],
         program: str = "tests.scheduler.crawl_stubs",
         arguments: tuple[str, ...] = (),
-    ) -> Iterator[subprocess.Popen[str]]:
+    ) -> Iterator[Forked]:
         """The runs while they go on; killed, if they still do, when the block ends."""
         file = self.folder / "runs.json"
         file.write_text(json.dumps(runs), encoding="utf-8")
-        process = subprocess.Popen(
-            [sys.executable, "-m", program, str(file), *arguments],
-            cwd=ROOT,
-            env=os.environ | {"TILEHARVEST_DATA": str(self.folder / "data"), "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with process:
-            try:
-                yield process
-            finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
+        environment = os.environ | {"TILEHARVEST_DATA": str(self.folder / "data"), "PYTHONPATH": str(ROOT)}
+        process = Forked(program, (str(file), *arguments), environment)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            process.close()
 
     def asked(self) -> list[str]:
         """The paths asked for, in the order in which nginx answered."""

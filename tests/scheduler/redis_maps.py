@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.scheduler.driving import DAY, Driven
 from tests.servers.redis import queue_on
-from tileharvest.scheduler.fleet import Pace
+from tileharvest.scheduler.pacing import Pace
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _NUMBERS = count()
 
 HOST = "map.example.net"
+OF_HOST = f"tileharvest:host:{{{HOST}}}"
+SHARES = f"{OF_HOST}:shares"
+"""What all maps of the host have in common."""
 
 
 class RedisMap:

@@ -138,3 +138,37 @@ def test_the_first_requests_are_pushed_before_or_with_the_word_that_they_are() -
             assert not any(seeded for _, seeded in told[:-1])
 
     run(test())
+
+
+def test_requests_are_kept_apart_also_when_the_queue_gives_them_at_once() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c") as side:
+            side.exchanging.keep_apart(2.0)
+            side.now = 10.0
+            assert side.bodies() == ["a"]
+            side.now = 11.9
+            assert side.bodies() == []
+            side.now = 12.0
+            assert side.bodies() == ["b"]
+
+    run(test())
+
+
+def test_another_distance_counts_from_the_last_start_and_wakes_the_engine() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c") as side:
+            side.exchanging.keep_apart(30.0)
+            side.now = 10.0
+            assert side.bodies() == ["a"]
+            answers = side.answers
+            side.exchanging.keep_apart(0.5)
+            await side.hear(answers + 1)
+            side.now = 10.4
+            assert side.bodies() == []
+            side.now = 10.5
+            assert side.bodies() == ["b"]
+            side.exchanging.keep_apart(30.0)
+            side.now = 40.4
+            assert side.bodies() == []
+
+    run(test())

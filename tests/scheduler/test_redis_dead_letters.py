@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.scheduler.driving import DAY, entry
-from tests.scheduler.redis_maps import HOST, RedisMap
+from tests.scheduler.redis_maps import HOST, SHARES, RedisMap
 from tests.servers.redis import redis_server
-from tileharvest.scheduler.fleet import Pace
+from tileharvest.scheduler.pacing import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ def test_what_is_known_of_no_harvest_and_of_no_worker_does_no_harm(world: RedisM
     first = world.joined()
     first.exchange(pushed=[entry("1")], is_seeded=True)
     world.ask("HSET", "harvests", DAY, content)
-    world.ask("HSET", "shares", first.queue._session.client, content, "nobody", content)
+    world.server.ask("HSET", SHARES, first.queue._session.client, content, "nobody", content)
     second = world.worker()
     assert second.run(second.queue.join(DAY, "first", Pace(HOST, 1)))
     assert second.exchange(9).share == 1

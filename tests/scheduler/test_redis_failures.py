@@ -158,7 +158,7 @@ def test_keys_of_another_program(server: RedisServer) -> None:
 def test_a_queue_of_another_version(server: RedisServer) -> None:
     server.ask("HSET", "tileharvest:{world}:numbers", "format", "99")
     assert refusal(at(server)).endswith(
-        " was written by another version of TileHarvest (its format is 99, this one's 1); nothing was"
+        " was written by another version of TileHarvest (its format is 99, this one's 2); nothing was"
         " changed; finish it with that version or start afresh with -a fresh=1"
     )
     assert server.ask("KEYS", "*") == [b"tileharvest:{world}:numbers"]

@@ -13,7 +13,10 @@ from tests.scheduler.redis_maps import HOST, RedisMap
 from tests.scheduler.test_redis_calls import CUTS, behind_proxy
 from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.fleet import Ending, Pace
+from tileharvest.maps.budgets import Budget
+from tileharvest.maps.rates import Gap
+from tileharvest.scheduler.fleet import Ending
+from tileharvest.scheduler.pacing import Amount, Granted, Pace
 from tileharvest.scheduler.port import Changes
 
 GOES_ON, YOURS, ENDED = Ending.GOES_ON, Ending.YOURS, Ending.ENDED
@@ -210,7 +213,7 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
                 assert proxy.cuts == []
                 return answers[-1]
 
-            pace, pushed = Pace(HOST, 9, 10.0), [entry("1"), entry("2"), entry("1")]
+            pace, pushed = Pace(HOST, 9, Gap.of_rate(10.0)), [entry("1"), entry("2"), entry("1")]
             await cut(queue.join(DAY, "one", pace))
             answer = await cut(queue.exchange(Changes(pushed=pushed, is_seeded=True), 3, 0.0))
             answers[-1] = [lease.start for lease in answer.leases], answer.share, answer.duplicates
@@ -218,7 +221,12 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
             for work in (queue.ending(DAY), queue.rest(HOST, 9.0), queue.ended(DAY), queue.ending(DAY)):
                 await cut(work)
             await cut(queue.join(DAY, "one", pace))
+            await cut(queue.claim_probe(HOST, 9.0))
+            await cut(queue.open_purse(Budget(requests=5)))
+            for wanted in (3, 2, 1):
+                await cut(queue.grant(Amount(wanted), Amount()))
             return [*answers, await queue.doubtful(DAY)]
 
     wanted = [True, ([0.0, 0.1], 9, 1), YOURS, None, None, ENDED, False]
+    wanted += [True, None, Granted(is_granted=True), Granted(is_granted=True), Granted(is_granted=False)]
     assert asyncio.run(call()) == [*wanted, {b"1": b"1"}]

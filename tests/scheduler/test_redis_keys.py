@@ -11,10 +11,12 @@ import pytest
 from redis.asyncio import RedisCluster
 
 from tests.scheduler.driving import DAY, Driven, entry
-from tests.scheduler.redis_maps import HOST, RedisMap
+from tests.scheduler.redis_maps import HOST, OF_HOST, SHARES, RedisMap
 from tests.servers.redis import CLUSTER, queue_on, redis_server
+from tileharvest.maps.budgets import Budget
+from tileharvest.maps.rates import Gap
 from tileharvest.scheduler import redis_calls
-from tileharvest.scheduler.fleet import Pace
+from tileharvest.scheduler.pacing import Amount, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,11 +59,21 @@ def everything(first: Driven, second: Driven) -> None:
     first.forget(DAY)
     first.forget_others(1, DAY)
     for worker in (first, second):
-        worker.run(worker.queue.join(DAY, "the first", Pace(HOST, 4, 10.0)))
+        worker.run(worker.queue.join(DAY, "the first", Pace(HOST, 4, Gap.of_rate(10.0))))
     first.exchange(9, pushed=[entry("1"), entry("1")], is_seeded=True)
     first.run(first.queue.confirm(DAY, [*first.run(first.queue.doubtful(DAY))]))
     first.run(first.queue.oldest_lease())
     second.run(second.queue.rest(HOST, 5.0))
+    second.run(second.queue.claim_probe(HOST, 5.0))
+    for worker in (first, second):
+        worker.extend(now=900.0)
+        worker.run(worker.queue.set_pace(Pace(HOST, 4, Gap(0.1, 0.2), 5, Gap(0.1, 0.2))))
+        worker.exchange(9, now=900.0)
+        worker.run(worker.queue.open_purse(Budget(9, 900)))
+        worker.run(worker.queue.grant(Amount(3, 300), Amount(1, 100)))
+    assert first.run(first.queue.notes("none")) == {}
+    first.note("none", "rate", "1/s")
+    first.note("none", "rate", "")
     first.run(first.queue.ending(DAY))
     first.run(first.queue.ended(DAY))
     first.run(first.queue.join(DAY, "the second", Pace(HOST, 4)))
@@ -95,8 +107,8 @@ def test_scripts_touch_only_the_keys_that_were_named_and_those_have_one_slot(wor
         if words[0] in ("EVALSHA", "EVAL"):
             keys = words[3 : 3 + int(words[2])]
             others = {key for key in keys if not key.startswith(f"tileharvest:{{{world.name}}}:")}
-            # That of all maps of a host, where there is no cluster.
-            assert others <= {f"tileharvest:host:{{{HOST}}}"}
+            # Those of all maps of a host, where there is no cluster.
+            assert others <= {OF_HOST, SHARES}
         elif who == "lua" and words[0] not in ("TIME", "PUBLISH"):
             assert words[1] in keys, words
             touched.add(words[1])
@@ -143,7 +155,7 @@ def test_the_client_for_clusters_will_do(cluster: RedisServer) -> None:
 
 def test_in_a_cluster_each_map_keeps_the_rate_for_itself(cluster: RedisServer) -> None:
     with RedisMap(cluster) as world:
-        worker = world.joined(pace=Pace(HOST, 100, 4.0))
+        worker = world.joined(pace=Pace(HOST, 100, Gap.of_rate(4.0)))
         worker.push(*(entry(str(number)) for number in range(9)))
         assert [lease.start for lease in worker.lease(9)] == [0.0, 0.25, 0.5]
         assert world.key(f"host:{HOST}") in world.all_keys()

@@ -7,7 +7,7 @@ import asyncio
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.scheduler.redis_maps import HOST, RedisMap
 from tests.scheduler.test_redis_calls import behind_proxy
-from tileharvest.scheduler.fleet import Pace
+from tileharvest.scheduler.pacing import Pace
 from tileharvest.scheduler.port import Changes
 from tileharvest.scheduler.redis_pushed import Pushed
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
 
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.items import TileResult
@@ -116,7 +117,7 @@ class World:
                 and result.body is not None
                 and store.put(result.image, result.body)
             )
-            harvest.record(results, 2 * len(results), 100 * len(results), stored)
+            harvest.record(results, Cost(2 * len(results), 100 * len(results), stored))
             if finished:
                 harvest.finish(
                     datetime(day.year, day.month, day.day, 7, tzinfo=UTC), "finished", settle_gone=True

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.settings import Settings
 
 from tests.viewer.asking import serving
-from tests.viewer.building import BLUE, FIRST, MAP, SECOND, THIRD, begun, picture
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, THIRD, begun, picture
 from tileharvest.errors import QueueError
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
+from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
+from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.sqlite_lock import WorkerLock, is_locked
 from tileharvest.scheduling import queue_lock
 
@@ -41,6 +44,10 @@ def worker(queue: Path) -> Iterator[WorkerLock]:
     lock.release()
 
 
+def shares(running: dict[str, Any]) -> dict[str, Any]:
+    return {name: running[name] for name in ("done", "expected", "active")}
+
+
 def test_harvests_are_told_newest_first(world: World) -> None:
     world.harvest(FIRST, {A: picture(), B: picture()})
     world.harvest(SECOND, {A: picture(BLUE), B: None})
@@ -53,6 +60,9 @@ def test_harvests_are_told_newest_first(world: World) -> None:
         "depth": {"day": 10, "night": 10},
         "requests": 4,
         "received_bytes": 200,
+        "stopped": None,
+        "seconds_worked": 0.0,
+        "spared_bytes": 0,
     }
     assert answer == {
         "harvests": [
@@ -99,16 +109,59 @@ def test_an_unfinished_harvest_tells_how_far_it_is(world: World) -> None:
     world.harvest(SECOND, {A: picture(BLUE)}, finished=False)
     with serving(world) as client:
         answer = client.get(HARVESTS).json
-    assert answer["running"] == {"done": 1, "expected": 3, "active": False}
+    assert shares(answer["running"]) == {"done": 1, "expected": 3, "active": False}
     assert answer["harvests"][0]["counts"] == {"upd": 1}
     assert answer["harvests"][0]["ended"] is None
     assert answer["harvests"][0]["reason"] is None
 
 
+def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker: WorkerLock) -> None:
+    """25 of 100 tiles in 50 seconds; what is not there is no tile."""
+    results = [TileResult(DAY_LAYER, Tile(0, x, 1), Outcome.NOTHING) for x in range(1, 20, 2)]
+    results += [TileResult(DAY_LAYER, Tile(0, x, 3), Outcome.IGNORED) for x in range(1, 47, 2)]
+    results += [TileResult(DAY_LAYER, Tile(0, x, 5), Outcome.FAILED, reason="500") for x in (1, 3)]
+    world.describe()
+    with History.open(f"sqlite:///{world.history_file}") as history:
+        harvest = begun(history, FIRST)
+        harvest.expect(100)
+        harvest.record(results, Cost(40, 900, 800, 70_000, 50.0))
+    worker.acquire()
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    assert answer["running"] == {
+        "done": 35,
+        "expected": None,
+        "active": True,
+        "tiles_done": 25,
+        "tiles_expected": 100,
+        "failures": 2,
+        "requests_per_second": 0.8,
+        "seconds_left": 150,
+        "stopped": None,
+    }
+    (shown,) = answer["harvests"]
+    assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)
+
+
+def test_a_harvest_that_was_stopped_says_why_and_not_how_long_it_will_take(world: World) -> None:
+    world.harvest(FIRST, {A: picture()}, finished=False)
+    with History.open(f"sqlite:///{world.history_file}") as history:
+        harvest = begun(history, FIRST)
+        harvest.expect(100)
+        harvest.record([], Cost(40, seconds=50.0))
+        harvest.stop("budget: 40 requests")
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    assert (answer["running"]["stopped"], answer["running"]["seconds_left"]) == ("budget: 40 requests", None)
+    assert answer["harvests"][0]["stopped"] == "budget: 40 requests"
+
+
 def test_the_first_harvest_has_nothing_to_be_compared_with(world: World) -> None:
     world.harvest(FIRST, {A: picture()}, finished=False)
     with serving(world) as client:
-        assert client.get(HARVESTS).json["running"] == {"done": 1, "expected": None, "active": False}
+        running = client.get(HARVESTS).json["running"]
+    assert shares(running) == {"done": 1, "expected": None, "active": False}
+    assert (running["tiles_expected"], running["seconds_left"]) == (None, None)
 
 
 def test_a_harvest_that_did_not_finish_is_not_what_is_expected(world: World) -> None:
@@ -119,7 +172,7 @@ def test_a_harvest_that_did_not_finish_is_not_what_is_expected(world: World) -> 
     world.harvest(THIRD, {B: picture()}, finished=False)
     with serving(world) as client:
         answer = client.get(HARVESTS).json
-    assert answer["running"] == {"done": 1, "expected": 1, "active": False}
+    assert shares(answer["running"]) == {"done": 1, "expected": 1, "active": False}
     assert [harvest["reason"] for harvest in answer["harvests"]] == [None, "moved", "finished"]
 
 

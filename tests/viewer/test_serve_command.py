@@ -17,8 +17,9 @@ from tests.viewer.building import FIRST, MAP, World, picture, square
 from tileharvest.maps.grid import Tile
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
+
+    from tests.end_to_end.forking import Forked
 
 ANNOUNCED: Final = re.compile(r"the viewer is at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n")
 PATIENCE: Final = 5.0
@@ -31,10 +32,9 @@ def project(world: World) -> Project:
 
 
 @contextmanager
-def served(project: Project, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+def served(project: Project, *arguments: str) -> Iterator[tuple[Forked, Client]]:
     """A viewer on a free port, once it accepts connections; killed if it is still there at the end."""
     with project.running("serve", "--port", "0", *arguments) as process:
-        assert process.stdout is not None
         announced = ANNOUNCED.fullmatch(process.stdout.readline())
         assert announced is not None, process.communicate(timeout=PATIENCE)
         yield process, Client(int(announced[1]))
@@ -147,7 +147,10 @@ def test_a_history_of_another_revision_is_refused(
 
 def test_a_wrong_maps_file_is_refused(project: Project, world: World) -> None:
     world.maps_file.write_text("[ant")
-    assert "is not valid TOML" in refusal(project, status=2)
+    done = project.scrapy_from_nothing("serve")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "is not valid TOML" in line
 
 
 def test_it_listens_to_this_computer_alone(project: Project) -> None:
@@ -162,7 +165,6 @@ def test_it_listens_to_this_computer_alone(project: Project) -> None:
 
 def test_it_listens_where_it_is_told_to(project: Project) -> None:
     with project.running("serve", "--port=0", "--host=127.0.0.2") as process:
-        assert process.stdout is not None
         line = process.stdout.readline()
         port = int(line.split(":")[2].split("/")[0])
         with socket.create_connection(("127.0.0.2", port)):

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.errors import SiteError
-from tileharvest.maps.description import MapDescription, add_map, checked_entry
+from tileharvest.courtesy_settings import courtesy_for
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.terminal import failing_clearly, write_json, write_line
 from tileharvest.wiring import maps_file, quieten
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from tileharvest.maps.description import MapDescription
     from tileharvest.maps.site import Site
+
+_CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
+"""A mail address or a web page. Parentheses would end the comment in the User-Agent."""
+_EXAMPLE: Final = "you@example.net"
+_PAGE: Final = "https://example.net/maps"
+_NONE: Final = "-"
+"""What answers that nothing is wanted of what is offered."""
 
 
 class Command(ScrapyCommand):
@@ -31,6 +44,7 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
+        parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
         parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
@@ -45,31 +59,93 @@ class Command(ScrapyCommand):
                 "say a name and the address of the map's page: scrapy add NAME URL", print_help=False
             )
         with failing_clearly(self):
-            assert self.settings is not None
-            file = maps_file(self.settings)
-            entry: dict[str, Any] = {"url": args[1]}
-            if opts.layer:
-                entry["layers"] = opts.layer
-            if opts.timezone:
-                entry["timezone"] = opts.timezone
-            description = checked_entry(file, args[0], entry)
-            site = self._probed(description)
-            add_map(file, args[0], entry)
-            if opts.json:
-                write_json(_plain(args[0], site))
-            else:
-                _write(args[0], str(file), site)
+            self._add(args[0], args[1], opts)
+
+    def _add(self, name: str, url: str, opts: argparse.Namespace) -> None:
+        assert self.settings is not None
+        file = maps_file(self.settings)
+        entry: dict[str, Any] = {"url": url}
+        # Before a person is asked.
+        checked_entry(file, name, entry)
+        known = _contacts(file)
+        contact = self._contact(opts.contact, known)
+        wanted = {"contact": contact, "layers": opts.layer, "timezone": opts.timezone}
+        entry |= {key: value for key, value in wanted.items() if value}
+        site = self._probed(checked_entry(file, name, entry))
+        add_map(file, name, entry)
+        if opts.json:
+            write_json(_plain(name, site))
+        else:
+            _write(name, str(file), site)
+        if contact is None:
+            example = known[-1] if known else _EXAMPLE
+            _say(
+                f"next: add contact = \"{example}\" to map '{name}' in {file}: who finds your address in the"
+                " User-Agent can write to you instead of shutting you out"
+            )
+
+    def _contact(self, given: str | None, known: list[str]) -> str | None:
+        """As the command line or the settings say, or a person on the terminal; None where nobody does."""
+        assert self.settings is not None
+        if given and _CONTACT.fullmatch(given) is None:
+            raise ConfigurationError(
+                f"--contact '{given}' is neither a mail address nor a web page; nothing was added"
+            )
+        if given is not None or self.settings["CONTACT"]:
+            return given or ""
+        return asked_contact(known, _line) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
     def _probed(self, description: MapDescription) -> Site:
         assert self.crawler_process is not None
+        assert self.settings is not None
+        courtesy = courtesy_for(self.settings, description)
         crawler = self.crawler_process.create_crawler(SiteProbeSpider)
-        self.crawler_process.crawl(crawler, description=description)
+        self.crawler_process.crawl(crawler, description=description, courtesy=courtesy)
         self.crawler_process.start()
         spider = crawler.spider
         if isinstance(spider, SiteProbeSpider) and spider.site is not None:
             return spider.site
         ending = spider.ending if isinstance(spider, SiteProbeSpider) else None
         raise ending or SiteError(f"{description.url} was not probed to the end; nothing was added")
+
+
+def _contacts(file: Path) -> list[str]:
+    """Those that maps of the file have, each once; the one of the last map last."""
+    maps = load_maps(file) if file.exists() else {}
+    return list(dict.fromkeys(one.contact for one in reversed(maps.values()) if one.contact))[::-1]
+
+
+def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
+    """A person's contact, asked for until it can be one; empty where none is wanted. `line` gives the answer
+    to a question. Saying nothing takes the last of those known, which other maps have."""
+    _say("How does the map's owner reach you? Who can write to you need not shut you out.")
+    if known[:-1]:
+        _say(f"Other maps of yours have: {', '.join(known[:-1])}")
+    offer = f"Enter takes {known[-1]}, {_NONE} leaves it out" if known else "Enter leaves it out"
+    while True:
+        answer = line(f"Mail address or web page ({offer}): ")
+        if answer in ("", _NONE):
+            return known[-1] if known and not answer else ""
+        if _CONTACT.fullmatch(answer):
+            return answer
+        _say(f"'{answer}' is neither a mail address, such as {_EXAMPLE}, nor a page, such as {_PAGE}")
+
+
+def _line(question: str) -> str:
+    """What a person writes to a question; the end of the input means that nothing is wanted."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        _say("")
+        raise TileHarvestError("stopped at the question; nothing was added") from None
+    return line.strip() if line else _NONE
+
+
+def _say(text: str) -> None:
+    """A line for a person, beside the data on stdout."""
+    sys.stderr.write(f"{text}\n")
 
 
 def _plain(name: str, site: Site) -> dict[str, Any]:

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tileharvest.history.spending import failing
 from tileharvest.map_command import MapCommand
+from tileharvest.maps.grid import Tile
 from tileharvest.scheduler.codec import UnreadableRequestError, decode
 from tileharvest.scheduler.port import Changes, Entry
 from tileharvest.scheduler.requests import PUSHED
 from tileharvest.scheduling import has_queue, open_beside
 from tileharvest.terminal import write_json, write_line, write_table
-from tileharvest.wiring import described_map
+from tileharvest.wiring import described_map, open_history_if_any
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.scheduler.port import Failure
+
+MANY: Final = 3
+"""Harvests in a row in which a tile failed, from which on the command says so: what lasts for so long does
+not pass by itself."""
+
+_NAMED: Final = 5
+"""Tiles that a line names at most."""
+
+_STATUS: Final = re.compile(r"([1-5]\d\d)\b")
+_ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
+
+# What the download handler, aiohttp, the system and `images.py` say, and what it means; the first that fits.
+_BROKEN: Final = (
+    ("took longer than", "timeout"),
+    ("payload is not completed", "cut off"),
+    ("the image is cut off", "cut off"),
+    ("the answer ", "no image"),
+    ("Name or service not known", "no address"),
+    ("name resolution", "no address"),
+    ("No address associated", "no address"),
+    ("Cannot connect", "no connection"),
+    ("disconnected", "disconnected"),
+    ("[Errno ", "disconnected"),
+)
 
 
 class Command(MapCommand):
@@ -49,7 +76,8 @@ class Command(MapCommand):
             write_line(f"{number} failures of map '{name}' are forgotten")
         else:
             failures = asyncio.run(_failures(settings, name)) if is_there else []
-            _write(name, failures, as_json=opts.json)
+            in_a_row = _failing(settings, name) if failures else {}
+            _write(name, [_plain(failure, in_a_row) for failure in failures], as_json=opts.json)
 
 
 async def _retry(settings: BaseSettings, name: str) -> int:
@@ -70,21 +98,50 @@ async def _failures(settings: BaseSettings, name: str) -> Sequence[Failure]:
         return await queue.failures()
 
 
-def _write(name: str, failures: Sequence[Failure], *, as_json: bool) -> None:
-    rows = [_plain(failure) for failure in failures]
+def _failing(settings: BaseSettings, name: str) -> Mapping[tuple[str, Tile], int]:
+    history = open_history_if_any(settings)
+    if history is None:
+        return {}
+    with history:
+        return failing(history, name)
+
+
+def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         write_json(rows)
-    elif rows:
-        columns = ["tile", "address", ">attempts", "failed (UTC)", "reason"]
-        write_table(columns, [[str(row[key]) for key in _KEYS] for row in rows])
-    else:
+        return
+    if not rows:
         write_line(f"no request of map '{name}' has failed")
+        return
+    write_table(_COLUMNS, [_line(row) for row in rows])
+    lasting = [row["tile"] or row["url"] for row in rows if row["harvests"] >= MANY]
+    if lasting:
+        write_line(f"\n{_told(lasting)}")
 
 
-_KEYS = ("tile", "url", "attempts", "failed", "reason")
+_COLUMNS = ("tile", "address", ">status", ">attempts", ">harvests", "failed (UTC)", "last error")
+_KEYS = ("tile", "url", "status", "attempts", "harvests", "failed", "reason")
 
 
-def _plain(failure: Failure) -> dict[str, Any]:
+def _line(row: dict[str, Any]) -> list[str]:
+    failed = datetime.fromisoformat(row["failed"])
+    shown = {**row, "tile": row["tile"] or "", "failed": f"{failed:%Y-%m-%d %H:%M}"}
+    return [str(shown[key]) for key in _KEYS]
+
+
+def _told(lasting: Sequence[str]) -> str:
+    """The line about what fails again and again."""
+    more = len(lasting) - _NAMED
+    named = ", ".join(lasting[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    has = f"{len(lasting)} tiles have" if len(lasting) > 1 else "1 tile has"
+    return (
+        f"{has} failed in {MANY} harvests or more: {named}; what was known is kept, and they are asked for"
+        f" first; if an address fails in a browser too, tell the map's owner"
+    )
+
+
+def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[str, Any]:
+    harvests = 1
     try:
         queued = decode(failure.body)
     except UnreadableRequestError:
@@ -92,12 +149,26 @@ def _plain(failure: Failure) -> dict[str, Any]:
     else:
         url, tile = queued.url, queued.meta.get("tile")
         if tile is not None:
-            tile = f"{queued.meta.get('layer')}:{'_'.join(map(str, tile))}"
+            layer, tile = queued.meta.get("layer"), Tile(*tile)
+            harvests = in_a_row.get((str(layer), tile), 1)
+            tile = f"{layer}:{tile}" if layer else str(tile)
+    said = _ATTEMPTS.search(failure.reason)
     return {
         "tile": tile,
         "url": url,
         "segment": failure.segment,
-        "attempts": failure.attempts,
+        "status": status_of(failure.reason),
+        # The queue counts how often a worker took it; what the server was asked is in the reason.
+        "attempts": int(said[1]) if said else failure.attempts,
+        "harvests": harvests,
         "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
         "reason": failure.reason,
     }
+
+
+def status_of(reason: str) -> int | str:
+    """The HTTP status of a failure where it is one, else a word for what broke, such as `timeout`."""
+    status = _STATUS.match(reason)
+    if status:
+        return int(status[1])
+    return next((word for said, word in _BROKEN if said in reason), "other")

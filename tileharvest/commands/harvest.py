@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import signal
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
+from tileharvest.history.progress import progress_of
+from tileharvest.lookout import Lookout, Sources
 from tileharvest.outcomes import Outcome
 from tileharvest.progress import show_progress
+from tileharvest.scheduling import directions_for
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.terminal import (
@@ -26,17 +31,48 @@ from tileharvest.terminal import (
     write_line,
     write_outcomes,
 )
-from tileharvest.wiring import all_maps, harvesting_for, quieten
+from tileharvest.wiring import (
+    QueueKind,
+    all_maps,
+    harvesting_for,
+    open_history_if_any,
+    queue_kind,
+    quieten,
+)
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Collection
+
+    from scrapy.crawler import Crawler
+
+    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.scheduler.gate import Gate, Reason
 
 # The first that occurred is the exit status of several harvests.
-_WORST_FIRST = (ExitStatus.ERROR, ExitStatus.USAGE, ExitStatus.UNREACHABLE, ExitStatus.FAILED_TILES)
+_WORST_FIRST = (
+    ExitStatus.ERROR,
+    ExitStatus.USAGE,
+    ExitStatus.UNREACHABLE,
+    ExitStatus.BUDGET,
+    ExitStatus.FAILED_TILES,
+)
 
 
 class Command(BaseRunSpiderCommand):
     requires_project = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spiders: list[TileSpider] = []
+        """Of the harvests that have ended, in the order of their maps."""
+        self._passed_over = 0
+        """Maps that were paused, where others were to be harvested too."""
+        self._under_way: str | None = None
+        """The map that is harvested now."""
+        self._is_stopping = False
+        """Whether a person has sent a signal that ends all."""
+        self._is_json = False
 
     def syntax(self) -> str:
         return "[options] NAME... | --all"
@@ -46,9 +82,10 @@ class Command(BaseRunSpiderCommand):
 
     def long_desc(self) -> str:
         return (
-            f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage, 3 finished with"
-            " failed tiles, 5 site unreachable or moved. Spider arguments: -a dry=1 asks and reports but"
-            " keeps nothing; -a day=2026-11-20 harvests for that day instead of today."
+            f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
+            " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
+            " or moved. Of several maps a paused one is passed over. Spider arguments: -a dry=1 asks and"
+            " reports but keeps nothing; -a day=2026-11-20 harvests for that day instead of today."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -59,7 +96,8 @@ class Command(BaseRunSpiderCommand):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings is not None
-        # Scrapy's log would tear the line of progress; what a person must know comes through.
+        self._is_json = opts.json
+        # What a person must know comes through, above the lines of progress.
         quieten(self.settings, "WARNING")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -69,21 +107,16 @@ class Command(BaseRunSpiderCommand):
             )
         with failing_clearly(self):
             names = self._checked_names(args, opts.spargs)
-            spiders = self._harvest_in_turn(names, opts.spargs)
-            reports = [_report(spider) for spider in spiders]
+            self._harvest_in_turn(names, opts.spargs)
             if opts.json:
-                write_json(reports)
-            for spider in spiders:
-                if not opts.json and spider.counts:
-                    write_outcomes(_title(spider), spider.counts)
-                if not opts.json and _is_done_already(spider):
-                    write_line(str(spider.ending))
-                if not spider.finished and spider.ending is None:
-                    name = spider.harvesting.description.name
-                    write_error(f"map '{name}' was stopped; run it again to continue where it stopped")
-            statuses = {_exit_status(spider) for spider in spiders} | (
-                {ExitStatus.ERROR} if len(spiders) < len(names) else set()
-            )
+                write_json([_report(spider) for spider in self._spiders])
+            for spider in self._spiders:
+                _tell(spider, is_json=opts.json)
+            if self._under_way is not None:
+                write_error(f"map '{self._under_way}' was left at once; run it again to continue")
+            statuses = {_exit_status(spider) for spider in self._spiders}
+            if len(self._spiders) + self._passed_over < len(names):
+                statuses.add(ExitStatus.ERROR)
             self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
 
     def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
@@ -96,30 +129,53 @@ class Command(BaseRunSpiderCommand):
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names
 
-    def _harvest_in_turn(self, names: list[str], arguments: dict[str, str]) -> list[TileSpider]:
+    def _harvest_in_turn(self, names: list[str], arguments: dict[str, str]) -> None:
         assert self.crawler_process is not None
-        spiders: list[TileSpider] = []
-        asyncio.get_event_loop().create_task(self._harvest_and_stop(names, arguments, spiders))
+        asyncio.get_event_loop().create_task(self._harvest_and_stop(names, arguments))
         # Not to be stopped after a crawl: there may be another one.
         self.crawler_process.start(stop_after_crawl=False)
-        return spiders
 
-    async def _harvest_and_stop(
-        self, names: list[str], arguments: dict[str, str], spiders: list[TileSpider]
-    ) -> None:
+    async def _harvest_and_stop(self, names: list[str], arguments: dict[str, str]) -> None:
         # Importing it installs one; by now the right one is there. It is a module only to mypy.
         reactor: Any = importlib.import_module("twisted.internet.reactor")
 
+        _call_at_first_signal(self._begin_to_stop)
         try:
             for name in names:
-                spider = await self._harvest(name, arguments)
-                if spider is not None:
-                    spiders.append(spider)
-                if spider is None or (not spider.finished and spider.ending is None):
+                if self._is_stopping:
                     break
+                if len(names) > 1 and await self._is_passed_over(name):
+                    self._passed_over += 1
+                    continue
+                self._under_way = name
+                spider = await self._harvest(name, arguments)
+                self._under_way = None
+                if spider is None:
+                    break
+                self._spiders.append(spider)
         finally:
-            if reactor.running:
+            # After a signal Scrapy stops it.
+            if reactor.running and not self._is_stopping:
                 reactor.stop()
+
+    def _begin_to_stop(self) -> None:
+        self._is_stopping = True
+        _say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
+
+    async def _is_passed_over(self, name: str) -> bool:
+        """Of several maps a paused one would keep the others waiting."""
+        assert self.settings is not None
+        try:
+            since = (await directions_for(self.settings, name)).paused
+        except QueueError:
+            # The harvest itself meets it again, and says so.
+            return False
+        if since is not None:
+            _say(
+                f"map '{name}' is paused since {since} and was passed over;"
+                f" scrapy resume {name} lets it go on"
+            )
+        return since is not None
 
     async def _harvest(self, name: str, arguments: dict[str, str]) -> TileSpider | None:
         assert self.crawler_process is not None
@@ -128,9 +184,12 @@ class Command(BaseRunSpiderCommand):
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvesting"):
+                lookout = Lookout(
+                    spider.harvesting, _sources(crawler, spider, is_dry=arguments.get("dry") == "1")
+                )
                 interval = crawler.settings.getfloat("PROGRESS_INTERVAL")
-                progress = show_progress(spider.harvesting, console(sys.stderr), interval)
-                watching.append(asyncio.ensure_future(progress))
+                progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
+                watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
 
         crawler.signals.connect(watch, signals.spider_opened)
         try:
@@ -139,6 +198,63 @@ class Command(BaseRunSpiderCommand):
             for task in watching:
                 task.cancel()
         return crawler.spider if isinstance(crawler.spider, TileSpider) else None
+
+
+def _call_at_first_signal(called: Callable[[], None]) -> None:
+    """Besides what Scrapy does then; it puts handlers of its own in place of these for the second one."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        end_cleanly: Any = signal.getsignal(number)
+
+        def handle(received: int, frame: Any, end_cleanly: Any = end_cleanly) -> None:
+            # Not called here: what the signal interrupts may be writing to the same stream.
+            loop.call_soon_threadsafe(called)
+            end_cleanly(received, frame)
+
+        signal.signal(number, handle)
+
+
+def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
+    settings, name = crawler.settings, spider.harvesting.description.name
+    zone = spider.harvesting.description.zone_info
+
+    def read() -> HarvestProgress | None:
+        history = None if is_dry else open_history_if_any(settings)
+        if history is None:
+            return None
+        with history:
+            return progress_of(history, name)
+
+    def reasons() -> Collection[Reason]:
+        gate: Gate | None = getattr(getattr(crawler.engine, "scheduler", None), "gate", None)
+        return () if gate is None else gate.reasons
+
+    async def paused_since() -> str | None:
+        return (await directions_for(settings, name)).paused
+
+    return Sources(
+        reasons=reasons,
+        paused_since=paused_since,
+        quiet_until=lambda: spider.courtesy.quiet_until(datetime.now(zone)),
+        progress=lambda: asyncio.to_thread(read),
+        is_shared=not is_dry and queue_kind(settings) is QueueKind.REDIS,
+    )
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _tell(spider: TileSpider, *, is_json: bool) -> None:
+    """How the harvest went, besides what the log has said already."""
+    if not is_json and spider.counts:
+        write_outcomes(_title(spider), spider.counts)
+    if not is_json and _is_done_already(spider):
+        write_line(str(spider.ending))
+    if not spider.finished and spider.ending is None:
+        name = spider.harvesting.description.name
+        write_error(f"map '{name}' was stopped; run it again to continue where it stopped")
 
 
 def _report(spider: TileSpider) -> dict[str, Any]:

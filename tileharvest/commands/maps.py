@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
+from tileharvest.errors import QueueError
 from tileharvest.history.reading import MapSummary, map_summaries
 from tileharvest.map_command import MapCommand
-from tileharvest.terminal import bytes_in_words, write_json, write_line, write_table
+from tileharvest.scheduling import directions_for
+from tileharvest.terminal import bytes_in_words, write_error, write_json, write_line, write_table
 from tileharvest.wiring import all_maps, has_history, open_history_for_reading
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from scrapy.settings import BaseSettings
 
@@ -36,19 +40,36 @@ class Command(MapCommand):
         if has_history(settings):
             with open_history_for_reading(settings) as history:
                 summaries = {summary.name: summary for summary in map_summaries(history)}
-        rows = [_row(description, summaries.get(name)) for name, description in descriptions.items()]
+        paused = asyncio.run(_paused(settings, descriptions))
+        rows = [_row(one, summaries.get(name), paused[name]) for name, one in descriptions.items()]
         if opts.json:
             write_json(rows)
         else:
             _write(rows)
 
 
-def _row(description: MapDescription, summary: MapSummary | None) -> dict[str, Any]:
+async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
+    """Since when each map is paused; all are asked at once."""
+    names = list(names)
+    return dict(zip(names, await asyncio.gather(*(_since(settings, name) for name in names)), strict=True))
+
+
+async def _since(settings: BaseSettings, name: str) -> str | None:
+    """None also where the queue cannot tell: the list is of use without it."""
+    try:
+        return (await directions_for(settings, name)).paused
+    except QueueError as error:
+        write_error(str(error))
+        return None
+
+
+def _row(description: MapDescription, summary: MapSummary | None, paused: str | None) -> dict[str, Any]:
     last = None if summary is None else summary.last_harvest
     return {
         "map": description.name,
         "url": description.url,
         "enabled": description.enabled,
+        "paused": paused,
         "note": description.note,
         "last_harvest": None
         if last is None
@@ -68,8 +89,9 @@ def _write(rows: list[dict[str, Any]]) -> None:
 
 def _in_words(row: dict[str, Any]) -> list[str]:
     last = row["last_harvest"]
+    states = ["not enabled"] * (not row["enabled"]) + ["paused"] * (row["paused"] is not None)
     return [
-        row["map"] if row["enabled"] else f"{row['map']} (not enabled)",
+        f"{row['map']} ({', '.join(states)})" if states else row["map"],
         "never" if last is None else f"{last['day']} {last['reason']}",
         f"{row['tiles']:,}",
         f"{row['versions']:,}",

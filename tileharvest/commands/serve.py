@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
-from tileharvest.scheduling import is_being_harvested
+from tileharvest.scheduling import workers_on
 from tileharvest.terminal import failing_clearly, write_line
 from tileharvest.wiring import (
     maps_file,
@@ -68,7 +68,7 @@ class Command(ScrapyCommand):
                 maps_file(settings),
                 lambda: open_history_if_any(settings),
                 open_store_for_reading(settings),
-                lambda name: is_being_harvested(settings, name),
+                lambda name: workers_on(settings, name),
                 args,
             ) as application:
                 relax_garbage_collection(settings)

@@ -11,6 +11,7 @@ from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 from tileharvest.history.recording import is_provisionally_gone
 from tileharvest.history.schema import tiles, versions
 from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.outcomes import Outcome
 from tileharvest.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict
 def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]) -> int:
     """Tiles whose latest version is not gone, each once even where areas overlap."""
     return sum(_count(connection, present) for present in _present(layer, areas))
+
+
+def count_known_before(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:
+    """Of the present tiles those that were there before this harvest, at whatever moment this is asked."""
+    before = or_(_is_unasked(harvest), tiles.c.outcome != Outcome.ADDED.value)
+    return sum(_count(connection, present & before) for present in _present(layer, areas))
 
 
 def count_vanished(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:

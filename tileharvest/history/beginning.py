@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert, select, update
 
 from tileharvest.errors import HistoryError
 from tileharvest.history import ending
@@ -62,7 +62,9 @@ class Beginning:
         row = unfinished(connection, its_map, self.new.segment)
         if row is None:
             row = self._insert(connection, its_map)
-        elif row.id == self._inserted:
+        else:
+            note_going_on(connection, row.id)
+        if row.id == self._inserted:
             row = replace(row, continued=False)
         describe_layers(connection, connection.dialect.name, row.id, its_map, self.layers)
         return row, layer_ids(connection, row.id)
@@ -151,6 +153,18 @@ def insert_harvest(connection: Connection, map_id: int, new: NewHarvest) -> Harv
     )
     harvest = connection.execute(statement.returning(harvests.c.id)).scalar_one()
     return HarvestRow(harvest, new.day, new.started, continued=False)
+
+
+def note_going_on(connection: Connection, harvest: int) -> None:
+    """Forgets why the last run of the harvest was stopped."""
+    connection.execute(update(harvests).where(harvests.c.id == harvest).values(stopped=None))
+
+
+def expect(connection: Connection, harvest: int, tiles: int) -> int:
+    """The first number above 0 that was noted for the harvest: this one, where none was before."""
+    first = update(harvests).where(harvests.c.id == harvest, harvests.c.expected == 0)
+    connection.execute(first.values(expected=tiles))
+    return int(connection.execute(select(harvests.c.expected).where(harvests.c.id == harvest)).scalar_one())
 
 
 def describe_layers(

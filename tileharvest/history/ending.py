@@ -38,7 +38,7 @@ def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> N
     ending = (
         update(harvests)
         .where(harvests.c.id == harvest, harvests.c.ended.is_(None))
-        .values(ended=ended, reason=reason)
+        .values(ended=ended, reason=reason, stopped=None)
     )
     if connection.execute(ending).rowcount == 0:
         refuse_ended(connection, harvest)
@@ -57,6 +57,13 @@ def end_and_take_back(connection: Connection, harvest: int, ended: datetime, rea
     end(connection, harvest, ended, reason)
     gone = _of_its_map(harvest) & is_provisionally_gone(harvest)
     connection.execute(update(tiles).where(gone).values(harvest=None, outcome=None, reason=None))
+
+
+def note_stop(connection: Connection, harvest: int, reason: str) -> bool:
+    """Keeps why a run ends before its harvest does; False where that is noted, or the harvest has ended."""
+    unfinished = update(harvests).where(harvests.c.id == harvest, harvests.c.ended.is_(None))
+    is_news = harvests.c.stopped.is_distinct_from(reason)
+    return connection.execute(unfinished.where(is_news).values(stopped=reason)).rowcount > 0
 
 
 def reason_of(connection: Connection, harvest: int) -> str | None:

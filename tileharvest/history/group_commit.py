@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.ending import FINISHED
 from tileharvest.history.errors import HarvestEndedError
 
@@ -58,11 +59,11 @@ class GroupCommit:
     def __init__(
         self,
         harvest: Harvest,
-        cost: Callable[[], tuple[int, int, int]],
+        cost: Callable[[], Cost],
         linger: float = LINGER,
         most: int = MOST,
     ) -> None:
-        """`cost` gives the requests made, bytes received and bytes stored since its last call."""
+        """`cost` gives what was spent since its last call."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._record = harvest.record
@@ -72,6 +73,9 @@ class GroupCommit:
         self._batches: deque[_Batch] = deque()
         self._committing: _Batch | None = None
         self._failure: BaseException | None = None
+        self._unrecorded = NO_COST
+        """What was spent and is in no transaction yet."""
+        self._closing = False
         self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="history-writer")
 
@@ -89,7 +93,10 @@ class GroupCommit:
         await _durable(batch)
 
     async def flush(self) -> None:
-        """Returns when everything given so far is durable, the cost included; raises as `record`."""
+        """Returns when everything given so far is durable, the cost included; raises as `record`.
+
+        Where nothing but time was spent there is no transaction: that waits for results, or for `close`.
+        """
         if self._failure is not None:
             raise _again(self._failure)
         batch = self._gathering()
@@ -100,6 +107,7 @@ class GroupCommit:
         """Flushes, and ends the writer thread, also when the flush raises. Closing twice is harmless."""
         if self._closed:
             return
+        self._closing = True
         try:
             await self.flush()
         finally:
@@ -128,17 +136,21 @@ class GroupCommit:
             return
         self._committing = batch = self._batches.popleft()
         try:
-            cost = self._cost()
+            self._unrecorded += self._cost()
         except Exception as error:  # noqa: BLE001 - it is raised where the results are waited for
             self._committed(batch, error)
             return
-        if not (batch.results or any(cost)):
+        if not (batch.results or self._is_worth_recording()):
             self._committed(batch, None)
             return
+        cost, self._unrecorded = self._unrecorded, NO_COST
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
         loop = asyncio.get_running_loop()
-        job = loop.run_in_executor(self._writer, self._record, batch.results, *cost)
+        job = loop.run_in_executor(self._writer, self._record, batch.results, cost)
         job.add_done_callback(lambda job: self._committed(batch, job.exception()))
+
+    def _is_worth_recording(self) -> bool:
+        return self._unrecorded != NO_COST if self._closing else not self._unrecorded.is_time_alone
 
     def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
         self._committing = None

@@ -11,11 +11,13 @@ from uuid import uuid4
 from tileharvest.history import beginning, ending
 from tileharvest.history.areas import (
     asked_tiles,
+    count_known_before,
     count_present,
     count_vanished,
     latest_versions,
     unasked_tiles,
 )
+from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recording import Recorder, add_cost, note_batch
 from tileharvest.history.schema import harvests
@@ -96,31 +98,24 @@ class Harvest:
         self._worker = uuid4().hex
         self._numbers = count(1)
 
-    def record(
-        self,
-        results: Sequence[TileResult],
-        requests: int = 0,
-        received_bytes: int = 0,
-        stored_bytes: int = 0,
-    ) -> None:
+    def record(self, results: Sequence[TileResult], cost: Cost = NO_COST) -> None:
         """Records a batch, and what it cost, in one transaction that is durable on return.
 
         Recording a result again changes nothing; costs add up, and each call counts once, also when a server
         was cut off in the middle of it. Of several results for a tile the one that says most is kept.
         `gone` makes no version before `finish`. Costs about 10 microseconds of CPU per unchanged tile in
         batches of 200, 40 per changed one, plus one disk flush, however large the history is.
-        `stored_bytes` are those of images that were put into the store and were new to it. Raises
-        HarvestEndedError when the harvest has ended; without results the cost is added even then.
+        Raises HarvestEndedError when the harvest has ended; without results the cost is added even then.
         """
         number = next(self._numbers)
-        cost = add_cost(self.id, requests, received_bytes, stored_bytes)
+        adding = add_cost(self.id, cost)
         if results:
-            cost = cost.where(harvests.c.ended.is_(None))
+            adding = adding.where(harvests.c.ended.is_(None))
 
         def write(connection: Connection) -> None:
             if self._is_recorded(connection, number):
                 return
-            if connection.execute(cost).rowcount == 0:
+            if connection.execute(adding).rowcount == 0:
                 ending.refuse_ended(connection, self.id)
             self._recorder.record(connection, results)
 
@@ -150,6 +145,30 @@ class Harvest:
                 count_present(connection, layer, ranges) for _, layer, ranges in self._by_id(areas)
             )
         )
+
+    def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
+        """As `known`, without the tiles that this harvest has added: what was known when it began."""
+        return self._history.read(
+            lambda connection: sum(
+                count_known_before(connection, self.id, layer, ranges)
+                for _, layer, ranges in self._by_id(areas)
+            )
+        )
+
+    def expect(self, tiles: int) -> int:
+        """Notes how many tiles were known when the harvest began, and gives what all its processes go by.
+
+        That is the number that was noted first; a 0 counts as none.
+        """
+        return self._history.write(lambda connection: beginning.expect(connection, self.id, tiles))
+
+    def stop(self, reason: str) -> bool:
+        """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`; False where
+        another process has noted the same, or the harvest has ended: then nothing is changed.
+
+        It is forgotten when the harvest is continued or ends.
+        """
+        return self._history.write(lambda connection: ending.note_stop(connection, self.id, reason))
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Up to `limit` tiles that exist by their latest version and have no result in this harvest."""
@@ -206,14 +225,15 @@ class Harvest:
 
         return self._history.read(read)
 
-    def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> None:
-        """Ends the harvest: counts, end and versions of gone tiles, in one transaction.
+    def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
+        """Ends the harvest: counts, end and versions of gone tiles, in one transaction; False where another
+        process has ended it with the same reason.
 
         With `settle_gone` each tile found gone gets a version without image, in place of one of the same
         day. Without it nothing remains of their being gone: not in the counts, and their tiles count as
         not asked. The caller decides which, by `vanished`. `ended` must have a time zone; `reason` is a
-        word such as `finished` or `moved`. When another process has ended the harvest with the same reason
-        nothing is changed; with another reason HarvestEndedError is raised, and nothing is changed.
+        word such as `finished` or `moved`. Where another process has ended the harvest nothing is changed,
+        and HarvestEndedError is raised unless the reason is the same.
         """
 
         def write(connection: Connection) -> None:
@@ -227,6 +247,8 @@ class Harvest:
         except HarvestEndedError as error:
             if error.reason != reason:
                 raise
+            return False
+        return True
 
     def _id_of(self, layer: str) -> int:
         if layer not in self._layer_ids:

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import VERSION_COLUMNS, version_of
+from tileharvest.history.costs import Cost
 from tileharvest.history.ending import FINISHED, count_outcomes
 from tileharvest.history.schema import (
     harvest_counts,
@@ -55,6 +56,25 @@ class HarvestSummary:
     renderer: str
     counts: dict[Outcome, int]
     """Tiles per outcome, only those that occurred; so far, while it is unfinished."""
+    spared_bytes: int = 0
+    """Of known images that were not fetched, as their ETag was unchanged."""
+    seconds: float = 0.0
+    """Worked, by all processes together; 0 where an older release did not note it."""
+    expected: int = 0
+    """Tiles known when it began; 0 where an older release did not note it."""
+    stopped: str | None = None
+    """Why its last run ended, where one did that was not killed and the harvest is unfinished."""
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.seconds)
+
+    @property
+    def took(self) -> float | None:
+        """Seconds worked where known, else from beginning to end; None while neither can be told."""
+        if self.seconds or self.ended is None:
+            return self.seconds or None
+        return (self.ended - self.started).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +111,7 @@ def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     """All harvests of the map, oldest first. Raises HistoryError for a map that has none."""
     with history.reading() as connection:
         query = _harvests_of(known_map_id(connection, map_name))
-        return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
+        return [harvest_summary(connection, row) for row in connection.execute(query).all()]
 
 
 def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
@@ -143,7 +163,7 @@ def _map_summary(connection: Connection, map_id: int, name: str) -> MapSummary:
     row = last.one_or_none()
     return MapSummary(
         name=name,
-        last_harvest=None if row is None else _harvest_summary(connection, row),
+        last_harvest=None if row is None else harvest_summary(connection, row),
         tiles=connection.execute(present).scalar_one(),
         versions=connection.execute(recorded).scalar_one(),
         image_bytes=connection.execute(select(func.coalesce(func.sum(images.c.size), 0))).scalar_one(),
@@ -155,7 +175,8 @@ def _harvests_of(map_id: int) -> Select[Any]:
     return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.id)
 
 
-def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
+def harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
+    """Of a row of `harvests`. For an unfinished one all tiles of the map are read."""
     depths = (
         select(layers.c.name, harvest_layers.c.depth)
         .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
@@ -175,6 +196,10 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
         renderer=row.renderer,
         counts=_counts(connection, row.id, ended=row.ended is not None),
+        spared_bytes=row.spared_bytes,
+        seconds=row.seconds,
+        expected=row.expected,
+        stopped=row.stopped,
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table, Update
     from sqlalchemy.sql.dml import ReturningInsert
 
+    from tileharvest.history.costs import Cost
     from tileharvest.items import TileResult
     from tileharvest.versions import Image
 
@@ -48,6 +49,7 @@ _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 """`gone` is provisional until the harvest ends: whatever proves that the tile exists takes it back."""
 
 _TILE: Final = ("layer", "zoom", "x", "y")
+_RESULT: Final = ("harvest", "outcome", "reason")
 _IMAGE: Final = ("sha1", "extension", "size", "etag", "last_modified", "harvest")
 
 
@@ -56,15 +58,17 @@ def insert_into(dialect: str, table: Table) -> Insert:
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
-def add_cost(harvest: int, requests: int, received_bytes: int, stored_bytes: int) -> Update:
+def add_cost(harvest: int, cost: Cost) -> Update:
     """Locks the harvest's row until the transaction ends."""
     return (
         update(harvests)
         .where(harvests.c.id == harvest)
         .values(
-            requests=harvests.c.requests + requests,
-            received_bytes=harvests.c.received_bytes + received_bytes,
-            stored_bytes=harvests.c.stored_bytes + stored_bytes,
+            requests=harvests.c.requests + cost.requests,
+            received_bytes=harvests.c.received_bytes + cost.received_bytes,
+            stored_bytes=harvests.c.stored_bytes + cost.stored_bytes,
+            spared_bytes=harvests.c.spared_bytes + cost.spared_bytes,
+            seconds=harvests.c.seconds + cost.seconds,
         )
     )
 
@@ -117,6 +121,7 @@ class Recorder:
                     "harvest": harvest,
                     "outcome": result.outcome.value,
                     "reason": result.reason,
+                    "failures": 0 if result.reason is None else 1,
                 }
                 for result in results
             ]
@@ -200,18 +205,25 @@ def _waves(results: Sequence[TileResult]) -> Iterator[list[TileResult]]:
 @cache
 def _upsert_tiles(dialect: str) -> Insert:
     statement = insert_into(dialect, tiles).values(
-        {name: bindparam(name) for name in (*_TILE, "harvest", "outcome", "reason")}
+        {name: bindparam(name) for name in (*_TILE, *_RESULT, "failures")}
     )
     new = statement.excluded
-    replaces = or_(
-        tiles.c.harvest.is_distinct_from(new.harvest),
-        _rank(new.outcome, _STRENGTH) >= _rank(tiles.c.outcome, _RESISTANCE),
-    )
+    is_first = tiles.c.harvest.is_distinct_from(new.harvest)
+    is_as_strong = _rank(new.outcome, _STRENGTH) >= _rank(tiles.c.outcome, _RESISTANCE)
     return statement.on_conflict_do_update(
         index_elements=[tiles.c[name] for name in _TILE],
-        set_={name: new[name] for name in ("harvest", "outcome", "reason")},
-        where=replaces,
+        set_={**{name: new[name] for name in _RESULT}, "failures": _failures_in_a_row(new, is_first)},
+        where=or_(is_first, is_as_strong),
     )
+
+
+def _failures_in_a_row(new: Any, is_first: ColumnElement[bool]) -> ColumnElement[int]:
+    """Of a tile that has a row, whether its new result is the first of the harvest or not.
+
+    A failure that is not the first result can only take the place of one that has been counted.
+    """
+    counted = case((is_first, tiles.c.failures + literal_column("1")), else_=tiles.c.failures)
+    return case((new.failures == literal_column("0"), literal_column("0")), else_=counted)
 
 
 def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnElement[int]:

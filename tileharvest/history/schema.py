@@ -17,6 +17,7 @@ from sqlalchemy import (
     Column,
     Date,
     DateTime,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -31,7 +32,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -99,11 +100,20 @@ harvests: Final = Table(
     Column("received_bytes", BigInteger, nullable=False),
     # With a default, because without one SQLite adds a column only by rebuilding the table.
     Column("stored_bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("expected", Integer, nullable=False, server_default=text("0")),
+    Column("seconds", Float, nullable=False, server_default=text("0")),
+    Column("spared_bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("stopped", Text, nullable=True),
     CheckConstraint("(ended IS NULL) = (reason IS NULL)", name="end"),
 )
 """Several harvests of one segment may exist; `reason` says why one ended, such as `finished`.
 
-`stored_bytes` are those of the images that the harvest put into the store and that were not there before.
+`stored_bytes` are those of the images that the harvest put into the store and that were not there before,
+`spared_bytes` those of known images that it did not fetch, as their ETag was unchanged. `seconds` are the
+time worked, of all processes together and without their pauses. `expected` is how many tiles were known when
+it began. They are 0 for harvests of releases that did not note them. `stopped` says why the last run ended
+before the harvest did, such as `budget: 1,000 requests`; null while a run goes on, after one that was killed,
+and once the harvest has ended.
 """
 
 Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)
@@ -190,14 +200,17 @@ tiles: Final = Table(
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
     Column("outcome", Text, nullable=True),
     Column("reason", Text, nullable=True),
+    # Last, where a migration adds it.
+    Column("failures", Integer, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
 )
 """`version` is the latest; `harvest` the last with a result for the tile, and `outcome` that result.
 
 `harvest` and `outcome` are null when the result was taken back: a `gone` of a harvest whose map had
-moved. `reason` says why a `fail` is one. No index on `harvest`: it would double the cost of recording
-an unchanged tile, and what it could serve (counts, and what is not asked yet) is asked a few times per
-harvest and may cost a scan of the map's tiles.
+moved. `reason` says why a `fail` is one, and `failures` in how many harvests in a row the tile has failed:
+harvests that did not ask for it do not count, and any other outcome makes it 0. No index on `harvest`: it
+would double the cost of recording an unchanged tile, and what it could serve (counts, and what is not asked
+yet) is asked a few times per harvest and may cost a scan of the map's tiles.
 """
 
 changes: Final = Table(

@@ -1,4 +1,4 @@
-"""`maps.toml`: which maps are harvested, and how.
+"""An entry of `maps.toml`: which map is harvested, and how.
 
 A map's name is its entry's name in the file. It is stable though the site renames its map or moves.
 """
@@ -6,25 +6,22 @@ A map's name is its entry's name in the file. It is stable though the site renam
 from __future__ import annotations
 
 import difflib
-import json
-import re
-import tomllib
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.maps.budgets import Budget, parse_size
+from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.maps.rates import Gap, parse_rate
 from tileharvest.maps.zones import Zone
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-_MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-
-_EXAMPLES: Final = {
+EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
     "layers": 'layers = ["world-lighting"]',
     "zooms": "zooms = [-3, 0]",
@@ -32,10 +29,57 @@ _EXAMPLES: Final = {
     "timezone": 'timezone = "Europe/Berlin"',
     "concurrency": "concurrency = 4",
     "requests_per_second": "requests_per_second = 5",
+    "delay": "delay = 0.5 or delay = [0.2, 0.8]",
+    "store_delay": "store_delay = 0.1 or store_delay = [0.05, 0.2]",
+    "autothrottle": "autothrottle = true",
+    "quiet_hours": 'quiet_hours = "18:00-23:00"',
+    "quiet_rate": 'quiet_rate = "10/min"',
+    "budget": 'budget = {requests = 20000, bytes = "500 MB", seconds = 3600}',
+    "daily_budget": 'daily_budget = {requests = 50000, bytes = "1 GB", seconds = 7200}',
+    "min_free": 'min_free = "2 GB"',
+    "robots": "robots = true",
+    "contact": 'contact = "me@example.net"',
+    "user_agents": 'user_agents = ["TileHarvest/0.1 (+https://example.net/why)"]',
+    "notify": 'notify = ["mailto://${MAIL_USER}:${MAIL_PASSWORD}@example.net"]',
+    "on": 'on = ["change", "failure"]',
+    "viewer": 'viewer = "http://127.0.0.1:8000/"',
     "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
 }
+"""Every key that an entry can have, as it may be written."""
+
+
+class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a budget is written. Raises ValueError (through msgspec) for one that allows nothing."""
+
+    requests: int | None = None
+    bytes: str | int | None = None
+    """Such as `500 MB`."""
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        assert self.as_budget is not None
+
+    @property
+    def as_budget(self) -> Budget:
+        return Budget(self.requests, None if self.bytes is None else parse_size(self.bytes), self.seconds)
+
+
+class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a host may be asked by all of its maps together; None: as the most generous of them may alone."""
+
+    concurrency: int | None = None
+    """Requests on the way at the same time."""
+    requests_per_second: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ValueError("key 'concurrency': this cannot be; write for example 4")
+        if self.requests_per_second is not None and not 0 < self.requests_per_second < inf:
+            raise ValueError(
+                "key 'requests_per_second': this cannot be; write for example requests_per_second = 5"
+            )
 
 
 class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,6 +100,35 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Requests on the way at the same time, of all workers together."""
     requests_per_second: float | None = None
     """Of all workers together; None: as many as the concurrency brings."""
+    delay: float | tuple[float, float] | None = None
+    """Seconds from the start of one request to that of the next, of all workers together; two: drawn anew
+    each time from the first to the second. None: as the settings say."""
+    store_delay: float | tuple[float, float] | None = None
+    """Seconds from the storing of one image to that of the next, of each worker."""
+    autothrottle: bool | None = None
+    """Whether Scrapy's AutoThrottle asks a host that answers slowly more slowly."""
+    quiet_hours: str | tuple[str, ...] | None = None
+    """In which nothing is asked, in the map's time zone, such as `18:00-23:00`; one or several."""
+    quiet_rate: str | None = None
+    """At which it is asked nevertheless in the quiet hours, such as `10/min`."""
+    budget: BudgetEntry | None = None
+    """Of one run of a harvest."""
+    daily_budget: BudgetEntry | None = None
+    """Of all runs of a day."""
+    min_free: str | int | None = None
+    """How much room must stay free on the disk of the data folder, such as `2 GB`."""
+    robots: bool | None = None
+    """Whether the site's robots.txt is obeyed."""
+    contact: str = ""
+    """How the site's owner reaches who harvests: a mail address or a page. Part of the User-Agent."""
+    user_agents: tuple[str, ...] = ()
+    """To be used in place of ours, one at random for each request."""
+    notify: tuple[str, ...] | None = None
+    """Where messages go: Apprise's addresses."""
+    on: tuple[str, ...] | None = None
+    """When: `change`, `failure`, `always`."""
+    viewer: str = ""
+    """The address of the viewer, for links in messages."""
     max_depth: int | None = None
     """Levels below the first tiles asked that the walk may go; None: all."""
     enabled: bool = True
@@ -69,11 +142,32 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(self.concurrency >= 1, "concurrency")
         per_second = self.requests_per_second
         _check(per_second is None or 0 < per_second < inf, "requests_per_second")
+        _check_courtesy(self)
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
         if self.timezone not in available_timezones():
             meant = difflib.get_close_matches(self.timezone, available_timezones(), n=1)
-            hint = f"did you mean '{meant[0]}'?" if meant else f"write for example {_EXAMPLES['timezone']}"
+            hint = f"did you mean '{meant[0]}'?" if meant else f"write for example {EXAMPLES['timezone']}"
             raise ValueError(f"key 'timezone': '{self.timezone}' is no time zone; {hint}")
+
+    @property
+    def gap(self) -> Gap | None:
+        """Between two requests, as the entry says; None where it says nothing."""
+        said = [] if self.delay is None else [Gap.of(self.delay)]
+        said += [] if self.requests_per_second is None else [Gap.of_rate(self.requests_per_second)]
+        return None if not said else said[0].at_least(said[-1])
+
+    @property
+    def quiet(self) -> tuple[QuietHours, ...] | None:
+        """As the entry says; None where it says nothing."""
+        if self.quiet_hours is None:
+            return None
+        hours = (self.quiet_hours,) if isinstance(self.quiet_hours, str) else self.quiet_hours
+        return tuple(QuietHours.parse(one) for one in hours)
+
+    @property
+    def host(self) -> str:
+        """Of the map's page."""
+        return urlsplit(self.page).hostname or ""
 
     @property
     def page(self) -> str:
@@ -88,104 +182,29 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return ZoneInfo(self.timezone)
 
 
-def load_maps(file: Path) -> dict[str, MapDescription]:
-    """All maps of the file, by name, in its order.
-
-    Raises ConfigurationError, one line that names file, map and key and says what would be right.
-    """
-    try:
-        entries = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigurationError(
-            f"there is no {file}: `scrapy add NAME URL` writes one, or set TILEHARVEST_MAPS to yours"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
-    return {name: _described(file, name, entry) for name, entry in entries.items()}
+NOTICES: Final = ("change", "failure", "always")
+"""When a message may go out."""
 
 
-def find_map(file: Path, name: str) -> MapDescription:
-    """The map of that name. Raises ConfigurationError as `load_maps` does, or naming those that exist."""
-    maps = load_maps(file)
-    if name not in maps:
-        meant = difflib.get_close_matches(name, maps, n=1)
-        hint = f"did you mean '{meant[0]}'?" if meant else f"it has: {', '.join(maps) or 'none yet'}"
-        raise ConfigurationError(f"{file} has no map '{name}'; {hint}")
-    return maps[name]
-
-
-def check_map_name(name: str) -> None:
-    """Raises ConfigurationError unless the name can be one: it names files and stands in commands."""
-    if _MAP_NAME.fullmatch(name) is None:
-        raise ConfigurationError(
-            f"'{name}' cannot be a map's name: use letters, digits, '-', '_' and '.', such as my-server"
-        )
-
-
-def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescription:
-    """The description that an entry not yet in the file would make. Raises ConfigurationError, also when
-    the file has a map of that name already."""
-    check_map_name(name)
-    if file.exists() and name in load_maps(file):
-        raise ConfigurationError(f"{file} has a map '{name}' already; nothing was changed: take another name")
-    return _described(file, name, entry)
-
-
-def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
-    """Append an entry, whose values are texts and lists of texts, to the file, or begin the file.
-
-    What the file holds stays as it is, comments included; it is replaced as a whole, so that a kill
-    leaves the old one or the new one. Raises ConfigurationError as `checked_entry` does, or when the file
-    cannot be written.
-    """
-    checked_entry(file, name, entry)
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    lines = [f"[{json.dumps(name)}]" if "." in name else f"[{name}]"]
-    # A JSON string is a TOML basic string, and a list of them is a TOML array.
-    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
-    separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-    part = file.with_name(f"{file.name}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text + separator + "\n".join(lines) + "\n", encoding="utf-8")
-        part.replace(file)
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None
-
-
-def _described(file: Path, name: str, entry: Any) -> MapDescription:
-    place = f"{file}: map '{name}'"
-    if not isinstance(entry, dict):
-        raise ConfigurationError(f"{file}: '{name}' stands outside of a map; write [my-map] above it")
-    try:
-        check_map_name(name)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{file}: {error}") from None
-    for key in entry:
-        if key not in _EXAMPLES:
-            meant = difflib.get_close_matches(key, _EXAMPLES, n=1)
-            hint = f"did you mean '{meant[0]}'?" if meant else f"it can have: {', '.join(_EXAMPLES)}"
-            raise ConfigurationError(f"{place}: key '{key}' is not known; {hint}")
-    if "url" not in entry:
-        raise ConfigurationError(f"{place}: key 'url' is missing; write for example {_EXAMPLES['url']}")
-    try:
-        return msgspec.convert({**entry, "name": name}, MapDescription)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{place}: {_in_words(str(error))}") from None
-
-
-def _in_words(message: str) -> str:
-    """msgspec's `Expected ..., got ... - at `$.key...`` with the key first and an example last."""
-    problem, _, where = message.partition(" - at `$")
-    path = where.rstrip("`").lstrip(".")
-    key = re.split(r"[.\[]", path, maxsplit=1)[0]
-    if key not in _EXAMPLES:
-        return problem
-    return f"key '{path}': {problem[:1].lower()}{problem[1:]}; write for example {_EXAMPLES[key]}"
+def _check_courtesy(description: MapDescription) -> None:
+    """Raises ValueError, naming the key."""
+    texts: dict[str, Callable[[], object]] = {
+        "delay": lambda: description.gap,
+        "store_delay": lambda: None if description.store_delay is None else Gap.of(description.store_delay),
+        "quiet_hours": lambda: description.quiet,
+        "quiet_rate": lambda: None if description.quiet_rate is None else parse_rate(description.quiet_rate),
+        "min_free": lambda: None if description.min_free is None else parse_size(description.min_free),
+    }
+    for key, made in texts.items():
+        try:
+            made()
+        except ValueError as error:
+            raise ValueError(f"key '{key}': {error}") from None
+    _check(all(one.isprintable() for one in (description.contact, *description.user_agents)), "contact")
+    _check(all(description.user_agents), "user_agents")
+    _check(all(one in NOTICES for one in description.on or ()), "on")
 
 
 def _check(holds: bool, key: str) -> None:
     if not holds:
-        raise ValueError(f"key '{key}': this cannot be; write for example {_EXAMPLES[key]}")
+        raise ValueError(f"key '{key}': this cannot be; write for example {EXAMPLES[key]}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
+from tileharvest.scheduler.requests import EXPECTED_BYTES
 from tileharvest.verdict import (
     Answer,
     NextStep,
@@ -64,7 +65,10 @@ class DiffMiddleware:
         answer = _answer(response)
         verdict = self._judge(request, answer, latest)
         if verdict is NextStep.GET:
-            return _get(request)
+            get = _get(request)
+            if answer.length is not None:
+                get.meta[EXPECTED_BYTES] = answer.length
+            return get
         if verdict is NextStep.GET_IF_NONE_MATCH:
             self._refusing_head.add(request.meta["download_slot"])
             return await self._conditional_get(request)
@@ -85,6 +89,8 @@ class DiffMiddleware:
         layer, tile = meta["layer"], Tile(*meta["tile"])
         known = latest is not None and not latest.gone
         reason = verdict.reason
+        if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
+            self._harvesting.traffic.spared_bytes += latest.image.size
         if verdict.outcome is Outcome.FAILED:
             known = await self._harvesting.knows_below(layer, tile)
             reason = with_attempts(reason or "", meta.get("retry_times", 0) + 1)

@@ -30,7 +30,8 @@ class PatientRetryMiddleware:
 
     Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that the
     scheduler has leased goes back to it with the time before which it is not to be made; no timer holds it
-    in memory. Others, as those that probe a site, have nowhere to wait but here.
+    in memory. Others, as those that probe a site, have nowhere to wait but here. As with Scrapy's own,
+    `meta["dont_retry"]` says that a request is not to be repeated.
     """
 
     def __init__(
@@ -43,7 +44,8 @@ class PatientRetryMiddleware:
         now: Callable[[], datetime],
         tell: Callable[[str, float], None] = lambda host, seconds: None,
     ) -> None:
-        """`tell` hears of each host that is to rest, and for how many seconds."""
+        """`longest` is the most seconds that a host rests, and that a request waits for it. `tell` hears of
+        each host that is to rest, and for how many seconds."""
         self._repeats = repeats
         self._base = base
         self._longest = longest
@@ -102,11 +104,9 @@ class PatientRetryMiddleware:
 
     async def _repeat(self, request: Request, reason: str, seconds: float | None) -> Request | None:
         attempt = request.meta.get("retry_times", 0) + 2
-        if (seconds or 0.0) > self._longest:
-            return None
         if seconds is not None:
-            self._let_rest(request.meta.get("download_slot", ""), seconds)
-        if attempt > self._repeats + 1:
+            self._let_rest(request.meta.get("download_slot", ""), min(seconds, self._longest))
+        if (seconds or 0.0) > self._longest or attempt > self._repeats + 1 or "dont_retry" in request.meta:
             return None
         pause = pause_before(attempt, self._base, seconds)
         _logger.debug("asking again in %s s, attempt %s: %s %s", pause, attempt, reason, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from tileharvest.scheduler.requests import RECEIVED_BYTES
 from tileharvest.wiring import harvesting_of
 
 if TYPE_CHECKING:
@@ -28,5 +29,8 @@ class TrafficMiddleware:
         self._traffic.requests += 1
 
     def process_response(self, request: Request, response: Response) -> Response:
-        self._traffic.received_bytes += len(response.body)
+        received = len(response.body)
+        if received:
+            self._traffic.received_bytes += received
+            request.meta[RECEIVED_BYTES] = received
         return response

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def is_closing(engine: Any) -> bool:
+    """Whether no further request starts, and what is on the way is waited for."""
+    slot = getattr(engine, "_slot", None)
+    return slot is None or getattr(slot, "closing", None) is not None
+
+
 class _WatchedSet(set[Any]):
     """A set that tells of each element which leaves it."""
 

@@ -50,11 +50,9 @@ class Exchanging:
         linger: float = LINGER,
         heartbeat: float | None = None,
         in_flight: Callable[[], int] = lambda: 0,
-        spacing: float = 0.0,
     ) -> None:
         """`ahead` leases at most are here and not started. The queue hears of this worker every `heartbeat`
-        seconds, by default a third of a lease. `in_flight` tells how many requests are on the way. Also those
-        that are late are started `spacing` seconds after each other."""
+        seconds, by default a third of a lease. `in_flight` tells how many requests are on the way."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
@@ -85,8 +83,8 @@ class Exchanging:
         self._may_have_more = True
         self._answer = Exchange(())
         self._rests_until = 0.0
-        self._spacing = spacing
-        self._next_start = 0.0
+        self._spacing = 0.0
+        self._next_start = float("-inf")
 
     def start(self) -> None:
         """Begin to lease ahead, and to keep what is leased alive."""
@@ -128,6 +126,17 @@ class Exchanging:
         self._let_go(lease)
         self._tell()
 
+    def keep_apart(self, seconds: float) -> None:
+        """Let so much be between two starts, the last one included; also those that are late keep it."""
+        self._next_start += seconds - self._spacing
+        self._spacing = seconds
+        if self._alive is not None:
+            self.look_again()
+
+    def wait_until(self, moment: float) -> None:
+        """Nothing starts before, in seconds since 1970."""
+        self._next_start = max(self._next_start, moment)
+
     def next_lease(self) -> Lease | None:
         """The next lease that is here and may be started; None while there is none, or none at all (see
         `is_empty`). `changed` is called when the next may be.
@@ -143,8 +152,7 @@ class Exchanging:
             self._wait_for(earliest - now)
         elif self._starts:
             self._starts.popleft()
-            if self._spacing:
-                self._next_start = now + self._spacing
+            self._next_start = now + self._spacing
             lease = (self._plus or self._others).popleft()
         if self._wants_leases():
             self._begin()
@@ -159,6 +167,11 @@ class Exchanging:
     def others_work(self) -> bool:
         """Whether, when the queue was last asked, other workers held leases."""
         return self._answer.leased_elsewhere > 0
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether, when the queue was last asked, the pace or a rest of the host held back what waits."""
+        return self._answer.held_until is not None
 
     @property
     def is_done(self) -> bool:
@@ -257,13 +270,10 @@ class Exchanging:
             self._due = asyncio.get_running_loop().call_later(pause, self.look_again)
 
     def _wait_for(self, seconds: float) -> None:
-        if self._start is None:
-
-            def may_start() -> None:
-                self._start = None
-                self._changed(Exchange(()))
-
-            self._start = asyncio.get_running_loop().call_later(seconds, may_start)
+        # Anew, as it may have become sooner.
+        if self._start is not None:
+            self._start.cancel()
+        self._start = asyncio.get_running_loop().call_later(seconds, self._changed, Exchange(()))
 
     def _drop_lost(self, now: float) -> None:
         """After a long sleep, as of a process that was stopped, others may have what waits here."""

@@ -6,27 +6,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tileharvest.scheduler.port import RequestQueue
+from tileharvest.scheduler.pacing import PacedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How all workers of a map together may ask its host. Raises ValueError for a pace that asks nothing."""
-
-    host: str
-    concurrency: int
-    """Requests on the way at the same time."""
-    requests_per_second: float | None = None
-    """None: as many as the concurrency brings."""
-
-    def __post_init__(self) -> None:
-        if not self.host or self.concurrency < 1:
-            raise ValueError(f"a pace of {self.concurrency} requests at once to '{self.host}' asks nothing")
-        if self.requests_per_second is not None and not self.requests_per_second > 0:
-            raise ValueError(f"{self.requests_per_second} requests per second ask nothing")
+    from tileharvest.scheduler.pacing import Pace
 
 
 class Ending(Enum):
@@ -72,7 +57,7 @@ def silent_after(lease_seconds: float) -> float:
     return min(SILENT, lease_seconds)
 
 
-class SharedQueue(RequestQueue, Protocol):
+class SharedQueue(PacedQueue, Protocol):
     """A queue that any number of workers share, each of which may come, go, freeze or be killed at any time.
 
     Its `exchange` leases to each worker no more than its part of what waits, no faster than the pace of the
@@ -105,11 +90,6 @@ class SharedQueue(RequestQueue, Protocol):
 
     async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
         """These are doubtful no more: they were seen, or have been pushed again."""
-        ...
-
-    async def rest(self, host: str, seconds: float) -> None:
-        """The host asks to be left alone for so long: nothing is leased to any worker of it meanwhile. Of
-        several rests the one that ends last counts."""
         ...
 
     async def wait_for_work(self, timeout: float) -> bool:  # noqa: ASYNC109 - the time is the purpose, no limit

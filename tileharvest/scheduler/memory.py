@@ -13,7 +13,7 @@ from tileharvest.scheduler.lanes import Lane, Turns, lane_of
 from tileharvest.scheduler.port import Counts, Exchange, Failure, Lease
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from tileharvest.scheduler.port import Changes, Entry
 
@@ -141,12 +141,19 @@ class MemoryQueue:
         return dropped
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        if value is None:
-            return self._segments.get(segment, _Segment()).remarks.get(key)
-        remarks = self._segments.setdefault(segment, _Segment()).remarks
-        before = remarks.get(key)
-        remarks[key] = value
+        before = self._segments.get(segment, _Segment()).remarks.get(key)
+        if value:
+            self._segments.setdefault(segment, _Segment()).remarks[key] = value
+        elif value is not None and before is not None:
+            del self._segments[segment].remarks[key]
         return before
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        return dict(self._segments.get(segment, _Segment()).remarks)
+
+    async def has_waiting(self) -> bool:
+        """Whether something is left that was due at the last exchange. At once."""
+        return bool(self._front or self._minus)
 
     async def close(self) -> None:
         self._is_open = False

@@ -199,8 +199,13 @@ class RequestQueue(Protocol):
         ...
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        """A remark kept with the segment and dropped with it: read it, or write it when `value` is given;
-        what it was before."""
+        """A remark kept with the segment and dropped with it: read it, or write it when `value` is given, the
+        empty one to drop it; what it was before. The segment without name is never dropped."""
+        ...
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        """All remarks kept with the segment, by key. Cheap: looked at every second while requests are
+        made."""
         ...
 
     async def close(self) -> None:

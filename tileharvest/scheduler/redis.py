@@ -15,7 +15,7 @@ from tileharvest.scheduler.redis_link import RedisLink
 from tileharvest.scheduler.redis_session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from tileharvest.scheduler.port import Changes, Counts, Failure, Lease
     from tileharvest.scheduler.redis_connection import Client
@@ -41,7 +41,7 @@ class RedisQueue(RedisFleet):
     `Entry.maybe_seen` is not looked at, as no worker knows what another one has pushed.
 
     A worker gets at most what is its part if all workers take the same of what waits, and is told in
-    `held_until` when to ask for more. One that has not joined a harvest has no pace, and no share.
+    `held_until` when to ask for more. One that has neither joined a harvest nor set a pace has no share.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class RedisQueue(RedisFleet):
             "silent": self._silent,
             "server_clock": server_clock,
             "channel": keys.channel,
+            "map": calls.text(map_name),
         }
 
     async def open(self, now: float) -> None:
@@ -183,6 +184,12 @@ class RedisQueue(RedisFleet):
             "value": value is not None and calls.text(value),
         }
         return calls.remark(await self._opened().run_once("note", remark))
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        """Reads those of all segments, which are few."""
+        self._link.expect_open()
+        found = await self._link.attempt(lambda client: client.hgetall(self._keys.remarks))
+        return calls.remarks(segment, found)
 
     async def close(self) -> None:
         """Closing twice is harmless, and so is closing when Redis is gone."""

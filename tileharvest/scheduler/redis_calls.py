@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.redis_connection import Client
     from tileharvest.scheduler.redis_filter import FilterShape
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 """Of what is in Redis. To be raised when older scripts could not go on with it."""
 
 _NAMES: Final = (
@@ -28,7 +28,7 @@ _NAMES: Final = (
     *("requests", "attempts", "holders", "leases", "held"),
     "failures",
     *("segments", "filters", "accepted", "done", "remarks"),
-    *("numbers", "dead", "workers", "harvests", "shares"),
+    *("numbers", "dead", "workers", "harvests", "purse"),
 )
 """In the order in which the scripts expect the keys."""
 
@@ -38,9 +38,14 @@ _FIRST: Final = ("common", "requests")
 _BEFORE: Final = {
     "ended": ("fleet",),
     "ending": ("fleet",),
-    "exchange": ("filter", "fleet", "pace"),
+    "exchange": ("filter", "fleet", "limits", "shares", "pace"),
+    "extend": ("shares",),
     "forget": ("forgetting",),
-    "join": ("fleet", "forgetting"),
+    "join": ("fleet", "forgetting", "limits", "shares"),
+    "probe": ("limits",),
+    "purse": ("fleet",),
+    "rest": ("limits",),
+    "set_pace": ("limits",),
 }
 """What stands before a script besides."""
 
@@ -58,7 +63,7 @@ class Keys:
         self.fixed = tuple(map(self.named, _NAMES))
         self.segments, self.held = self.named("segments"), self.named("held")
         self.workers, self.dead = self.named("workers"), self.named("dead")
-        self.shares = self.named("shares")
+        self.remarks = self.named("remarks")
         self.trial = self.named("trial")
         self.channel = f"{self._prefix}wake"
 
@@ -81,15 +86,16 @@ class Keys:
         """In the order in which the scripts expect them."""
         return self.filter(segment), self.doubtful(segment)
 
-    def host(self, host: str, *, is_shared: bool) -> bytes:
-        """What is known of a host: until when it rests, and when the next request may start.
+    def of_host(self, host: str, *, is_shared: bool) -> tuple[bytes, bytes]:
+        """What is known of a host: how fast it may be asked, until when it rests, when the next request may
+        start; and what each worker may have on the way. In the order in which the scripts expect them.
 
         Shared by all maps of the host; in a cluster each map has its own, as a script may touch one node
         only: several maps of one host then add up.
         """
-        if host and is_shared:
-            return f"tileharvest:host:{{{host}}}".encode(errors="backslashreplace")
-        return f"{self._prefix}host:{host}".encode(errors="backslashreplace")
+        prefix = "tileharvest:host:{%s}" if host and is_shared else f"{self._prefix}host:%s"
+        name = (prefix % host).encode(errors="backslashreplace")
+        return name, name + b":shares"
 
     @property
     def pattern(self) -> bytes:
@@ -148,6 +154,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _EXCHANGED: Final[msgspec.msgpack.Decoder[Filters | Done]] = msgspec.msgpack.Decoder(Filters | Done)
 _FAILURES: Final = msgspec.msgpack.Decoder(list[tuple[int, int, float, bytes, bytes, bytes, int]])
 _COUNTS: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int, int, int, int, int])
+_PURSE: Final = msgspec.msgpack.Decoder(tuple[str, bool])
 _REMARK: Final = msgspec.msgpack.Decoder(list[bytes])
 _OPENED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _TRUTH: Final = msgspec.msgpack.Decoder(bool)
@@ -225,6 +232,23 @@ def counts(answer: bytes) -> Counts:
 def remark(answer: bytes) -> str | None:
     found = _REMARK.decode(answer)
     return text_of(found[0]) if found else None
+
+
+def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Those of the segment, by key, out of those of all segments. As `note.lua` has them, each field is the
+    length of the segment's name, a colon, the name, and the key."""
+    name = segment.encode(errors="backslashreplace")
+    start = b"%d:%b" % (len(name), name)
+    return {
+        text_of(field.removeprefix(start)): text_of(value)
+        for field, value in found.items()
+        if field.startswith(start)
+    }
+
+
+def purse(answer: bytes) -> tuple[str, bool]:
+    """`granted`, `refused` or `lost`; and whether others hold what they may return."""
+    return _PURSE.decode(answer)
 
 
 class Opened(NamedTuple):

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import QueueError
 from tileharvest.scheduler import redis_calls as calls
 from tileharvest.scheduler import redis_upkeep as upkeep
 from tileharvest.scheduler.fleet import Ending, silent_after
+from tileharvest.scheduler.redis_pacing import RedisPacing
 from tileharvest.scheduler.redis_pushed import Pushed
 from tileharvest.scheduler.redis_session import Joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.scheduler.fleet import Pace, Worker
+    from tileharvest.scheduler.fleet import Worker
+    from tileharvest.scheduler.pacing import Pace
     from tileharvest.scheduler.redis_connection import Client
     from tileharvest.scheduler.redis_link import RedisLink
-    from tileharvest.scheduler.redis_session import Session
     from tileharvest.scheduler.redis_upkeep import DeadLetter
 
 _WORDS: Final = {"goes on": Ending.GOES_ON, "yours": Ending.YOURS, "ended": Ending.ENDED}
@@ -28,18 +28,17 @@ _AT_ONCE: Final = 10_000
 """Fingerprints in one command."""
 
 
-class RedisFleet:
+class RedisFleet(RedisPacing):
     """The part of a `SharedQueue` that a `RequestQueue` has not."""
 
     def __init__(
         self, link: RedisLink, keys: calls.Keys, *, lease_seconds: float, has_server_clock: bool
     ) -> None:
-        self._link = link
+        super().__init__(link)
         self._keys = keys
         self._silent = silent_after(lease_seconds)
         self._listed = max(self._silent, lease_seconds)
         self._has_server_clock = has_server_clock
-        self._session: Session | None = None
         self._pushed = Pushed()
         self._interruptions = 0
 
@@ -47,7 +46,7 @@ class RedisFleet:
         session = self._opened()
         if not session.is_worker:
             raise RuntimeError("only a worker of a queue joins a harvest")
-        session.joined = Joined(segment, harvest, pace, was_seeded=False)
+        session.joined, session.pace = Joined(segment, harvest, was_seeded=False), pace
         argument = {"segments": [calls.text(segment)]}
         is_first = calls.truth(await session.run_once("join", argument, [segment]))
         session.joined.was_seeded = not is_first
@@ -91,13 +90,6 @@ class RedisFleet:
             some = partial(_forget_fields, key=key, fields=fingerprints[first : first + _AT_ONCE])
             await self._link.attempt(some)
 
-    async def rest(self, host: str, seconds: float) -> None:
-        """Raises ValueError for what is no time."""
-        if not host or not isfinite(seconds):
-            raise ValueError(f"host '{host}' cannot rest for {seconds} s")
-        if seconds > 0:
-            await self._opened().run_once("rest", {"seconds": seconds}, host=host)
-
     def surely_pushed(self, segment: str, fingerprint: bytes) -> bool:
         """Of the last 25,000 at least."""
         self._forget_when_interrupted()
@@ -139,12 +131,6 @@ class RedisFleet:
             return False
         self._pushed.forget()
         return True
-
-    def _opened(self) -> Session:
-        """Raises RuntimeError if the queue is not open."""
-        if self._session is None:
-            raise RuntimeError("the queue is not open")
-        return self._session
 
     async def _workers(self) -> list[Worker]:
         return await self._link.attempt(

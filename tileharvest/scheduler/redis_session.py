@@ -21,7 +21,7 @@ from tileharvest.scheduler.redis_wake import WakeUp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tileharvest.scheduler.fleet import Pace
+    from tileharvest.scheduler.pacing import Pace
     from tileharvest.scheduler.redis_link import RedisLink
 
 _logger = logging.getLogger(__name__)
@@ -36,7 +36,6 @@ class Joined:
 
     segment: str
     harvest: str
-    pace: Pace
     was_seeded: bool
     """Whether it knows that all first requests have been pushed."""
 
@@ -45,14 +44,15 @@ class Joined:
         return {
             "joined": calls.text(self.segment),
             "harvest": calls.text(self.harvest),
-            "pace": paced(self.pace),
             "was_seeded": self.was_seeded,
         }
 
 
-def paced(pace: Pace) -> tuple[int, float]:
-    """A pace for a script: the concurrency, and the seconds between two requests, 0 for none."""
-    return pace.concurrency, 1 / pace.requests_per_second if pace.requests_per_second else 0.0
+def _told(pace: Pace) -> tuple[float, ...]:
+    """A pace for a script, see `limits.lua`."""
+    gap, host_gap = pace.gap, pace.host_gap
+    of_map = (pace.concurrency, gap.least, gap.most)
+    return *of_map, pace.host_concurrency or 0, host_gap.least, host_gap.most
 
 
 class Session:
@@ -79,6 +79,9 @@ class Session:
         self.wake = WakeUp(link.client, keys.channel, self.client)
         self.joined: Joined | None = None
         """None for who works for no harvest, as other spiders than those of maps."""
+        self.pace: Pace | None = None
+        """None for who keeps none, and has no share."""
+        self.has_purse = False
 
         self._now = 0.0
         self._is_known = False
@@ -98,8 +101,9 @@ class Session:
         try:
             await self.wake.close()
             if self._is_known:
+                _, shares = self._keys_of_host()
                 await self._link.attempt(
-                    lambda client: upkeep.sign_off(client, self._keys, self.client), patience=0.0
+                    lambda client: upkeep.sign_off(client, self._keys, self.client, shares), patience=0.0
                 )
         except QueueError as error:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
@@ -109,6 +113,8 @@ class Session:
         self._now = self._now if now is None else now
         argument = {**self._options, "now": self._now, "client": self.client, "number": self.number}
         argument |= {"joined": False} if self.joined is None else self.joined.told()
+        argument["pace"] = self.pace is not None and _told(self.pace)
+        argument["seed"] = secrets.randbits(31)
         if self.is_worker:
             argument["worker"] = _worker()
         return argument
@@ -134,11 +140,14 @@ class Session:
         return self.joined
 
     def _all_keys(self, segments: Iterable[str] = (), host: str = "") -> list[bytes]:
-        if not host and self.joined is not None:
-            host = self.joined.pace.host
-        own = [self._keys.client(self.client), self._keys.host(host, is_shared=not self._link.is_cluster)]
         of_segments = [key for name in segments for key in self._keys.of_segment(name)]
-        return [*self._keys.fixed, *own, *of_segments]
+        own = self._keys.client(self.client)
+        return [*self._keys.fixed, own, *self._keys_of_host(host), *of_segments]
+
+    def _keys_of_host(self, host: str = "") -> tuple[bytes, bytes]:
+        if not host and self.pace is not None:
+            host = self.pace.host
+        return self._keys.of_host(host, is_shared=not self._link.is_cluster)
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from redis.exceptions import ResponseError
 
 from tileharvest.errors import QueueError
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 _IDLE: Final = 15.0
 """Seconds after which one that was not heard of finishes nothing: three signs of life missed."""
 
-_FACTS: Final = ("host", "machine", "pid", "segment", "started", "heartbeat", "finished", "rate")
-_SHARE: Final = msgspec.msgpack.Decoder(tuple[msgspec.Raw, float, int, int])
-"""Segment, when it joined, what it was told, and what it counts with."""
+_FACTS: Final = ("host", "machine", "pid", "segment", "started", "heartbeat", "finished", "rate", "share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +69,10 @@ async def dead_letters(client: Client, keys: Keys) -> list[DeadLetter]:
     return letters
 
 
-async def sign_off(client: Client, keys: Keys, own: str) -> None:
-    """The worker is listed no more."""
+async def sign_off(client: Client, keys: Keys, own: str, shares: bytes) -> None:
+    """The worker is listed no more, and leaves its share, in the hash of that key, to the others."""
     await client.zrem(keys.workers, own)
-    await client.hdel(keys.shares, own)
+    await client.hdel(shares, own)
     await client.delete(keys.client(own))
 
 
@@ -93,8 +90,8 @@ async def discard(client: Client, keys: Keys, present: Sequence[Worker]) -> None
 
 async def _present(client: Client, keys: Keys) -> list[Worker]:
     listed = [(one, await _facts(client, keys, one)) for one in await client.zrange(keys.workers, 0, -1)]
-    held, shares = await client.hgetall(keys.held), await client.hgetall(keys.shares)
-    found = [_worker(facts, held.get(one, b"0"), shares.get(one)) for one, facts in listed]
+    held = await client.hgetall(keys.held)
+    found = [_worker(facts, held.get(one, b"0")) for one, facts in listed]
     return sorted((one for one in found if one is not None), key=lambda one: one.started)
 
 
@@ -103,9 +100,9 @@ async def _facts(client: Client, keys: Keys, worker: bytes) -> list[bytes | None
     return facts
 
 
-def _worker(facts: list[Any], held: bytes, share: bytes | None) -> Worker | None:
+def _worker(facts: list[Any], held: bytes) -> Worker | None:
     """None for one that has just signed off, or is none."""
-    host, machine, pid, segment, started, heartbeat, finished, rate = facts
+    host, machine, pid, segment, started, heartbeat, finished, rate, share = facts
     try:
         return Worker(
             host=_text(host),
@@ -115,11 +112,11 @@ def _worker(facts: list[Any], held: bytes, share: bytes | None) -> Worker | None
             started=float(started),
             heartbeat=float(heartbeat),
             leased=int(held),
-            share=None if share is None else _SHARE.decode(share)[2],
+            share=int(share) if share else None,
             finished=int(finished),
             rate=float(rate or 0.0),
         )
-    except (AttributeError, TypeError, ValueError, msgspec.DecodeError):
+    except (AttributeError, TypeError, ValueError):
         return None
 
 

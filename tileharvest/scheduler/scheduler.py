@@ -12,9 +12,10 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.defer import deferred_from_coro
 
-from tileharvest.errors import QueueError, TileHarvestError
+from tileharvest.errors import BudgetError, QueueError, TileHarvestError
 from tileharvest.scheduler.codec import UnreadableRequestError
 from tileharvest.scheduler.completion import EngineHook
+from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.entries import Entries
 from tileharvest.scheduler.exchanging import Exchanging
 from tileharvest.scheduler.fleet import Ending
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
+    from tileharvest.maps.budgets import Budget
+    from tileharvest.maps.rates import Gap
     from tileharvest.scheduler import port
+    from tileharvest.scheduler.gate import Gate
     from tileharvest.scheduler.port import Exchange, Lease
     from tileharvest.scheduling import Scheduling
     from tileharvest.watching import Overview
@@ -63,7 +67,8 @@ class Scheduler(BaseScheduler):
 
     A request goes to the failure list when its callback or its items raise, when it could not be downloaded
     and has no errback, or when `meta["failure"]` says why. `meta["not_before"]`, seconds since 1970, delays
-    it.
+    it; `meta["delay"]`, seconds or from how many to how many, lets it start so long after the one before it
+    of this process.
     """
 
     def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
@@ -78,6 +83,21 @@ class Scheduler(BaseScheduler):
         self._resting: set[asyncio.Task[None]] = set()
         self._share: int | None = None
         self._hook: EngineHook | None = None
+        self._waiting: tuple[Request, Lease] | None = None
+        """Whose turn has not come."""
+        harvesting = getattr(crawler.spider, "harvesting", None)
+        self._conduct = Conduct(
+            scheduling.queue,
+            scheduling.name,
+            courtesy=scheduling.courtesy,
+            local_time=scheduling.local_time,
+            clock=scheduling.clock,
+            wake=self._wake,
+            stop=self._stop,
+            failed=self._give_up,
+            traffic=getattr(harvesting, "traffic", None),
+            check=getattr(harvesting, "check_room", lambda: None),
+        )
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -107,24 +127,36 @@ class Scheduler(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        if self._held or self._exchanging is None or self._has_its_share():
+        if self._held or not self._conduct.may_offer() or self._has_its_share():
+            return None
+        waiting, self._waiting = self._waiting or self._leased(), None
+        if waiting is None:
+            return None
+        request, lease = waiting
+        if not self._conduct.comes(request):
+            self._waiting = waiting
+            return None
+        self._under_way[request] = lease
+        return request
+
+    def _leased(self) -> tuple[Request, Lease] | None:
+        if self._exchanging is None:
             return None
         while (lease := self._exchanging.next_lease()) is not None:
             request = self._read(lease)
             if request is not None:
-                self._under_way[request] = lease
-                return request
+                return request, lease
         return None
 
     def has_pending_requests(self) -> bool:
         """Whether the spider must stay: for what is due, for what soon will be, or because it was told to."""
         if self._exchanging is None:
             return False
-        if self._held or self._scheduling.stay or not self._exchanging.is_empty:
+        if self._held or self._waiting or self._scheduling.stay or not self._exchanging.is_empty:
             return True
         if self._sharing is not None and self._sharing.ending is not Ending.GOES_ON:
             return False
-        if self._exchanging.others_work:
+        if self._exchanging.others_work or self._exchanging.is_held_back:
             return True
         next_due = self._exchanging.next_due
         if next_due is None:
@@ -145,18 +177,22 @@ class Scheduler(BaseScheduler):
         current, scheduling = self._scheduling.segment_of(None), self._scheduling
         if self._exchanging is None:
             return None
-        is_first = True
+        is_first, pace = True, self._conduct.pace
         try:
-            if scheduling.shared is not None and scheduling.pace is not None:
-                is_first = await scheduling.shared.join(current, harvest, scheduling.pace)
-            elif not continued:
+            if not continued and scheduling.shared is None:
                 await scheduling.queue.forget(current)
                 await self._load_filter()
+            if pace is not None and scheduling.shared is not None:
+                is_first = await scheduling.shared.join(current, harvest, pace)
+            elif pace is not None:
+                await scheduling.queue.set_pace(pace)
         except QueueError as error:
             self._give_up(error)
             return None
+        if pace is not None:
+            self._conduct.offers(self._exchanging, pace)
         self._held = False
-        self._start(is_first=is_first, has_joined=scheduling.pace is not None)
+        self._start(is_first=is_first, has_joined=pace is not None)
         self._wake()
         return Work(
             self._exchanging,
@@ -167,6 +203,41 @@ class Scheduler(BaseScheduler):
             sharing=self._sharing,
         )
 
+    @property
+    def gate(self) -> Gate:
+        """Whether requests may start; any part of the crawl may hold it shut for a reason of its own."""
+        return self._conduct.gate
+
+    async def may_go_on(self) -> None:
+        """Returns when nothing holds requests back. Raises CancelledError when the crawl is about to end."""
+        await self._conduct.may_go_on()
+
+    async def allow(self, budget: Budget) -> None:
+        """Let the crawl spend no more than this. Raises QueueError."""
+        await self._conduct.allow(budget)
+
+    def obey(self, crawl_gap: Gap) -> None:
+        """Keep what the site's robots.txt asks for besides, from `release` on."""
+        self._conduct.obey(crawl_gap)
+
+    async def aside(self) -> None:
+        """Returns when a request may be made that is not offered here. Raises BudgetError and QueueError, and
+        CancelledError when the crawl is about to end."""
+        await self._conduct.aside()
+
+    async def received_aside(self, received_bytes: int) -> None:
+        """Count the answer to such a request. Raises BudgetError, QueueError."""
+        await self._conduct.received_aside(received_bytes)
+
+    async def claim_probe(self, host: str, seconds: float) -> bool:
+        """Whether this crawl, and for so many seconds no other one, may find out whether a host is back."""
+        try:
+            claimed = await self._scheduling.queue.claim_probe(host, seconds)
+            return claimed and await self._conduct.may_probe()
+        except QueueError as error:
+            self._give_up(error)
+            return False
+
     async def overview(self) -> Overview | None:
         """What is known of the queue; None while it is not open. Reads all that waits."""
         if self._exchanging is None:
@@ -174,16 +245,15 @@ class Scheduler(BaseScheduler):
         return await look(self._scheduling.queue, self._scheduling.clock())
 
     def rest(self, host: str, seconds: float) -> None:
-        """Let no other worker ask the host either for so long."""
-        if self._scheduling.shared is not None and self._exchanging is not None:
+        """Let nobody else ask the host either for so long."""
+        if self._exchanging is not None:
             task = asyncio.ensure_future(self._rest(host, seconds))
             self._resting.add(task)
             task.add_done_callback(self._resting.discard)
 
     async def _rest(self, host: str, seconds: float) -> None:
-        assert self._scheduling.shared is not None
         try:
-            await self._scheduling.shared.rest(host, seconds)
+            await self._scheduling.queue.rest(host, seconds)
         except QueueError as error:
             self._give_up(error)
 
@@ -203,6 +273,7 @@ class Scheduler(BaseScheduler):
         try:
             self._failures = await open_queue(scheduling)
             await self._load_filter()
+            await self._conduct.begin()
         except TileHarvestError as error:
             self._give_up(error)
             await queue.close()
@@ -218,7 +289,6 @@ class Scheduler(BaseScheduler):
             linger=scheduling.linger,
             heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
             in_flight=self._in_flight,
-            spacing=scheduling.spacing,
         )
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
@@ -279,10 +349,13 @@ class Scheduler(BaseScheduler):
             self._stay.cancel()
         if self._exchanging is None:
             return
+        if self._waiting is not None:
+            self._exchanging.give_back(self._waiting[1])
         self.left_nothing = self._exchanging.is_done
         try:
             if self._sharing is not None:
                 await self._sharing.stop()
+            await self._conduct.end()
             if self._resting:
                 await asyncio.wait(self._resting)
             try:
@@ -317,8 +390,10 @@ class Scheduler(BaseScheduler):
         lease = self._under_way.pop(request, None)
         if lease is None or self._exchanging is None:
             return
+        self._conduct.over(request)
         reason = request.meta.get(FAILURE)
-        if getattr(self._crawler.spider, "ending", None) is not None:
+        ending = getattr(self._crawler.spider, "ending", None)
+        if ending is not None and not getattr(ending, "is_all_kept", False):
             # What ended the harvest may have kept its result from being recorded.
             self._exchanging.give_back(lease)
         elif reason is None:
@@ -338,6 +413,8 @@ class Scheduler(BaseScheduler):
         self._share = self._share if answer.share is None else answer.share
         if self._sharing is not None:
             self._sharing.exchanged()
+        if self._exchanging is not None and self._exchanging.is_empty and not self._under_way:
+            self._conduct.idles()
         self._wake()
 
     def _wake(self) -> None:
@@ -368,8 +445,19 @@ class Scheduler(BaseScheduler):
             spider.give_up(error)
         else:
             _logger.error("%s", error)
+        self._end("error")
+
+    def _stop(self, error: BudgetError | None) -> None:
+        """Nothing further starts: a budget is spent, or a person has said so."""
+        if error is None:
+            self._end("stopped")
+        elif self._crawler.spider.give_up(error):  # type: ignore[union-attr]
+            self._end("budget")
+
+    def _end(self, reason: str) -> None:
+        self._conduct.cut_short()
         if self._hook is not None:
-            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason="error"))
+            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=reason))
 
     def _count(self, name: str, count: int = 1) -> None:
         self._crawler.stats.inc_value(f"scheduler/{name}", count)

@@ -15,7 +15,7 @@ from tileharvest.scheduler.sqlite_opening import connect, connect_to_read, trans
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.scheduler.port import Changes, Counts, Failure, Lease
@@ -121,6 +121,13 @@ class SqliteQueue:
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
         return await self._run(lambda connection: statements.note(connection, segment, key, value))
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        return await self._run(lambda connection: statements.notes(connection, segment))
+
+    async def has_waiting(self) -> bool:
+        """Whether something is left that was due at the last exchange. Looks at one row."""
+        return await self._run(statements.has_waiting)
 
     async def close(self) -> None:
         """Closing twice is harmless."""

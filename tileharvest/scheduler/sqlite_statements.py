@@ -65,9 +65,10 @@ _FINGERPRINTS: Final = """
     SELECT fingerprint FROM seen
     WHERE segment = (SELECT id FROM segments WHERE name = ?) AND fingerprint > ?
     ORDER BY fingerprint LIMIT ?"""
-_REMARK: Final = (
-    "SELECT value FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?) AND key = ?"
-)
+_REMARKS: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
+_REMARK: Final = f"SELECT value {_REMARKS} AND key = ?"
+_ALL_REMARKS: Final = f"SELECT key, value {_REMARKS}"
+_DROP_REMARK: Final = f"DELETE {_REMARKS} AND key = ?"
 
 
 def take_back_expired(connection: Connection, now: float, max_attempts: int, reason: str) -> None:
@@ -179,6 +180,11 @@ def _in_turn(front: Iterable[Any], minus: Iterable[Any], minus_first: Sequence[b
     return list(taken.values())
 
 
+def has_waiting(connection: Connection) -> bool:
+    found = connection.execute("SELECT EXISTS (SELECT 1 FROM requests WHERE due IS NULL AND until IS NULL)")
+    return bool(found.fetchone()[0])
+
+
 def next_due(connection: Connection) -> float | None:
     due: float | None = connection.execute("SELECT min(due) FROM requests WHERE due IS NOT NULL").fetchone()[
         0
@@ -235,11 +241,19 @@ def forget_others(connection: Connection, kept: int, current: str) -> list[str]:
 
 
 def note(connection: Connection, segment: str, key: str, value: str | None) -> str | None:
+    """The empty value deletes the remark; what it was before, if there was any."""
     found = connection.execute(_REMARK, (segment, key)).fetchone()
-    if value is not None:
+    if value:
         row = (_opened(connection, segment), key, value)
         connection.execute("INSERT OR REPLACE INTO remarks (segment, key, value) VALUES (?, ?, ?)", row)
+    elif value is not None:
+        connection.execute(_DROP_REMARK, (segment, key))
     return found[0] if found else None
+
+
+def notes(connection: Connection, segment: str) -> dict[str, str]:
+    """By key."""
+    return dict(connection.execute(_ALL_REMARKS, (segment,)).fetchall())
 
 
 def _names(connection: Connection) -> dict[int, str]:

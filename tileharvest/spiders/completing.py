@@ -24,6 +24,7 @@ async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] 
     """
     harvesting = spider.harvesting
     if (work is not None and work.is_ended) or await harvesting.is_finished():
+        harvesting.ended_here = False
         counts = await harvesting.counts()
     elif await _ask_for_the_missed(spider, work) or (work is not None and not await work.may_end()):
         return None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from secrets import choice
 from typing import TYPE_CHECKING, ClassVar
 
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
+
+from tileharvest.scheduler.requests import ATTEMPT
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -20,6 +24,8 @@ class TileDownloadHandler(AiohttpDownloadHandler):
 
     So those of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once instead of per
     request by two middlewares, and of an answer without a body only the headers that are read are kept.
+    Where the setting `USER_AGENTS` lists several, each request that the scheduler offers takes any of them;
+    those that find out about a site or a host have the one of `USER_AGENT`.
     Everything else, GETs included, is Scrapy's, which calls this handler experimental and warns at every
     start: what we need of it is covered by tests against real servers, and Scrapy is pinned.
     """
@@ -29,9 +35,10 @@ class TileDownloadHandler(AiohttpDownloadHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         settings = crawler.settings
-        headers = {**settings.getdict("DEFAULT_REQUEST_HEADERS"), "User-Agent": settings["USER_AGENT"]}
-        self._constant = Headers({name: value for name, value in headers.items() if value})
-        self._constant_tuples = self._constant.to_tuple_list()
+        constant = settings.getdict("DEFAULT_REQUEST_HEADERS")
+        self._constant = _Constant({**constant, "User-Agent": settings["USER_AGENT"]})
+        agents = settings.getlist("USER_AGENTS")
+        self._pool = [_Constant({**constant, "User-Agent": agent}) for agent in agents if len(agents) > 1]
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         # aiohttp repeats at once what breaks on a connection kept open: uncounted, without a pause, and
         # on top of our own attempts.
@@ -43,23 +50,28 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         request.meta.setdefault("download_timeout", self._timeout)
         if request.method != "HEAD":
             return await super().download_request(request)
+        started = time.monotonic()
         async with self._make_request(request, request.meta["download_timeout"]) as answer:
+            # As for GETs; AutoThrottle goes by it.
+            request.meta["download_latency"] = time.monotonic() - started
             found = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
             return Response(request.url, status=answer.status, headers=found, request=request)
 
     def _request_headers(self, request: Request) -> Headers | _Constant:  # type: ignore[override]
+        constant = choice(self._pool) if self._pool and ATTEMPT in request.meta else self._constant
         if not request._headers:
-            return _Constant(self._constant_tuples)
-        headers = self._constant.copy()
+            return constant
+        headers = constant.headers.copy()
         headers.update(super()._request_headers(request))
         return headers
 
 
 class _Constant:
-    """The one method of Headers that is called on what `_request_headers` returns."""
+    """Headers that all requests have. Its one method is called on what `_request_headers` returns."""
 
-    def __init__(self, tuples: list[tuple[str, str]]) -> None:
-        self._tuples = tuples
+    def __init__(self, values: dict[str, str | None]) -> None:
+        self.headers = Headers({name: value for name, value in values.items() if value})
+        self._tuples = self.headers.to_tuple_list()
 
     def to_tuple_list(self) -> list[tuple[str, str]]:
         return self._tuples

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider
 
 from tileharvest.errors import TileHarvestError
 from tileharvest.maps.overviewer import probe
 from tileharvest.spiders.fetching import fetch_with
+from tileharvest.spiders.manners import probe_politely
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.courtesy import Courtesy
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.site import Site
 
@@ -30,15 +33,29 @@ class SiteProbeSpider(Spider):
         # Nothing is queued, so nothing must be left behind.
         settings.set("SCHEDULER_QUEUE", "memory", priority="spider")
 
-    def __init__(self, description: MapDescription, **kwargs: Any) -> None:
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        # Not weaker: the contact is added to what the command line says.
+        crawler.settings.set("USER_AGENT", spider.courtesy.user_agents[0], priority="cmdline")
+        return spider
+
+    def __init__(self, description: MapDescription, courtesy: Courtesy, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.description = description
+        self.courtesy = courtesy
         self.site: Site | None = None
         self.ending: TileHarvestError | None = None
 
     async def start(self) -> AsyncIterator[Request]:
         try:
-            self.site = await probe(self.description, fetch_with(self.crawler))
+            self.site, _ = await probe_politely(
+                probe,
+                self.description,
+                fetch_with(self.crawler),
+                obeys=self.courtesy.robots,
+                gap=self.courtesy.gap.at_least(self.courtesy.host_gap),
+            )
         except TileHarvestError as error:
             self.ending = error
         nothing: tuple[Request, ...] = ()

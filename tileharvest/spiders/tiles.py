@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+import logging
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
-from tileharvest.errors import ExitStatus, MovedError, TileHarvestError
+from tileharvest.courtesy_settings import courtesy_for
+from tileharvest.errors import BudgetError, ExitStatus, MovedError, TileHarvestError
 from tileharvest.items import TileResult
+from tileharvest.limits import Room
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.requests import ATTEMPT, FAILURE, PUSHED
 from tileharvest.spiders.completing import complete
 from tileharvest.spiders.fetching import fetch_with
+from tileharvest.spiders.manners import probe_politely
 from tileharvest.verdict import with_attempts
-from tileharvest.wiring import QueueKind, harvesting_for, queue_kind, relax_garbage_collection
+from tileharvest.wiring import data_folder, harvesting_for, relax_garbage_collection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -26,11 +30,16 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
+    from tileharvest.courtesy import Courtesy
     from tileharvest.harvesting import Harvesting
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.overviewer import Fetch
+    from tileharvest.maps.robots import Robots
     from tileharvest.maps.site import Site, SiteLayer
     from tileharvest.scheduler.work import Work
+
+_LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
+"""At which a harvest's end is told that is no error."""
 
 CHECKS = 0
 """Priority of the lane for checks: normal."""
@@ -44,6 +53,9 @@ class TileSpider(Spider):
     """
 
     harvesting: Harvesting
+    courtesy: Courtesy
+    robots: Robots | None = None
+    """What the site's robots.txt allows, once it was read; None: everything."""
     holds_scheduler = True
     """The site must be probed before a tile has an address."""
 
@@ -57,6 +69,12 @@ class TileSpider(Spider):
         """The exact counts, once the spider has closed."""
         self._work: Work | None = None
         self._completing: asyncio.Task[None] | None = None
+        self._beginning: asyncio.Task[Any] | None = None
+
+    @property
+    def ended_here(self) -> bool:
+        """Whether it is this worker that has to tell of the end."""
+        return self.harvesting.ended_here
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """What the map's site says about itself. Raises SiteError."""
@@ -66,11 +84,15 @@ class TileSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         try:
-            spider.harvesting = harvesting_for(crawler.settings, kwargs)
+            harvesting = harvesting_for(crawler.settings, kwargs)
+            spider.courtesy = courtesy_for(crawler.settings, harvesting.description)
+            spider.harvesting = harvesting
         except TileHarvestError as error:
             spider.ending = error
             return spider
-        set_pace(crawler.settings, spider.harvesting.description)
+        behave(crawler.settings, spider.courtesy)
+        if spider.courtesy.min_free is not None:
+            spider.harvesting.room = Room(data_folder(crawler.settings), spider.courtesy.min_free)
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
@@ -80,6 +102,7 @@ class TileSpider(Spider):
         """Probe the site, begin the harvest, and ask for the tiles at which the walks start."""
         # By the scheduler, before this.
         said = self.ending is not None and hasattr(self, "harvesting")
+        self._beginning = asyncio.current_task()
         try:
             await self._begin()
         except TileHarvestError as error:
@@ -89,9 +112,10 @@ class TileSpider(Spider):
             self.ending = TileHarvestError(
                 f"the harvest stopped before it began ({error!r}); nothing was changed: report this"
             )
+        finally:
+            self._beginning = None
         if self.ending is not None and not said:
-            say = self.logger.info if self.ending.exit_status is ExitStatus.DONE else self.logger.error
-            say("%s", self.ending)
+            self._say(self.ending)
         if self.ending is not None:
             raise CloseSpider(close_reason(self.ending))
         if not await self._may_begin():
@@ -101,6 +125,11 @@ class TileSpider(Spider):
         if self._work is not None:
             # By now all of them are enqueued.
             self._work.seeded()
+
+    def _obey(self, robots: Robots) -> None:
+        obey = getattr(self.crawler.engine.scheduler, "obey", None)
+        if obey is not None:
+            obey(robots.gap)
 
     async def _may_begin(self) -> bool:
         """Whether the first requests are to be made by this worker, now that requests are offered."""
@@ -190,11 +219,17 @@ class TileSpider(Spider):
         if self.ending is not None:
             return False
         self.ending = error
-        self.logger.error("%s", error)
+        self._say(error)
         return True
+
+    def _say(self, error: TileHarvestError) -> None:
+        self.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
 
     async def end(self, reason: str) -> None:
         """When the spider has closed: end the harvest, or leave it to be continued."""
+        if self._beginning is not None:
+            # It waits for the turn of its next question, which Scrapy does not know of.
+            self._beginning.cancel()
         if self._completing is not None:
             await asyncio.wait([self._completing])
         if not self.harvesting.is_open:
@@ -212,7 +247,11 @@ class TileSpider(Spider):
             raise self.ending
         description = self.harvesting.description
         await self.harvesting.expect_work()
-        site = await self.probe(description, fetch_with(self.crawler))
+        await self._be_allowed()
+        site, self.robots = await probe_politely(
+            self.probe, description, fetch_with(self.crawler), obeys=self.courtesy.robots
+        )
+        self._obey(self.robots)
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         await self.harvesting.open(site)
@@ -223,6 +262,16 @@ class TileSpider(Spider):
             self.harvesting.day,
             ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
         )
+
+    async def _be_allowed(self) -> None:
+        """Wait until the site may be asked, and find out how much of it."""
+        self.harvesting.check_room()
+        budget = await self.harvesting.budget(self.courtesy.budget, self.courtesy.daily_budget)
+        scheduler: Any = self.crawler.engine.scheduler
+        # Other schedulers than ours know nothing of it.
+        if hasattr(scheduler, "allow"):
+            await scheduler.may_go_on()
+            await scheduler.allow(budget)
 
     def _go_on(self, result: TileResult, meta: dict[str, Any]) -> Iterator[TileResult | Request]:
         layer, walk = self.harvesting.layers[result.layer]
@@ -280,6 +329,7 @@ class TileSpider(Spider):
             self.counts = await self.harvesting.finish()
             self.finished = True
         else:
+            await self.harvesting.stop(_why(self.ending, reason))
             self.counts = await self.harvesting.counts()
             self.logger.info("the harvest is not finished; run it again to continue")
         for outcome, tiles in self.counts.items():
@@ -288,16 +338,22 @@ class TileSpider(Spider):
         self.logger.info("outcomes of map '%s': %s", self.harvesting.description.name, found or "none")
 
 
-def set_pace(settings: BaseSettings, description: MapDescription) -> None:
-    """Let Scrapy ask the map's host as the map's description allows, were this the only worker."""
+def behave(settings: BaseSettings, courtesy: Courtesy) -> None:
+    """Let Scrapy do its part of what the map's owner may expect; the scheduler does the rest."""
     for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
-        settings.set(setting, description.concurrency, priority="spider")
-    if description.requests_per_second is not None and queue_kind(settings) is not QueueKind.REDIS:
-        # From one request's start to that of the next, as the shared pace of several workers has it.
-        settings.set("DOWNLOAD_DELAY", 1 / description.requests_per_second, priority="spider")
-        settings.set("DOWNLOAD_DELAY_JITTER", 0, priority="spider")
+        settings.set(setting, courtesy.concurrency, priority="spider")
+    settings.set("AUTOTHROTTLE_ENABLED", courtesy.autothrottle, priority="spider")
+    settings.set("USER_AGENT", courtesy.user_agents[0], priority="spider")
+    settings.set("USER_AGENTS", courtesy.user_agents, priority="spider")
 
 
 def close_reason(error: TileHarvestError) -> str:
     """What Scrapy's statistics call an end by this failure."""
     return error.exit_status.name.lower()
+
+
+def _why(ending: TileHarvestError | None, reason: str) -> str:
+    """A run ended before its harvest, in a few words."""
+    if isinstance(ending, BudgetError):
+        return ending.reason
+    return reason if ending is None else close_reason(ending)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from tileharvest.pixels import LARGEST
 from tileharvest.viewer.answers import AFTER_ASKING, FOR_EVER, NEVER, Answer, quoted, unknown
-from tileharvest.viewer.composing import LARGEST, Composer, Scene
+from tileharvest.viewer.composing import Composer, Scene
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
 from tileharvest.viewer.zooms import kept_zooms, next_deeper
 

@@ -21,6 +21,7 @@ from PIL import Image as Pillow
 from tileharvest.errors import StoreError
 from tileharvest.history.viewing import shown
 from tileharvest.history.viewing_changes import last_changes
+from tileharvest.pixels import UNREADABLE, decoded
 from tileharvest.viewer.answers import RefusedError
 from tileharvest.viewer.picture_memory import Picture, PictureMemory
 from tileharvest.viewer.zooms import children, only
@@ -36,16 +37,10 @@ _log = logging.getLogger(__name__)
 
 MOST_REMEMBERED: Final = 64 << 20
 """Bytes of composed pictures: about 400 of 384 x 384 pixels."""
-LARGEST: Final = 4096
-"""Pixels, of a tile's width and height. Renderers make tiles of 384; what claims to be far larger is no tile,
-and would fill the memory when it is unpacked."""
 
-_FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _COMPRESSION: Final = 1
 """Of zlib: 9 ms for a picture of 384 x 384 pixels, and 17 % more bytes than with 6, which takes 32."""
 _MOST_WARNED: Final = 10_000
-_UNREADABLE: Final = (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError, Warning)
-"""What Pillow raises for bytes that are no whole image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +144,7 @@ class Composer:
         sha1, _, extension = name.partition(".")
         try:
             return decoded(self._store.named(sha1, extension), size)
-        except (StoreError, *_UNREADABLE) as error:
+        except (StoreError, *UNREADABLE) as error:
             # Once for each image, however many pictures it belongs in.
             if name not in self._warned and len(self._warned) < _MOST_WARNED:
                 self._warned.add(name)
@@ -159,15 +154,6 @@ class Composer:
     def _go_on(self) -> None:
         if self._stopping.is_set():
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped")
-
-
-def decoded(body: bytes, size: int) -> Pillow.Image:
-    """An image in RGBA, of this width and height. Raises one of `_UNREADABLE` for what is no tile."""
-    with Pillow.open(io.BytesIO(body), formats=_FORMATS) as image:
-        if max(image.size) > LARGEST:
-            raise ValueError(f"{image.width} x {image.height} pixels are too many for a tile")
-        whole = image.convert("RGBA")
-    return whole if whole.size == (size, size) else whole.resize((size, size), Pillow.Resampling.BOX)
 
 
 def _name(part: Plan | str | None) -> str | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from tileharvest.figures import RUNNING, Activity, Figures, State
 from tileharvest.history.ending import FINISHED
+from tileharvest.history.progress import HarvestProgress
 from tileharvest.history.reading import HarvestSummary, harvest_summaries
 from tileharvest.outcomes import Outcome
 from tileharvest.viewer.parameters import Parameters
@@ -19,15 +21,23 @@ if TYPE_CHECKING:
 HARVESTS_AGE: Final = 3.0
 """Seconds for which an answer is used again: what a harvest has done so far is counted over all tiles."""
 
+_FIGURES: Final = (
+    "tiles_done",
+    "tiles_expected",
+    "failures",
+    "requests_per_second",
+    "seconds_left",
+    "stopped",
+)
+"""Of those that the commands tell: the answer has the others elsewhere."""
+
 
 class Harvests:
     """Answers for the page of harvests. May be used by several threads."""
 
-    def __init__(
-        self, is_harvested: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`is_harvested` tells whether a worker harvests the map of that name at this moment."""
-        self._is_harvested = is_harvested
+    def __init__(self, workers: Callable[[str], int], clock: Callable[[], float] = time.monotonic) -> None:
+        """`workers` tells how many harvest the map of that name at this moment; a bool counts as 0 or 1."""
+        self._workers = workers
         self._answers: Remembered[Any] = Remembered(HARVESTS_AGE, clock)
 
     def answer(self, served: ServedMaps, names: Sequence[str], query: Sequence[tuple[str, str]]) -> Any:
@@ -52,11 +62,20 @@ class Harvests:
         if not summaries or summaries[-1].ended is not None:
             return None
         finished = [summary for summary in summaries if summary.reason == FINISHED]
+        workers = int(self._workers(name))
         return {
             "done": sum(summaries[-1].counts.values()),
             "expected": sum(finished[-1].counts.values()) if finished else None,
-            "active": self._is_harvested(name),
+            "active": workers > 0,
+            **_in_figures(HarvestProgress.of(summaries[-1]), workers),
         }
+
+
+def _in_figures(progress: HarvestProgress, workers: int) -> dict[str, Any]:
+    """How far it is, as the commands tell it; `expected` above is as old as the API."""
+    state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=progress.stopped)
+    plain = Figures.of(progress, state, workers).as_plain()
+    return {name: plain[name] for name in _FIGURES}
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:
@@ -67,6 +86,7 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
         "started": summary.started.isoformat(),
         "ended": summary.ended.isoformat() if summary.ended else None,
         "reason": summary.reason,
+        "stopped": summary.stopped,
         "renderer": summary.renderer,
         "depth": summary.depth,
         "counts": {
@@ -75,4 +95,6 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
         "requests": summary.requests,
         "received_bytes": summary.received_bytes,
         "stored_bytes": summary.stored_bytes,
+        "spared_bytes": summary.spared_bytes,
+        "seconds_worked": round(summary.seconds, 3),
     }

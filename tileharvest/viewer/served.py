@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.viewing import MapOutline, map_names, map_outline, map_state
-from tileharvest.maps.description import load_maps
+from tileharvest.maps.maps_file import load_maps
 from tileharvest.viewer.answers import quoted, unknown
 
 if TYPE_CHECKING:

@@ -25,19 +25,19 @@ def viewer(
     maps_file: Path,
     open_history: Callable[[], History | None],
     store: TileStore,
-    is_harvested: Callable[[str], bool],
+    workers: Callable[[str], int],
     only: Collection[str] = (),
 ) -> Iterator[Application]:
     """An application over these, which only reads, until the block ends.
 
-    `open_history` gives None while there is none; `is_harvested` tells whether one harvests a map now;
+    `open_history` gives None while there is none; `workers` tells how many harvest a map now;
     `only` names the maps to serve, none: all. Raises ConfigurationError for names or a file that cannot
     be, HistoryError for a history that cannot be read.
     """
     with closing(LazyHistory(open_history)) as history:
         served = ServedMaps(MapsFile(maps_file), history, only)
         composed = ComposedPictures(served, Composer(store))
-        application = Application(served, store, Harvests(is_harvested), composed, page_files())
+        application = Application(served, store, Harvests(workers), composed, page_files())
         try:
             yield application
         finally:

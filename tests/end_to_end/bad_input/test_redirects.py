@@ -93,7 +93,8 @@ def test_layers_lie_beside_the_configuration_that_was_found(stage: Stage) -> Non
     stage.site.rules["/overviewerConfig.js"] = rules.redirect(302, "/new/overviewerConfig.js?v=2")
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": 20})
-    assert {request.path.split("/")[1] for request in stage.site.received} == {"overviewerConfig.js", "new"}
+    asked = {request.path.split("/")[1] for request in stage.site.received}
+    assert asked == {"robots.txt", "overviewerConfig.js", "new"}
 
 
 def test_tiles_that_all_lie_at_one_address_are_all_recorded(stage: Stage) -> None:

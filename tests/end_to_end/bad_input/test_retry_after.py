@@ -46,7 +46,8 @@ def test_the_configuration_too_is_asked_for_again_no_earlier(stage: Stage) -> No
     stage.site.rules["/overviewerConfig.js"] = rules.first(1, rules.status(503, {"Retry-After": "1"}))
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": 20})
-    first, second = stage.site.received[:2]
+    robots, first, second = stage.site.received[:3]
+    assert robots.path == "/robots.txt"
     assert first.path == second.path == "/overviewerConfig.js"
     assert second.time - first.time >= 1
 

@@ -31,8 +31,12 @@ RULES = {
     BAD_REQUEST: rules.status(400),
     BUSY_FOR_AN_HOUR: rules.too_many("3600"),
 }
+MOST_ON_THE_WAY = 3
+"""Of the 4 requests at a time one is being answered with 429; the others cannot be called back."""
 PAUSE = 0.1
 """Seconds before the second attempt."""
+LONGEST_REST = 1.0
+"""Seconds that a host may have to itself."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,8 @@ def refusing(shared_stage: Stage) -> Stage:
 
 @pytest.fixture(scope="module")
 def first_visit(refusing: Stage) -> Visit:
-    return visit(refusing.project, FIRST_DAY, "-s", f"RETRY_PAUSE={PAUSE}")
+    settings = ("-s", f"RETRY_PAUSE={PAUSE}", "-s", f"RETRY_AFTER_LONGEST={LONGEST_REST}")
+    return visit(refusing.project, FIRST_DAY, *settings)
 
 
 def test_a_server_that_recovers_at_the_fourth_attempt_loses_no_tile(
@@ -80,11 +85,14 @@ def test_a_refusal_for_good_is_asked_once(
     assert found(refusing.project)[path] == Found("fail", reason)
 
 
-def test_a_server_that_wants_to_rest_for_an_hour_is_not_waited_for(
+def test_a_server_that_wants_to_rest_for_an_hour_has_as_long_as_is_allowed_and_is_not_asked_again(
     refusing: Stage, first_visit: Visit
 ) -> None:
     assert methods(refusing.site, BUSY_FOR_AN_HOUR) == ["HEAD"]
     assert found(refusing.project)[BUSY_FOR_AN_HOUR] == Found("fail", "429 Too Many Requests (1 attempt)")
+    (busy,) = asked(refusing.site, BUSY_FOR_AN_HOUR)
+    rested = [one for one in refusing.site.received if busy.time < one.time < busy.time + LONGEST_REST]
+    assert len(rested) <= MOST_ON_THE_WAY
 
 
 def test_failures_show_in_counts_and_exit_status_and_nowhere_else(first_visit: Visit) -> None:

@@ -158,15 +158,14 @@ local function take(wanted)
     return ids
 end
 
-local function lease(wanted, expiry, host, now)
+local function lease(wanted, expiry, pace, now)
     local leased, holders, ends = {}, {}, {}
     local since = string.format(' %.3f', now)
     repeat
         local ids = take(wanted - #leased)
         for _, request in ipairs(requests_of(ids)) do
             leased[#leased + 1] = request
-            request.start = host.slot
-            host.slot = host.slot + host.spacing
+            request.start = take_start(pace, now)
             holders[#holders + 1] = request.id
             holders[#holders + 1] = call.client .. ' ' .. string.format('%d', request.attempt) .. since
             ends[#ends + 1] = expiry
@@ -179,9 +178,7 @@ local function lease(wanted, expiry, host, now)
     if #leased > 0 then
         redis.call('HINCRBY', HELD, call.client, #leased)
     end
-    if #leased > 0 and host.spacing > 0 then
-        keep_slot(host, now)
-    end
+    keep_slots(pace, #leased, now)
     return leased
 end
 
@@ -242,7 +239,7 @@ local function keep_answer(result, leased)
     for number, request in ipairs(leased) do
         leases[number] = { tonumber(request.id), request.attempt, request.start }
     end
-    remember(pack(result, leases), 'exchanged', call.number)
+    remember(pack(result, leases), 'exchanged', call.number, 'share', result.share or '')
 end
 
 -- The duplicates, and how many leases were refused.
@@ -269,11 +266,10 @@ local function exchange(now, shift)
     local result = { expiry = now + call.lease_seconds }
     result.before = tonumber(redis.call('HGET', CLIENT, 'exchanged')) or 0
     result.duplicates, result.refused = take_in(now, shift)
-    local share, parts = share_out(now)
-    local host = host_at(now)
-    local leased = lease(allowed(call.wanted, share, parts, host, now), result.expiry, host, now)
-    result.share, result.held = share, held_until(#leased, share, parts, host, now)
-    result.rest = host.rest > now and host.rest or nil
+    local pace = pace_at(now)
+    local leased = lease(allowed(call.wanted, pace, now), result.expiry, pace, now)
+    result.share, result.held = pace.share, held_until(#leased, pace, now)
+    result.rest = pace.host.rest > now and pace.host.rest or nil
     keep_answer(result, leased)
     if was_empty and waiting() > 0 then
         -- Whoever may not publish can work nevertheless: the others find it when they look.

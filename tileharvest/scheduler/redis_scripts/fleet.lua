@@ -20,11 +20,13 @@ local function keep_harvest(segment, harvest)
     redis.call('HSET', HARVESTS, segment, record)
 end
 
+local function is_alive(worker, now)
+    local heard = tonumber(redis.call('ZSCORE', WORKERS, worker))
+    return heard ~= nil and heard > now - SILENT
+end
+
 -- Whether another worker, that is alive, has the right to end the harvest.
 local function is_closed_elsewhere(harvest, now)
-    if harvest.closer == '' or harvest.closer == call.client then
-        return false
-    end
-    local heard = tonumber(redis.call('ZSCORE', WORKERS, harvest.closer))
-    return heard ~= nil and heard > now - SILENT
+    local is_elsewhere = harvest.closer ~= '' and harvest.closer ~= call.client
+    return is_elsewhere and is_alive(harvest.closer, now)
 end

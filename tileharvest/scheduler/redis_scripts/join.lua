@@ -1,7 +1,7 @@
 -- The worker works for a harvest from now on. Whether its first requests are still to be pushed.
 --
 -- segments: the name of its segment
--- pace: concurrency, seconds between two requests
+-- pace: see `limits.lua`; it holds for all workers of the map from now on
 
 local function join(now)
     local segment = call.segments[1]
@@ -15,10 +15,10 @@ local function join(now)
         harvest = { name = call.harvest, is_seeded = false, has_ended = false, closer = '' }
         keep_harvest(segment, harvest)
     end
-    redis.call('HSET', NUMBERS, 'concurrency', call.pace[1], 'spacing', call.pace[2])
-    redis.call('HSET', SHARES, call.client, pack({ segment, now, 0, 0 }))
+    keep_share(new_share(now))
+    keep_pace(now)
     heartbeat(now, 0)
-    redis.call('HSET', CLIENT, 'segment', segment)
+    redis.call('HSET', CLIENT, 'segment', segment, 'share', 0)
     local answer = pack(not harvest.is_seeded)
     remember(answer)
     return answer

@@ -3,11 +3,10 @@
 -- seconds
 
 local function rest(now)
-    local known = redis.call('HMGET', HOST, 'rest', 'slot')
+    local known = redis.call('HMGET', HOST, 'rest', 'slot', 'probe')
     local rests = math.max(tonumber(known[1]) or 0, now + call.seconds)
-    local slot = math.max(tonumber(known[2]) or 0, rests)
-    redis.call('HSET', HOST, 'rest', rests, 'slot', slot)
-    redis.call('EXPIRE', HOST, math.ceil(slot - now) + call.remembered)
+    redis.call('HSET', HOST, 'rest', rests)
+    keep_host({ rest = rests, slot = tonumber(known[2]) or 0, probe = tonumber(known[3]) or 0 }, now)
     local answer = pack(true)
     remember(answer)
     return answer

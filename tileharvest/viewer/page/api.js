@@ -13,8 +13,10 @@
  * @typedef {{tile: string, days: number, tiles: number}} ChangedPlace
  * @typedef {{day: string, started: string, ended: string | null, reason: string | null,
  *   depth: Record<string, number>, counts: Record<string, number>, requests: number, received_bytes: number,
- *   stored_bytes: number}} Harvest
- * @typedef {{done: number, expected: number | null, active: boolean}} Running
+ *   stored_bytes: number, spared_bytes: number, seconds_worked: number, stopped: string | null}} Harvest
+ * @typedef {{done: number, expected: number | null, active: boolean, tiles_done: number,
+ *   tiles_expected: number | null, failures: number, requests_per_second: number | null,
+ *   seconds_left: number | null, stopped: string | null}} Running
  * @typedef {{harvests: Harvest[], running: Running | null, stored_bytes: number}} Harvests
  */
 

@@ -43,30 +43,42 @@ function section(map, answer) {
     text("harvestsStored", { size: bytesInWords(answer.stored_bytes) }),
   ];
   return element("section", {}, title, note,
-    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer.running), table(answer.harvests));
+    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer), table(answer.harvests));
 }
 
-/** @param {string} map @param {api.Running | null} running */
-function progress(map, running) {
+/** @param {string} map @param {api.Harvests} answer */
+function progress(map, { running, harvests: [harvest] }) {
   if (running === null) return null;
-  const { done, expected, active } = running;
+  const { tiles_done: done, tiles_expected: expected, active, stopped } = running;
   if (!active) {
     const command = element("code", {}, `scrapy harvest ${map}`);
-    return element("p", { class: "running" }, text("harvestStopped", { done }), " ", command);
+    const words = stopped === null
+      ? text("harvestStopped", { done }) : text("harvestStoppedBy", { done, reason: stopped });
+    return element("p", { class: "running" }, words, " ", command);
   }
   const words = expected === null
     ? text("harvestRunningUnknown", { done }) : text("harvestRunning", { done, expected });
   const bar = element("progress", expected === null
     ? { "aria-label": text("harvestProgress") }
     : { "aria-label": text("harvestProgress"), max: Math.max(expected, done, 1), value: done });
-  return element("p", { class: "running" }, bar, " ", words);
+  return element("p", { class: "running" }, bar, " ", [words, ...figures(running, harvest)].join(" · "));
+}
+
+/** @param {api.Running} running @param {api.Harvest} harvest @returns {string[]} what is known so far */
+function figures({ requests_per_second: rate, seconds_left: left, failures }, harvest) {
+  return [
+    rate === null ? "" : text("harvestRate", { rate: number(rate, 1) }),
+    text("harvestReceivedSoFar", { size: bytesInWords(harvest.received_bytes) }),
+    failures === 0 ? "" : text("harvestFailures", { n: failures }),
+    left === null ? "" : text("harvestLeft", { time: durationInWords(left) }),
+  ].filter((words) => words !== "");
 }
 
 /** @param {api.Harvest[]} harvests newest first */
 function table(harvests) {
   const heads = [
     "harvestDay", "harvestBegan", "harvestTook", "harvestEnd", "harvestDepth", "harvestOutcomes",
-    "harvestFailed", "harvestRequests", "harvestReceived", "harvestStored",
+    "harvestFailed", "harvestRequests", "harvestReceived", "harvestSpared", "harvestStored",
   ];
   const most = Math.max(1, ...harvests.map((harvest) => total(harvest.counts)));
   return element("div", { class: "table" }, element("table", {},
@@ -76,8 +88,7 @@ function table(harvests) {
 
 /** @param {api.Harvest} harvest @param {number} most tiles that a harvest had */
 function row(harvest, most) {
-  const took = harvest.ended === null
-    ? "" : durationInWords((Date.parse(harvest.ended) - Date.parse(harvest.started)) / 1000);
+  // Why it was stopped is told above the table, which would become too wide.
   const end = harvest.reason === null ? text("endUnfinished")
     : harvest.reason in ENDS ? text(ENDS[/** @type {keyof typeof ENDS} */ (harvest.reason)]) : harvest.reason;
   const began = new Intl.DateTimeFormat(language(), { dateStyle: "short", timeStyle: "short" });
@@ -86,14 +97,31 @@ function row(harvest, most) {
   return element("tr", {},
     element("th", { scope: "row" }, dayInWords(harvest.day)),
     element("td", {}, began.format(new Date(harvest.started))),
-    cell(took),
+    cell(took(harvest)),
     element("td", {}, end),
     cell([...new Set(Object.values(harvest.depth))].sort().join(", ")),
     element("td", {}, outcomeBar(harvest.counts, most)),
     element("td", { class: failed > 0 ? "figure failures" : "figure" }, number(failed)),
     cell(number(harvest.requests)),
     cell(bytesInWords(harvest.received_bytes)),
+    spared(harvest),
     cell(bytesInWords(harvest.stored_bytes)));
+}
+
+/** The time worked; of older releases' harvests that from beginning to end. @param {api.Harvest} harvest */
+function took({ seconds_worked: worked, started, ended }) {
+  if (worked > 0) return durationInWords(worked);
+  return ended === null ? "" : durationInWords((Date.parse(ended) - Date.parse(started)) / 1000);
+}
+
+/** What was not fetched thanks to ETags; older releases did not note it. @param {api.Harvest} harvest */
+function spared({ seconds_worked: worked, spared_bytes: bytes, received_bytes: received }) {
+  if (worked === 0) return element("td", { class: "figure" });
+  const whole = bytes + received;
+  const size = bytesInWords(bytes);
+  const words = bytes === 0 ? size : text("harvestSparedShare", { size, percent: Math.round((bytes / whole) * 100) });
+  const hint = text("harvestWithoutEtags", { size: bytesInWords(whole) });
+  return element("td", { class: "figure", title: hint }, words);
 }
 
 /** @param {Record<string, number>} counts @param {number} most */

@@ -1,0 +1,68 @@
+"""The table of harvests, as a terminal of 160 columns shows it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tileharvest.commands.harvests import _table
+from tileharvest.history.reading import HarvestSummary
+from tileharvest.outcomes import Outcome
+
+COUNTS = dict(zip(Outcome, (8_123, 54_321, 1_234, 4_321, 1_234, 12, 321, 17), strict=True))
+LARGE = HarvestSummary(
+    id=7,
+    segment="2021-02-13",
+    day=date(2021, 2, 13),
+    started=datetime(2021, 2, 13, 6, 5, tzinfo=UTC),
+    ended=datetime(2021, 2, 13, 16, 5, tzinfo=UTC),
+    reason="interrupted",
+    requests=123_456,
+    received_bytes=1_900_000_000,
+    stored_bytes=500_000_000,
+    depth={"day": 12, "night": 12},
+    renderer="overviewer",
+    counts=COUNTS,
+    spared_bytes=17_100_000_000,
+    seconds=12_345.6,
+    expected=61_000,
+)
+
+
+def shown(**changes: Any) -> list[str]:
+    """The lines of a table of one harvest."""
+    written = StringIO()
+    values = {name: getattr(LARGE, name) for name in HarvestSummary.__slots__} | changes
+    Console(file=written, width=160).print(_table([HarvestSummary(**values)]))
+    return written.getvalue().splitlines()
+
+
+def cells(line: str) -> str:
+    return " ".join(line.split())
+
+
+def test_all_of_a_large_harvest_fits() -> None:
+    *_, line = shown()
+    assert cells(line) == (
+        "2021-02-13 02-13 06:05 12,346 interrupted 12 8,123 54,321 1,234 4,321 1,234 12 321 17 123,456"
+        " 1.9 GB 19.0 GB 17.1 GB 90% 500.0 MB"
+    )
+
+
+def test_why_a_harvest_was_stopped_takes_more_lines_and_nothing_from_the_figures() -> None:
+    lines = shown(ended=None, reason=None, stopped="budget: 123,456 requests")
+    first = next(line for line in lines if line.startswith("2021"))
+    assert cells(first).endswith("1.9 GB 19.0 GB 17.1 GB 90% 500.0 MB")
+    assert "unfinished: budget: 123,456 requests" in cells(" ".join(line[31:50] for line in lines[3:]))
+
+
+@pytest.mark.parametrize(("ended", "took"), [(LARGE.ended, "36,000 "), (None, "")])
+def test_what_an_older_release_did_not_note_is_not_made_up(ended: datetime | None, took: str) -> None:
+    reason = None if ended is None else "finished"
+    *_, line = shown(seconds=0.0, spared_bytes=0, expected=0, ended=ended, reason=reason)
+    assert cells(line).startswith(f"2021-02-13 02-13 06:05 {took}{reason or 'unfinished'} 12 ")
+    assert cells(line).endswith(" 123,456 1.9 GB 500.0 MB")

@@ -1,0 +1,279 @@
+"""What every queue that keeps a pace keeps to: gaps, shares, rests and probes."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import chain, pairwise
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tileharvest.maps.rates import Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.contracts.paces import AskedHost, Asking
+
+
+def asked_for(
+    asked: AskedHost, workers: Sequence[Asking], seconds: float, *, late: Sequence[float] = ()
+) -> list[list[float]]:
+    """The starts that each is given, who asks so many seconds, else a moment, after it is told to."""
+    found: list[list[float]] = [[] for _ in workers]
+    moments = [(asked.clock.now, place) for place in range(len(workers))]
+    end = asked.clock.now + seconds
+    while moments[0][0] < end:
+        asked.clock.now, place = heappop(moments)
+        answer = workers[place].ask(asked.chance.randint(1, 5))
+        assert all(lease.start >= asked.clock.now for lease in answer.leases)
+        found[place] += [lease.start for lease in answer.leases]
+        again = answer.held_until or asked.clock.now
+        heappush(moments, (again + (late[place] if late else asked.chance.uniform(0.001, 0.02)), place))
+    return found
+
+
+def gaps(*found: Sequence[float]) -> list[float]:
+    return [later - sooner for sooner, later in pairwise(sorted(chain(*found)))]
+
+
+# Without a reason to wait
+
+
+def test_a_map_that_asks_alone_and_without_a_gap_is_not_held_up(asked: AskedHost) -> None:
+    worker = asked.map("one", 7)
+    worker.fill(20)
+    answer = worker.ask(12)
+    assert len(answer.leases) == 12
+    assert all(lease.start <= asked.clock.now for lease in answer.leases)
+    assert (answer.held_until, answer.rests_until, answer.share) == (None, None, 7)
+
+
+# Gaps
+
+
+def test_a_fixed_gap_lies_between_all_starts(asked: AskedHost) -> None:
+    worker = asked.map("one", gap=Gap.of(0.25))
+    worker.fill(40)
+    (found,) = asked_for(asked, [worker], 6.0)
+    assert len(found) >= 24
+    assert gaps(found) == pytest.approx([0.25] * (len(found) - 1))
+
+
+def test_a_random_gap_stays_in_its_range_and_varies_over_all_of_it(asked: AskedHost) -> None:
+    worker = asked.map("one", gap=Gap.of([0.1, 0.3]))
+    worker.fill(100)
+    (found,) = asked_for(asked, [worker], 12.0)
+    drawn = gaps(found)
+    assert len(drawn) >= 50
+    assert all(0.1 - 1e-6 <= gap <= 0.3 + 1e-6 for gap in drawn)
+    assert len({round(gap, 6) for gap in drawn}) > 40
+    assert min(drawn) < 0.12
+    assert max(drawn) > 0.28
+
+
+def test_the_gap_of_a_host_lies_between_the_starts_of_all_its_maps(asked: AskedHost) -> None:
+    workers = [asked.map(name, host_gap=Gap.of(0.2)) for name in ("one", "other")]
+    for worker in workers:
+        worker.fill(40)
+    found = asked_for(asked, workers, 8.0)
+    assert all(len(starts) >= 10 for starts in found)
+    together = gaps(*found)
+    assert together == pytest.approx([0.2] * len(together))
+
+
+def test_a_map_that_is_always_a_little_faster_leaves_others_their_turns(asked: AskedHost) -> None:
+    workers = [asked.map(name, host_gap=Gap.of(2.0)) for name in ("one", "other")]
+    for worker in workers:
+        worker.fill(30)
+    found = asked_for(asked, workers, 40.0, late=[0.001, 0.002])
+    assert len(gaps(*found)) >= 19
+    assert all(len(starts) >= 6 for starts in found)
+
+
+def test_each_map_keeps_its_own_gap_besides_that_of_the_host(asked: AskedHost) -> None:
+    host_gap = Gap.of(0.1)
+    slow = asked.map("slow", gap=Gap.of(1.0), host_gap=host_gap)
+    fast = asked.map("fast", host_gap=host_gap)
+    for worker in (slow, fast):
+        worker.fill(100)
+    found = asked_for(asked, [slow, fast], 6.0)
+    assert min(gaps(found[0])) >= 1 - 1e-6
+    assert min(gaps(*found)) >= 0.1 - 1e-6
+    assert len(found[0]) >= 4
+    assert len(found[1]) >= 45
+
+
+def test_what_was_not_asked_is_not_made_up_for(asked: AskedHost) -> None:
+    worker = asked.map("one", gap=Gap.of(0.1), host_gap=Gap.of(0.2))
+    worker.fill(20)
+    worker.ask(1)
+    asked.clock.now += 60
+    assert worker.starts(20) == pytest.approx([1060.0, 1060.2, 1060.4])
+
+
+def test_who_was_held_up_learns_when_to_ask_again(asked: AskedHost) -> None:
+    worker = asked.map("one", gap=Gap.of(3.0))
+    worker.fill(2)
+    answer = worker.ask(5)
+    assert len(answer.leases) == 1
+    assert answer.held_until == pytest.approx(1002.5)
+    assert worker.ask(0).held_until is not None
+    asked.clock.now = 1002.5
+    assert worker.starts(5) == pytest.approx([1003.0])
+    assert [worker.ask(5).held_until, worker.ask(0).held_until] == [None, None]
+
+
+def test_nobody_is_held_up_where_nothing_waits(asked: AskedHost) -> None:
+    worker = asked.map("one", gap=Gap.of(3.0))
+    worker.fill(1)
+    worker.ask(5)
+    worker.rest(asked.host, 60.0)
+    assert worker.ask(5).held_until is None
+
+
+# Another pace
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.1, 2.0), (20.0, 0.3)])
+def test_another_gap_holds_from_the_last_start_on(asked: AskedHost, before: float, after: float) -> None:
+    worker = asked.map("one", gap=Gap.of(before))
+    worker.fill(20)
+    last = worker.starts(1)
+    worker.set_pace(asked.pace(gap=Gap.of(after)))
+    (found,) = asked_for(asked, [worker], 5.0)
+    assert gaps(last, found) == pytest.approx([after] * len(found))
+
+
+def test_another_concurrency_is_told_with_the_next_exchange(asked: AskedHost) -> None:
+    worker = asked.map("one", 4)
+    assert worker.ask().share == 4
+    for concurrency in (2, 9):
+        worker.set_pace(asked.pace(concurrency))
+        assert worker.ask().share == concurrency
+
+
+def test_a_pace_of_another_host_is_refused(asked: AskedHost) -> None:
+    worker = asked.map("one")
+    with pytest.raises(ValueError, match=r"other\.example\.net"):
+        worker.set_pace(type(asked.pace())("other.example.net", 1))
+
+
+# Shares
+
+
+def test_maps_share_the_concurrency_of_their_host_when_the_others_are_known_to_have_less(
+    asked: AskedHost,
+) -> None:
+    first = asked.map("one", 10, host_concurrency=4)
+    assert first.ask().share == 4
+    second = asked.map("other", 10, host_concurrency=4)
+    assert second.ask().share == 0
+    assert first.ask(in_flight=1).share == 2
+    # It may have begun more before it heard of that.
+    assert second.ask().share == 0
+    assert first.ask(in_flight=3).share == 2
+    assert second.ask().share == 1
+    first.ask(in_flight=2)
+    assert second.ask().share == 2
+    first.stop()
+    assert second.ask().share == 4
+
+
+def test_a_map_that_wants_less_leaves_the_rest_of_the_host_to_others(asked: AskedHost) -> None:
+    small, large = asked.map("small", 1, host_concurrency=8), asked.map("large", 20, host_concurrency=8)
+    assert [small.ask().share, large.ask().share] == [1, 7]
+
+
+def test_without_a_limit_of_the_host_each_map_has_all_of_its_own(asked: AskedHost) -> None:
+    maps = [asked.map(str(number), number) for number in (3, 5)]
+    assert [worker.ask().share for worker in maps] == [3, 5]
+
+
+def test_a_map_without_a_share_leases_nothing_and_looks_again_soon(asked: AskedHost) -> None:
+    asked.map("one", host_concurrency=1).ask()
+    late = asked.map("other", host_concurrency=1)
+    late.fill(3)
+    answer = late.ask(3)
+    assert (answer.share, answer.leases) == (0, [])
+    assert answer.held_until is not None
+    assert 1000 < answer.held_until <= 1001
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_maps_together_never_have_more_on_the_way_than_the_host_allows(
+    asked: AskedHost, seed: int
+) -> None:
+    chance = Random(seed)
+    limit = chance.randint(1, 7)
+    shares: dict[Asking, int] = {}
+    on_the_way: dict[Asking, int] = {}
+
+    def exchange(worker: Asking) -> None:
+        told = on_the_way[worker]
+        # It starts more while the answer is on its way, which may tell it of a smaller share.
+        on_the_way[worker] = max(told, chance.choice([0, shares[worker]]))
+        shares[worker] = worker.ask(in_flight=told).share or 0
+        on_the_way[worker] = chance.choice([0, on_the_way[worker], max(on_the_way[worker], shares[worker])])
+
+    for step in range(60):
+        come = not shares or (len(shares) < 4 and chance.random() < 0.2)
+        worker = asked.map(str(step), 5, host_concurrency=limit) if come else chance.choice([*shares])
+        if come:
+            on_the_way[worker], shares[worker] = 0, 0
+        elif chance.random() < 0.1:
+            worker.stop()
+            del on_the_way[worker], shares[worker]
+            continue
+        exchange(worker)
+        assert sum(on_the_way.values()) <= limit
+    for _ in range(2):
+        for worker in shares:
+            shares[worker] = worker.ask().share or 0
+    assert sum(shares.values()) == min(limit, 5 * len(shares))
+    assert not shares or max(shares.values()) - min(shares.values()) <= 1
+
+
+# Rests and probes
+
+
+def test_a_host_that_rests_is_left_alone_by_all_its_maps(asked: AskedHost) -> None:
+    workers = [asked.map("one"), asked.map("other", gap=Gap.of(0.1))]
+    for worker in workers:
+        worker.fill(9)
+    workers[0].rest(asked.host, 20.0)
+    workers[1].rest(asked.host, 5.0)
+    asked.clock.now += 19.9
+    for worker in workers:
+        answer = worker.ask(9)
+        assert (answer.leases, answer.rests_until, answer.held_until) == ([], 1020.0, 1020.0)
+    asked.clock.now = 1020.0
+    assert len(workers[0].ask(9).leases) == 9
+    assert workers[1].starts(2) == pytest.approx([1020.0, 1020.1])
+
+
+def test_other_hosts_do_not_rest(asked: AskedHost) -> None:
+    worker = asked.map("one")
+    worker.fill(9)
+    worker.rest(f"other-{asked.host}", 60.0)
+    assert len(worker.ask(9).leases) == 9
+
+
+def test_one_at_a_time_may_find_out_whether_a_host_is_there_again(asked: AskedHost) -> None:
+    first, second = asked.map("one"), asked.map("other")
+    assert first.claim_probe(asked.host, 10.0)
+    asked.clock.now += 9.9
+    assert not second.claim_probe(asked.host, 10.0)
+    assert second.claim_probe(f"other-{asked.host}", 10.0)
+    asked.clock.now += 0.1
+    assert [second.claim_probe(asked.host, 10.0), first.claim_probe(asked.host, 10.0)] == [True, False]
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan")])
+def test_what_is_no_time_is_refused(asked: AskedHost, seconds: float) -> None:
+    worker = asked.map("one")
+    with pytest.raises(ValueError, match=asked.host):
+        worker.rest(asked.host, seconds)
+    with pytest.raises(ValueError, match=asked.host):
+        worker.claim_probe(asked.host, seconds)

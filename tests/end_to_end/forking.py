@@ -1,0 +1,220 @@
+"""Programs in processes of their own, forked off one that has loaded what they need.
+
+A start costs a core for a second, nearly all of it for loading modules, and the tests start hundreds. What
+is forked is as much a process of its own: it has read no setting, and no event loop was there. That a program
+starts from nothing as well is for a few tests to show, not for each.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import multiprocessing
+import os
+import pkgutil
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+
+from scrapy.settings import default_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from multiprocessing.connection import Connection
+
+    AnyConnection = Connection[Any, Any]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+"""The folder of `scrapy.cfg`, where the programs run."""
+
+_LOADED: Final = (
+    # What the server would run in each process that it forks: pytest, of which a program has no use.
+    "__main__",
+    "aiohttp.web",
+    "alembic.command",
+    "alembic.config",
+    "alembic.runtime.migration",
+    "obstore.store",
+    "PIL.BmpImagePlugin",
+    "PIL.GifImagePlugin",
+    "PIL.JpegImagePlugin",
+    "PIL.PngImagePlugin",
+    "platformdirs.unix",
+    "prometheus_client",
+    "scrapy.cmdline",
+    "scrapy.core.downloader.handlers.http11",
+    "scrapy.core.engine",
+    "scrapy.logformatter",
+    "scrapy.statscollectors",
+    "scrapy.utils.engine",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite",
+    "tileharvest.history.upgrading",
+    "tileharvest.pipelines",
+    "tileharvest.scheduler.fingerprint",
+    "tileharvest.scheduler.redis",
+    "tileharvest.scheduler.scheduler",
+    "tileharvest.viewer.serving",
+    "tileharvest.viewer.starting",
+    "uvloop",
+)
+"""All but the settings, which are read from the environment when they are loaded."""
+_WHOLE: Final = (
+    "scrapy.commands",
+    "tileharvest.commands",
+    "tileharvest.extensions",
+    "tileharvest.middlewares",
+    "tileharvest.spiders",
+)
+"""Packages all of whose modules are wanted."""
+_DIE_WITH_PARENT: Final = 1
+"""`PR_SET_PDEATHSIG` of Linux' prctl."""
+
+
+class ForkedProcess:
+    """A process that was forked, with what tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        output: AnyConnection,
+        errors: AnyConnection,
+    ) -> None:
+        """Run `python -m MODULE ARGUMENTS`, in an environment that holds nothing else. What it writes goes
+        where the connections lead; they stay open here."""
+        self.args = (module, *arguments)
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_wanted())
+        self._process = context.Process(
+            target=_run, args=(module, list(arguments), dict(environment), output, errors)
+        )
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Raises TimeoutExpired."""
+        self._process.join(timeout)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return status
+
+    def send_signal(self, number: signal.Signals, /) -> None:
+        """Nothing, if it has ended."""
+        # It may end between the two.
+        with suppress(ProcessLookupError):
+            if self.poll() is None:
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Forked(ForkedProcess):
+    """One whose output is read, as text."""
+
+    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        with _Pipe() as output, _Pipe() as errors:
+            super().__init__(module, arguments, environment, output.writer, errors.writer)
+            self.stdout, self.stderr = output.opened(), errors.opened()
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What it still writes until its end, to stdout and to stderr. Raises TimeoutExpired, after it was
+        killed."""
+        with ThreadPoolExecutor(2) as readers:
+            reading = [readers.submit(stream.read) for stream in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            output, errors = (stream.result() for stream in reading)
+        return output, errors
+
+    def close(self) -> None:
+        """To be called when it has ended."""
+        self.stdout.close()
+        self.stderr.close()
+
+
+class _Pipe:
+    """A way for text out of a process; what of it was not handed on is closed when the block ends."""
+
+    def __init__(self) -> None:
+        self._reader, self.writer = multiprocessing.Pipe(duplex=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self.writer.close()
+
+    def opened(self) -> TextIO:
+        return os.fdopen(os.dup(self._reader.fileno()), encoding="utf-8")
+
+
+@cache
+def _wanted() -> list[str]:
+    """What is loaded before anything is forked: ours, and what Scrapy loads for every crawl."""
+    components = (
+        default_settings.DOWNLOADER_MIDDLEWARES_BASE,
+        default_settings.EXTENSIONS_BASE,
+        default_settings.SPIDER_MIDDLEWARES_BASE,
+    )
+    of_scrapy = [name.rpartition(".")[0] for name in chain.from_iterable(components)]
+    of_packages = [
+        f"{package}.{module.name}"
+        for package in _WHOLE
+        for module in pkgutil.iter_modules(import_module(package).__path__)
+    ]
+    return [*_LOADED, *of_scrapy, *of_packages]
+
+
+def _run(
+    module: str,
+    arguments: list[str],
+    environment: dict[str, str],
+    output: AnyConnection,
+    errors: AnyConnection,
+) -> None:
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    for number, connection in ((1, output), (2, errors)):
+        os.dup2(connection.fileno(), number)
+    for connection in {output, errors}:
+        connection.close()
+    os.chdir(ROOT)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    loaded = {"tileharvest.settings", "twisted.internet.reactor"} & sys.modules.keys()
+    assert not loaded, f"a program would not load these: {loaded}"
+    sys.argv = [module, *arguments]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        # A process of multiprocessing leaves them out.
+        atexit._run_exitfuncs()

@@ -1,0 +1,285 @@
+"""A harvest that is steered from another terminal while it runs: paused, resumed, made slower, stopped.
+
+The story of one paused harvest is told once, and each test looks at a part of it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, publish
+from tests.end_to_end.project import Project, answered, await_condition, stop
+from tests.servers.nginx import nginx as nginx_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.bad_input.small_site import SmallSite
+    from tests.end_to_end.forking import Forked
+    from tests.servers.nginx import LogLine, Nginx
+
+HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
+BEGUN: Final = 10
+"""Requests after which it is paused: a quarter of all."""
+LEASE: Final = 0.6
+"""Seconds."""
+PAUSE: Final = 4 * LEASE
+ON_THE_WAY: Final = 0.2
+"""Seconds in which the site has got whatever was started."""
+PUSHED: Final = "0_3_-3"
+"""The tile that a walk asks last."""
+PUSHED_PATH: Final = "33"
+IS_PAUSED: Final = "map 'small' is paused since"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """By a command: its exit status, and what it wrote."""
+
+    status: int
+    output: str
+    errors: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What was said and seen; times are in seconds since 1970."""
+
+    project: Project
+    site: SmallSite
+    server: Nginx
+    said: dict[str, Said] = field(default_factory=dict)
+    at: dict[str, float] = field(default_factory=dict)
+    queue: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, what: str) -> None:
+        self.at[what] = time.time()
+
+    def tell(self, what: str, *words: str) -> None:
+        done = self.project.scrapy(*words, check=False)
+        self.said[what] = Said(done.returncode, done.stdout, done.stderr)
+
+    def started_between(self, first: str, last: str) -> list[LogLine]:
+        """The requests that came from the one moment to the other."""
+        begin, end = self.at[first] + ON_THE_WAY, self.at[last]
+        return [line for line in self.server.log() if begin < line.time - line.duration < end]
+
+
+@contextmanager
+def harvesting(project: Project) -> Iterator[tuple[Forked, Path]]:
+    """A harvest that runs, and the file of its log."""
+    log = project.folder / f"{len(list(project.folder.iterdir()))}.log"
+    log.touch()
+    options = {"LEASE_SECONDS": LEASE, "LOG_FILE": log, "LOG_LEVEL": "INFO"}
+    settings = [word for name, value in options.items() for word in ("-s", f"{name}={value}")]
+    with project.running(*HARVEST, *settings) as process:
+        yield process, log
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp("steered")
+    site, other = publish(folder / "site"), publish(folder / "other")
+    project = Project(folder / "project")
+    project.folder.mkdir()
+    with nginx_server(site.folder) as server, nginx_server(other.folder) as elsewhere:
+        project.add_map("small", server.url, requests_per_second=20, concurrency=2)
+        project.add_map("other", elsewhere.url)
+        story = Story(project, site, server)
+        story.tell("nobody to stop", "stop", "small")
+        pause_and_kill(story)
+        start_and_stop(story)
+        start_and_resume(story)
+        yield story
+
+
+def pause_and_kill(story: Story) -> None:
+    with harvesting(story.project) as (process, log):
+        assert await_condition(lambda: answered(story.server) >= BEGUN, process)
+        story.tell("pause", "pause", "small")
+        story.note("told to pause")
+        assert await_condition(lambda: IS_PAUSED in log.read_text(), process)
+        story.note("paused")
+        story.tell("pause again", "pause", "small")
+        story.tell("push", "push", "small", PUSHED)
+        story.tell("a second one", *HARVEST)
+        story.tell("several", "harvest", "small", "other", "-a", f"day={FIRST_DAY}", "--json")
+        story.tell("maps", "maps")
+        assert await_condition(lambda: time.time() > story.at["paused"] + PAUSE, process)
+        story.queue.update(json.loads(story.project.scrapy("queue", "small", "--json").stdout))
+
+
+def start_and_stop(story: Story) -> None:
+    with harvesting(story.project) as (process, log):
+        assert await_condition(lambda: IS_PAUSED in log.read_text(), process)
+        story.tell("stop", "stop", "small")
+        story.note("told to stop")
+        output, errors = process.communicate(timeout=30)
+        story.said["stopped"] = Said(process.wait(), output, errors)
+        story.note("stopped")
+
+
+def start_and_resume(story: Story) -> None:
+    with harvesting(story.project) as (process, log):
+        assert await_condition(lambda: IS_PAUSED in log.read_text(), process)
+        story.note("to be resumed")
+        story.tell("resume", "resume", "small")
+        output, errors = process.communicate(timeout=30)
+        story.said["done"] = Said(process.wait(), output, errors)
+    story.tell("resume again", "resume", "small")
+
+
+def test_nothing_starts_while_it_is_paused(story: Story) -> None:
+    """For longer than a lease, nor when a paused map is harvested anew."""
+    assert story.at["to be resumed"] - story.at["paused"] > PAUSE
+    assert story.started_between("paused", "to be resumed") == []
+
+
+def test_it_has_paused_within_two_seconds(story: Story) -> None:
+    assert story.at["paused"] - story.at["told to pause"] < 2
+    assert story.said["pause"].output == (
+        "map 'small' is paused: requests on the way finish, no further one starts;"
+        " scrapy resume small lets it go on\n"
+    )
+
+
+def test_leases_are_kept_alive_while_it_is_paused(story: Story) -> None:
+    """What was leased more than a lease ago would be pending otherwise."""
+    assert story.queue["leased"] > 0
+    assert story.queue["pending/normal"] == 0
+
+
+def test_whoever_pauses_it_again_is_told_since_when(story: Story) -> None:
+    since = story.queue["paused"]
+    assert story.said["pause again"].output.startswith(f"map 'small' is paused already, since {since};")
+
+
+def test_the_list_of_maps_says_that_it_is_paused(story: Story) -> None:
+    assert "small (paused) " in story.said["maps"].output
+    assert "other " in story.said["maps"].output
+
+
+def test_a_second_harvest_of_the_map_says_so_and_is_wrong_usage(story: Story) -> None:
+    second = story.said["a second one"]
+    assert second.status == 2
+    (line,) = second.errors.splitlines()
+    assert "map small is being harvested by another process" in line
+
+
+def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:
+    several = story.said["several"]
+    assert several.status == 0
+    (line,) = several.errors.splitlines()
+    assert line == (
+        f"map 'small' is paused since {story.queue['paused']} and was passed over;"
+        " scrapy resume small lets it go on"
+    )
+    (report,) = json.loads(several.output)
+    assert (report["map"], report["finished"]) == ("other", True)
+
+
+def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: Story) -> None:
+    assert story.said["stop"].status == 0
+    stopped = story.said["stopped"]
+    assert stopped.status == 1
+    assert stopped.errors == ("error: map 'small' was stopped; run it again to continue where it stopped\n")
+    assert story.at["stopped"] - story.at["told to stop"] < 3
+
+
+def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story) -> None:
+    assert story.said["done"].status == 0
+    kept = story.project.query(
+        "SELECT sha1 FROM versions JOIN layers ON layers.id = layer JOIN maps ON maps.id = map"
+        " WHERE maps.name = 'small'"
+    )
+    assert sorted(digest for (digest,) in kept) == sorted(map(story.site.sha1, PATHS))
+    asked = Counter((line.method, line.path) for line in story.server.log())
+    pushed = Counter((method, address(PUSHED_PATH)) for method in ("HEAD", "GET"))
+    once = Counter({(method, address(path)): 1 for path in PATHS for method in ("HEAD", "GET")})
+    besides = Counter({("GET", f"/{name}"): 2 for name in ("robots.txt", "overviewerConfig.js")})
+    assert asked == once + besides + pushed
+
+
+def test_what_was_pushed_while_it_was_paused_is_asked_first_when_it_goes_on(story: Story) -> None:
+    later = [line for line in story.server.log() if line.time > story.at["to be resumed"]]
+    assert next(line.path for line in later if line.method == "HEAD") == address(PUSHED_PATH)
+
+
+def test_nobody_can_be_stopped_where_nobody_works(story: Story) -> None:
+    nobody = story.said["nobody to stop"]
+    assert nobody.status == 1
+    assert nobody.errors == "error: nobody harvests map 'small' now: there is nothing to stop\n"
+
+
+def test_whoever_resumes_what_was_not_paused_is_told_so(story: Story) -> None:
+    assert story.said["resume"].output == "map 'small' goes on\n"
+    assert story.said["resume again"].output == "map 'small' was not paused\n"
+
+
+def test_a_rate_set_by_hand_holds_for_the_running_harvest(
+    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(publish(tmp_path / "site").folder)
+    project.add_map("small", server.url, delay=0.25)
+    phases = {}
+    with harvesting(project) as (process, log):
+        assert await_condition(lambda: answered(server) > 0, process)
+        for rate, gap in ((None, 0.25), ("8/s", 0.125), ("2/s", 0.5)):
+            if rate is not None:
+                told = project.scrapy("rate", "small", rate).stdout
+                assert f"is asked at {rate}, as set by hand, until scrapy rate small default; its own" in told
+                said = f"the rate of map 'small', set by hand: {rate}"
+                assert await_condition(lambda: said in log.read_text(), process)  # noqa: B023
+            begin, enough = time.time(), answered(server) + 5
+            assert await_condition(lambda: answered(server) >= enough, process)  # noqa: B023
+            phases[gap] = (begin, time.time())
+        shown = project.scrapy("queue", "small").stdout
+        taken_back = project.scrapy("rate", "small", "default").stdout
+        assert await_condition(lambda: "set by hand: the map's own again" in log.read_text(), process)
+        stop(process, signal.SIGTERM)
+    assert ["rate", "by", "hand", "2/s"] in [line.split() for line in shown.splitlines()]
+    assert taken_back == "map 'small' is asked at its own rate: 4/s; none is set by hand\n"
+    starts = [line.time - line.duration for line in server.log()]
+    for gap, (begin, end) in phases.items():
+        gaps = [after - before for before, after in pairwise(starts) if begin < before and after < end]
+        assert min(gaps) > 0.75 * gap
+        assert median(gaps) < 1.5 * gap
+
+
+def test_of_several_maps_one_that_is_being_harvested_does_not_keep_the_others_waiting(
+    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(publish(tmp_path / "site").folder)
+    project.add_map("small", server.url, delay=30)
+    project.add_map("other", server.url, requests_per_second=1000)
+    with project.running(*HARVEST) as process:
+        assert await_condition(lambda: answered(server) > 0, process)
+        done = project.scrapy("harvest", "--all", "-a", f"day={FIRST_DAY}", "--json", check=False)
+    small, other = json.loads(done.stdout)
+    assert (done.returncode, small["exit_status"], other["exit_status"]) == (2, 2, 0)
+    assert "is being harvested by another process" in small["error"]
+    assert other["counts"] == {"add": len(PATHS)}
+
+
+@pytest.mark.parametrize(
+    ("rate", "wrong"),
+    [("fast", "'fast' is no rate"), ("0/s", "'0/s' is no rate"), ("0.01/h", "no time to wait")],
+)
+def test_what_is_no_rate_is_wrong_usage(project: Project, rate: str, wrong: str) -> None:
+    project.add_map("small", "http://127.0.0.1:9/")
+    done = project.scrapy("rate", "small", rate, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert wrong in line
+    assert not project.data.exists()

@@ -1,0 +1,282 @@
+"""What a site's owner gets to see of a harvest that was told to be careful: all from nginx's log."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from tests.end_to_end.project import ROOT, Project, answered, await_condition
+from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import nginx as nginx_server
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.servers.nginx import LogLine, Nginx
+
+NAME: Final = "careful"
+SLACK: Final = 0.02
+"""Seconds by which two requests may come closer than they were sent: another thread had the processor."""
+
+
+class Run(NamedTuple):
+    """What came of one `scrapy harvest`."""
+
+    lines: list[LogLine]
+    done: subprocess.CompletedProcess[str]
+    seconds: float
+
+    @property
+    def gaps(self) -> list[float]:
+        """Seconds from the beginning of each request to that of the next."""
+        return gaps_of(self.lines)
+
+
+class Careful:
+    """The small map on an nginx, and a project that has it."""
+
+    def __init__(self, project: Project, site: Nginx) -> None:
+        self.project = project
+        self.site = site
+
+    def harvest(self, *names: str, **settings: Any) -> Run:
+        self.site.clear_log()
+        begun = time.monotonic()
+        done = self.project.scrapy("harvest", *(names or (NAME,)), *_settings(settings), check=False)
+        return Run(list(self.site.log()), done, time.monotonic() - begun)
+
+
+@pytest.fixture
+def careful(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Careful:
+    site = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
+    project.add_map(NAME, site.url, contact="owner@example.net")
+    return Careful(project, site)
+
+
+def _settings(settings: dict[str, Any]) -> list[str]:
+    return [word for name, value in settings.items() for word in ("-s", f"{name}={_text(value)}")]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def gaps_of(lines: Sequence[LogLine]) -> list[float]:
+    begun = sorted(line.time - line.duration for line in lines)
+    return [after - before for before, after in pairwise(begun)]
+
+
+def test_a_fixed_delay_is_between_the_beginnings_of_any_two_requests(careful: Careful) -> None:
+    found = careful.harvest(DELAY=0.1, BUDGET={"requests": 30})
+    assert len(found.gaps) == 29
+    assert min(found.gaps) >= 0.1 - SLACK
+    # Four may be on the way, and each takes a millisecond: what slows them down is the delay alone.
+    assert sorted(found.gaps)[15] < 0.1 + 0.04
+
+
+def test_a_random_delay_stays_in_its_range_and_varies(careful: Careful) -> None:
+    found = careful.harvest(DELAY=[0.03, 0.15], BUDGET={"requests": 40})
+    assert min(found.gaps) >= 0.03 - SLACK
+    short, long = (sum(low <= gap < low + 0.06 for gap in found.gaps) for low in (0.03, 0.09))
+    # Of 39 even draws fewer than 6 fall into a half once in 4 million times; some come late.
+    assert min(short, long) >= 6
+    assert sorted(found.gaps)[20] < 0.15
+
+
+def test_the_crawl_delay_of_robots_txt_is_kept_and_the_file_asked_for_once(
+    careful: Careful, tmp_path: Path
+) -> None:
+    (tmp_path / "site" / "robots.txt").write_text("User-agent: *\nCrawl-delay: 0.1\n")
+    found = careful.harvest(BUDGET={"requests": 20})
+    assert found.lines[0].path == "/robots.txt"
+    assert [line.path for line in found.lines].count("/robots.txt") == 1
+    assert min(found.gaps) >= 0.1 - SLACK
+
+
+def test_every_request_names_the_program_and_how_to_reach_who_uses_it(careful: Careful) -> None:
+    found = careful.harvest(BUDGET={"requests": 12})
+    assert {line.agent for line in found.lines} == {"TileHarvest/0.1 (+owner@example.net)"}
+
+
+def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(careful: Careful) -> None:
+    project, site = careful.project, careful.site
+    project.add_map("other", site.url)
+    with project.maps_file.open("a") as file:
+        file.write('[hosts."127.0.0.1"]\nrequests_per_second = 20\n')
+    site.clear_log()
+    budget = _settings({"BUDGET": {"requests": 25}})
+    with (
+        project.running("harvest", NAME, *budget) as one,
+        project.running("harvest", "other", *budget) as two,
+    ):
+        one.communicate(timeout=60)
+        two.communicate(timeout=60)
+    begun = sorted(line.time - line.duration for line in site.log() if line.method == "HEAD")
+    both = [line for line in site.log() if line.path == "/robots.txt"]
+    assert len(both) == 2
+    # Each alone would make them in the blink of an eye. One slot may be used late and the next in time.
+    assert all(later - first >= 0.5 - 0.06 for first, later in zip(begun, begun[10:], strict=False))
+
+
+class Clock:
+    """A program's clock, which the test sets while it runs."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.environment = {
+            "LD_PRELOAD": str(next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))),
+            "FAKETIME_TIMESTAMP_FILE": str(file),
+            # Seconds for which it is not read again.
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def set(self, hour: int, minute: int) -> None:
+        now = datetime.now(UTC)
+        later = now.replace(hour=hour, minute=minute) - now - timedelta(days=1)
+        self._file.write_text(f"{later.total_seconds():+.0f}")
+
+
+def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, tmp_path: Path) -> None:
+    project, site, clock = careful.project, careful.site, Clock(tmp_path / "clock")
+    arguments = _settings({"DELAY": 0.05, "QUIET_HOURS": "18:00-23:00"})
+    clock.set(17, 30)
+    with subprocess.Popen(
+        [sys.executable, "-m", "scrapy", "harvest", NAME, *arguments],
+        cwd=ROOT,
+        env={**project.environment, **clock.environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        await_condition(lambda: answered(site) > 10, process)
+        clock.set(18, 30)
+        assert process.stderr is not None
+        # Told when the gate is shut; what was on the way is answered by then, or soon.
+        line = process.stderr.readline()
+        assert "has quiet hours: nothing is asked until" in line
+        assert "23:00 UTC" in line
+        before = list(site.log())
+        pause = threading.Event()
+        pause.wait(1.0)
+        assert len(list(site.log())) <= len(before) + 4
+        clock.set(23, 30)
+        assert process.wait(60) == 0
+    assert max(gaps_of(list(site.log()))) > 0.9
+    assert len(project.versions()) == len(Rendering(tmp_path / "site", 5).paths())
+
+
+def test_images_are_stored_no_faster_than_the_pipelines_delay(careful: Careful) -> None:
+    careful.harvest(STORE_DELAY=0.05, BUDGET={"requests": 50})
+    stored = sorted(file.stat().st_mtime for file in (careful.project.data / "tiles").rglob("*.png"))
+    assert len(stored) > 8
+    # Over four gaps: a thread writes them, and may have waited for the processor.
+    assert all(after - before >= 4 * 0.05 - 0.04 for before, after in zip(stored, stored[4:], strict=False))
+
+
+def test_autothrottle_asks_at_scrapys_pace_where_it_is_switched_on(careful: Careful) -> None:
+    found = careful.harvest(
+        AUTOTHROTTLE_ENABLED="True", AUTOTHROTTLE_START_DELAY=0.2, BUDGET={"requests": 10}
+    )
+    # It halves the delay with each quick answer, and varies each by half.
+    assert found.gaps[0] >= 0.1 - SLACK
+    assert sum(found.gaps) > 0.2
+
+
+@pytest.fixture(scope="module")
+def budgeted(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A harvest that a budget of requests ended, and the run after it."""
+    folder = tmp_path_factory.mktemp("budgeted")
+    published(shared_maps, "alexjj", 1, folder / "site")
+    (folder / "project").mkdir()
+    with nginx_server(folder / "site") as site:
+        careful = Careful(Project(folder / "project"), site)
+        careful.project.add_map(NAME, site.url, budget={"requests": 37})
+        first = careful.harvest()
+        between = careful.project.harvests(NAME)
+        second = careful.harvest(BUDGET={})
+        yield careful, first, between, second, Rendering(folder / "site", 5)
+
+
+def test_a_budget_of_requests_is_kept_to_the_request(budgeted: Any) -> None:
+    _, first, *_ = budgeted
+    assert len(first.lines) == 37
+    assert first.done.returncode == 4
+    assert "budget: 37 requests" in first.done.stderr
+
+
+def test_the_harvests_record_tells_which_budget_ended_its_run(budgeted: Any) -> None:
+    _, _, between, *_ = budgeted
+    assert [(one["ended"], one["stopped"], one["requests"]) for one in between] == [
+        (None, "budget: 37 requests", 37)
+    ]
+
+
+def test_the_run_after_goes_on_where_the_budget_ended_the_first(budgeted: Any) -> None:
+    careful, first, _, second, rendering = budgeted
+    assert second.done.returncode == 0
+    asked = Counter(line.path for line in (*first.lines, *second.lines) if line.method == "HEAD")
+    assert set(asked.values()) == {1}
+    fetched = {line.path for line in (*first.lines, *second.lines) if line.method == "GET"}
+    assert len(careful.project.versions()) == len(rendering.paths())
+    assert len(fetched) >= len(rendering.paths())
+    assert [one["stopped"] for one in careful.project.harvests(NAME)] == [None]
+
+
+def test_a_budget_of_bytes_is_never_exceeded_and_used_up_to_one_tile(
+    careful: Careful, tmp_path: Path
+) -> None:
+    found = careful.harvest(BUDGET={"bytes": "300 kB"})
+    received = sum(line.size for line in found.lines)
+    site = tmp_path / "site"
+    largest = max(file.stat().st_size for file in site.rglob("*.png"))
+    assert 300_000 - largest < received <= 300_000
+    assert found.done.returncode == 4
+
+
+def test_a_budget_of_seconds_ends_the_run_in_time(careful: Careful) -> None:
+    found = careful.harvest(BUDGET={"seconds": 1}, DELAY=0.05)
+    begun = [line.time - line.duration for line in found.lines]
+    # It is looked at every second.
+    assert 0.9 < max(begun) - min(begun) < 2.5
+    assert found.done.returncode == 4
+
+
+def test_a_days_budget_that_is_spent_lets_no_further_run_ask_for_anything(careful: Careful) -> None:
+    assert len(careful.harvest(DAILY_BUDGET={"requests": 20}).lines) == 20
+    again = careful.harvest(DAILY_BUDGET={"requests": 20})
+    assert again.lines == []
+    assert again.done.returncode == 4
+    assert "has spent its daily budget" in again.done.stderr
+
+
+def test_a_disk_keeps_its_room_and_the_run_after_goes_on(careful: Careful, tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root mounts a small disk")
+    data = careful.project.data
+    data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(data)], check=True)
+    try:
+        found = careful.harvest(MIN_FREE="2 MB")
+        assert found.done.returncode == 4
+        assert "min_free" in found.done.stderr
+        left = os.statvfs(data)
+        # History and queue are on it, too, and go on growing a little.
+        assert left.f_bavail * left.f_frsize > 1_700_000
+        subprocess.run(["mount", "-o", "remount,size=30m", str(data)], check=True)
+        assert careful.harvest(MIN_FREE="2 MB").done.returncode == 0
+        rendering = Rendering(tmp_path / "site", 5)
+        assert len(careful.project.versions()) == len(rendering.paths())
+    finally:
+        subprocess.run(["umount", "--lazy", str(data)], check=True)

@@ -1,0 +1,131 @@
+"""How far a harvest is, told alike everywhere: on a terminal, in lines, by `scrapy queue`, and by the
+viewer's API."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    SECOND_DAY,
+    address,
+    publish,
+    staged,
+    visit,
+)
+from tests.end_to_end.forking import ROOT
+from tests.end_to_end.project import await_condition, stop
+from tests.servers import rules
+from tests.servers.tmux import terminal
+from tests.viewer.asking import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.end_to_end.bad_input.small_site import Stage
+    from tests.end_to_end.project import Project
+    from tests.servers.nginx import Nginx
+    from tests.viewer.building import World
+
+HELD: Final = "3"
+"""A tile that is not answered, so that the harvest cannot go below it, or to its end."""
+DONE: Final = 15
+"""All tiles but that and those below it."""
+
+
+@pytest.fixture
+def nginx_site(project: Project, tmp_path: Path, nginx: Callable[..., Nginx]) -> Nginx:
+    """The small site on nginx, in `maps.toml` under the name `small`."""
+    site = nginx(publish(tmp_path / "site").folder)
+    project.add_map("small", f"{site.url}/")
+    return site
+
+
+def killed_half_way(stage: Stage) -> None:
+    """The second day's harvest, of which everything is recorded that was answered."""
+    visit(stage.project, FIRST_DAY)
+    stage.site.rules.update({address(HELD): rules.hang(), address("00"): rules.status(403)})
+    recorded = "SELECT count(*) FROM tiles WHERE outcome IN ('ign', 'fail')"
+    with stage.project.running("harvest", "small", "-a", f"day={SECOND_DAY}") as process:
+        assert await_condition(lambda: stage.project.query(recorded) == [(DONE,)], process)
+        process.kill()
+        process.wait()
+    stage.site.rules.clear()
+
+
+def told_by_queue(stage: Stage) -> dict[str, Any]:
+    told = json.loads(stage.project.scrapy("queue", "small", "--json").stdout)
+    return dict(told["harvest"])
+
+
+def told_by_viewer(stage: Stage) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How far the harvest is, and its entry among all."""
+    with serving(cast("World", stage.project)) as client:
+        answer = client.get("/api/v1/maps/small/harvests").json
+    return answer["running"], answer["harvests"][0]
+
+
+def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_there(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        killed_half_way(stage)
+        queue = told_by_queue(stage)
+        assert (queue["tiles_done"], queue["tiles_expected"], queue["failures"]) == (DONE, 20, 1)
+        assert (queue["counts"], queue["state"]) == ({"ign": DONE - 1, "fail": 1}, "interrupted")
+        running, entry = told_by_viewer(stage)
+        for name in ("tiles_done", "tiles_expected", "failures", "seconds_left", "requests_per_second"):
+            assert running[name] == queue[name]
+        for name in ("day", "counts", "requests", "received_bytes", "seconds_worked"):
+            assert entry[name] == queue[name]
+
+        stage.project.scrapy("pause", "small")
+        program = [sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}"]
+        with terminal(tmp_path, program, environment=stage.project.environment, workplace=ROOT) as shown:
+            screen = shown.await_screen(lambda lines: "small  " in "".join(lines) and "since 2" in lines[-2])
+            # The log's line stands above what moves, whole.
+            assert screen[0].startswith("WARNING: map 'small' is paused since")
+            name, *_, done, size, unit = screen[-2].split()
+            assert (name, done, f"{size} {unit}") == ("small", "15/20", f"{queue['received_bytes']} bytes")
+            assert screen[-1].split("  ")[1:] == ["fail 1", "ign 14", f"{queue['requests']} requests"]
+            assert all(len(line) <= 80 for line in screen)
+            # Yellow, and red.
+            assert "\x1b[1m\x1b[33mpaused since" in shown.colours
+            assert "\x1b[1m\x1b[31mfail 1" in shown.colours
+
+            stage.project.scrapy("resume", "small")
+            screen = shown.last_screen()
+        # What has moved is gone, and the report is in its place.
+        assert not any("15/20" in line or "━╸" in line for line in screen)
+        counts = dict(line.split()[:2] for line in screen if line.startswith(("ign ", "fail ")))
+        # The kill may have come before the queue knew that the tile had failed: then it was asked again.
+        assert int(counts["ign"]) + int(counts["fail"]) == 20
+        assert stage.project.scrapy("queue", "small").stdout.startswith("no harvest is running\n\n")
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "plain"])
+def test_off_a_terminal_lines_tell_what_the_server_has_seen(
+    project: Project, nginx_site: Nginx, as_json: bool
+) -> None:
+    """A harvest that stays has asked for everything when it waits."""
+    arguments = ["harvest", "small", "-a", f"day={FIRST_DAY}", "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1"]
+    with project.running(*arguments, *(["--json"] if as_json else [])) as process:
+        if as_json:
+            told = next(line for line in map(json.loads, process.stderr) if line["tiles_done"] == 20)
+        else:
+            told = next(line for line in process.stderr if line.startswith("small: 20 tiles; add 20; "))
+        seen = list(nginx_site.log())
+        size = sum(line.size for line in seen)
+        report, _ = stop(process, signal.SIGTERM)
+    if not as_json:
+        assert told.split("; ")[2] == f"{len(seen)} requests, {size / 1000:.1f} kB"
+        assert "small, " in report
+        return
+    assert (told["map"], told["day"], told["counts"]) == ("small", FIRST_DAY, {"add": 20})
+    assert (told["requests"], told["received_bytes"]) == (len(seen), size)
+    (entry,) = json.loads(report)
+    assert (entry["requests"], entry["received_bytes"]) == (len(seen), size)

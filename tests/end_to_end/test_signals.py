@@ -1,0 +1,119 @@
+"""Ctrl-C and SIGTERM: the first ends cleanly, wherever a harvest waits, and the second at once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, found, staged, versions, visit
+from tests.end_to_end.project import await_condition
+from tests.servers import rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.bad_input.small_site import Stage
+
+HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
+STOPPING: Final = (
+    "stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once"
+)
+STOPPED: Final = "error: map 'small' was stopped; run it again to continue where it stopped"
+LEFT: Final = "error: map 'small' was left at once; run it again to continue"
+SOON: Final = 3.0
+"""Seconds: far below any pause that is cut short."""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        yield stage
+
+
+def describe(stage: Stage, **keys: Any) -> None:
+    """Let `maps.toml` have the map with these keys only."""
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", **keys)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, how: signal.Signals) -> None:
+    """The first two requests probe the site, so the harvest itself has not begun."""
+    describe(stage, delay=30)
+    with stage.project.running(*HARVEST) as process:
+        assert await_condition(lambda: len(stage.site.received) == 1, process)
+        told = time.monotonic()
+        process.send_signal(how)
+        assert process.stderr.readline() == f"{STOPPING}\n"
+        _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - told < SOON
+    assert (process.returncode, errors) == (1, f"{STOPPED}\n")
+
+
+def test_an_order_to_stop_ends_a_long_pause_between_two_requests_too(stage: Stage) -> None:
+    describe(stage, delay=30)
+    with stage.project.running(*HARVEST) as process:
+        assert await_condition(lambda: len(stage.site.received) == 1, process)
+        stage.project.scrapy("stop", "small")
+        told = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - told < SOON
+    assert (process.returncode, errors) == (1, f"{STOPPED}\n")
+    assert len(stage.site.received) == 1
+
+
+def test_the_first_signal_ends_a_harvest_that_waits_for_the_end_of_quiet_hours(stage: Stage) -> None:
+    describe(stage, quiet_hours=["00:00-12:00", "12:00-24:00"])
+    with stage.project.running(*HARVEST) as process:
+        assert "map 'small' has quiet hours: nothing is asked until" in process.stderr.readline()
+        told = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - told < SOON
+    assert process.returncode == 1
+    # It may yet be opening its queue, and then has nothing to finish.
+    assert errors.splitlines() in ([STOPPING, STOPPED], [STOPPING, LEFT])
+    assert stage.site.received == []
+
+
+def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> None:
+    """While the first waits for an answer that does not come."""
+    stage.site.rules[address("3")] = rules.hang()
+    with stage.project.running(*HARVEST, "--json") as process:
+        assert await_condition(lambda: len(stage.site.received) >= len(PATHS), process)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == f"{STOPPING}\n"
+        told = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    assert time.monotonic() - told < SOON
+    assert process.returncode == 1
+    assert errors == f"{LEFT}\n"
+    assert json.loads(output) == []
+    stage.site.rules.clear()
+    assert visit(stage.project, FIRST_DAY).counts == {"add": len(PATHS)}
+    for path in PATHS:
+        (version,) = versions(stage.project, path)
+        assert version[1] == stage.files.sha1(path)
+        assert found(stage.project)[path].outcome == "add"
+
+
+@pytest.mark.parametrize("signalled", [True, False], ids=["signal", "order"])
+def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: bool) -> None:
+    describe(stage, delay=30)
+    stage.project.add_map("other", f"{stage.site.url}/", requests_per_second=1000)
+    with stage.project.running("harvest", "small", "other", "-a", f"day={FIRST_DAY}", "--json") as process:
+        assert await_condition(lambda: len(stage.site.received) == 1, process)
+        if signalled:
+            process.send_signal(signal.SIGTERM)
+        else:
+            stage.project.scrapy("stop", "small")
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    ends = {report["map"]: report["finished"] for report in json.loads(output)}
+    assert ends == ({"small": False} if signalled else {"small": False, "other": True})

@@ -1,0 +1,49 @@
+"""What three workers may spend together, as nginx saw it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.fleet.records import assert_harvested
+from tests.fleet.workers import HARVEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.end_to_end.rendering import Rendering
+    from tests.fleet.workers import Fleet
+    from tests.servers.nginx import Nginx
+
+
+def spend(fleet: Fleet) -> None:
+    """All of the budget, by three workers."""
+    workers = [fleet.start(command=HARVEST) for _ in range(3)]
+    fleet.await_ends(*workers)
+    assert [worker.status for worker in workers] == [4, 4, 4], [worker.log for worker in workers]
+
+
+def test_three_workers_together_make_as_many_requests_as_the_budget_has_and_others_go_on(
+    fleet: Fleet, large: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(large.folder)
+    fleet.describe(server.url, budget={"requests": 150})
+    spend(fleet)
+    spent = list(server.log())
+    assert len(spent) == 150
+    fleet.describe(server.url)
+    fleet.assert_ended_together(*fleet.start_several(2))
+    assert_harvested(fleet, large)
+    asked = Counter(line.path for line in server.log() if line.method == "HEAD")
+    assert set(asked.values()) == {1}
+
+
+def test_three_workers_together_receive_no_more_bytes_than_the_budget_has_and_use_it_up_to_one_tile(
+    fleet: Fleet, large: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(large.folder)
+    budget = sum(file.stat().st_size for file in large.folder.rglob("*.png")) // 3
+    largest = max(file.stat().st_size for file in large.folder.rglob("*.png"))
+    fleet.describe(server.url, budget={"bytes": budget})
+    spend(fleet)
+    assert budget - largest < sum(line.size for line in server.log()) <= budget

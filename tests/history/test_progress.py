@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tests.history.making import LATER, A, B, C, D, began, ended, found
+from tileharvest.history.costs import Cost
+from tileharvest.history.progress import HarvestProgress, progress_of
+from tileharvest.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+
+
+def test_an_unfinished_harvest_tells_how_far_it_is(history: History) -> None:
+    ended(began(history))
+    harvest = began(history, LATER)
+    harvest.expect(7)
+    harvest.record(
+        [found("ign", A), found("fail", B), found("404", C), found("add", D)], Cost(5, 600, 70, 8, 2.5)
+    )
+    assert progress_of(history, "world") == HarvestProgress(
+        "2021-02-16",
+        LATER,
+        datetime(2021, 2, 16, 6, tzinfo=UTC),
+        None,
+        7,
+        {Outcome.IGNORED: 1, Outcome.FAILED: 1, Outcome.NOTHING: 1, Outcome.ADDED: 1},
+        Cost(5, 600, 70, 8, 2.5),
+    )
+
+
+def test_without_an_unfinished_harvest_there_is_no_progress(history: History) -> None:
+    assert progress_of(history, "world") is None
+    ended(began(history))
+    began(history, name="nether")
+    assert progress_of(history, "world") is None
+
+
+def test_a_harvest_says_why_it_was_stopped_until_it_goes_on(history: History) -> None:
+    def stopped() -> str | None:
+        progress = progress_of(history, "world")
+        assert progress is not None
+        return progress.stopped
+
+    harvest = began(history)
+    harvest.stop("budget: 1,000 requests")
+    assert stopped() == "budget: 1,000 requests"
+    harvest = began(history)
+    assert stopped() is None
+    harvest.stop("budget: 2 GB")
+    ended(harvest)
+    harvest.stop("budget: too late")
+    with history.reading() as connection:
+        assert connection.exec_driver_sql("SELECT stopped FROM harvests").scalar_one() is None
+
+
+def test_what_is_expected_is_what_the_first_process_says_that_knows_any_tile(history: History) -> None:
+    assert began(history).expect(0) == 0
+    assert [began(history).expect(tiles) for tiles in (30, 20, 0)] == [30, 30, 30]
+    assert began(history, LATER).expect(5) == 5

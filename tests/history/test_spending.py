@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
+from tileharvest.history.costs import Cost
+from tileharvest.history.spending import failing, spent
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+
+FIRST, SECOND, ELSEWHERE = (
+    Cost(3, 500, 40, 6_000, 1.5),
+    Cost(2, 3_000_000_000, 1, 0, 0.25),
+    Cost(100, 9, 9, 9, 9),
+)
+
+
+def test_what_a_map_has_spent_on_a_day_is_the_sum_over_its_harvests(history: History) -> None:
+    first = began(history, segment="morning")
+    first.record([found("add")], FIRST)
+    ended(first)
+    began(history, segment="evening").record([], SECOND)
+    began(history, name="nether").record([], ELSEWHERE)
+    began(history, LATER).record([], ELSEWHERE)
+    assert spent(history, "world", DAY) == Cost(5, 3_000_000_500, 41, 6_000, 1.75)
+
+
+def test_a_day_or_map_without_harvests_has_cost_nothing(history: History) -> None:
+    began(history).record([], FIRST)
+    assert spent(history, "world", LATER) == spent(history, "wrold", DAY) == Cost()
+
+
+def test_a_tile_fails_in_a_row_from_harvest_to_harvest_until_it_answers(history: History) -> None:
+    seen = []
+    for number, outcomes in enumerate(["fail", "fail fail", "fail ign", "fail"]):
+        harvest = began(history, DAY + timedelta(days=number))
+        for outcome in outcomes.split():
+            harvest.record([found(outcome)])
+        ended(harvest)
+        seen.append(dict(failing(history, "world")))
+    assert seen == [{(LAYER, A): 1}, {(LAYER, A): 2}, {}, {(LAYER, A): 1}]
+
+
+def test_harvests_that_did_not_ask_for_a_tile_do_not_count(history: History) -> None:
+    for number, tile in enumerate([A, B, A]):
+        # Each but the last is interrupted by the next.
+        began(history, DAY + timedelta(days=number)).record([found("fail", tile)])
+    began(history, name="nether").record([found("fail")])
+    assert failing(history, "world") == {(LAYER, A): 2, (LAYER, B): 1}
+    assert failing(history, "wrold") == {}

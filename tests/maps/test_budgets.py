@@ -1,0 +1,40 @@
+"""Budgets and sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileharvest.maps.budgets import Budget, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("2 GB", 2_000_000_000),
+        ("500MB", 500_000_000),
+        ("1.5 kB", 1500),
+        (" 12 ", 12),
+        (7, 7),
+        ("3 B", 3),
+        ("1 TB", 10**12),
+    ],
+)
+def test_a_size_is_in_powers_of_1000(text: str | int, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "2 GiB", "2 gb", "-1 MB", "1e3", "2 MB 3"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write for example"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("limits", [{"requests": 0}, {"received_bytes": -1}, {"seconds": 0.0}])
+def test_a_budget_that_allows_nothing_is_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="allows nothing"):
+        Budget(**limits)
+
+
+def test_a_budget_without_limits_is_false() -> None:
+    assert not Budget()
+    assert Budget(seconds=1.0)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+
+from tileharvest.maps.robots import Robots
+from tileharvest.middlewares.robots import RobotsMiddleware
+
+SITE = "http://map.example.net"
+RULES = Robots.of(SITE, b"User-agent: *\nDisallow: /world-day/3/")
+
+
+def test_what_is_forbidden_ends_before_it_is_sent() -> None:
+    middleware = RobotsMiddleware(SimpleNamespace(robots=RULES))
+    with pytest.raises(IgnoreRequest, match=r"^robots.txt forbids it$"):
+        middleware.process_request(Request(f"{SITE}/world-day/3/0.png"))
+    middleware.process_request(Request(f"{SITE}/world-day/0/0.png"))
+
+
+@pytest.mark.parametrize("spider", [SimpleNamespace(), SimpleNamespace(robots=None)])
+def test_a_spider_that_has_no_rules_may_ask_for_anything(spider: SimpleNamespace) -> None:
+    RobotsMiddleware(spider).process_request(Request(f"{SITE}/world-day/3/0.png"))
+
+
+def test_rules_that_come_while_it_runs_hold() -> None:
+    crawler = Crawler(Spider)
+    crawler.spider = Spider("any")
+    middleware = RobotsMiddleware.from_crawler(crawler)
+    request = Request(f"{SITE}/world-day/3/0.png")
+    middleware.process_request(request)
+    crawler.spider.robots = RULES
+    with pytest.raises(IgnoreRequest):
+        middleware.process_request(request)

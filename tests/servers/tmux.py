@@ -1,0 +1,92 @@
+"""A terminal whose screen can be read, as a person would see it: a pane of tmux."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_PATIENCE: Final = 30.0
+"""Seconds for what is waited for to be on the screen."""
+_LOOK: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A program that runs in a terminal; its last screen stays when it ends."""
+
+    command: Sequence[str]
+    """Of tmux, with the socket of a server of its own."""
+
+    @property
+    def screen(self) -> list[str]:
+        """Its lines from the top, without those at the bottom that are empty."""
+        return self._ask("capture-pane", "-p").rstrip().splitlines()
+
+    @property
+    def colours(self) -> str:
+        """The whole screen with the sequences that colour it."""
+        return self._ask("capture-pane", "-p", "-e")
+
+    def await_screen(self, holds: Callable[[list[str]], bool]) -> list[str]:
+        """Look until the screen is as wanted. Raises AssertionError with the last screen."""
+        until = time.monotonic() + _PATIENCE
+        pause = threading.Event()
+        while not holds(screen := self.screen):
+            assert time.monotonic() < until, "\n".join(screen)
+            pause.wait(_LOOK)
+        return screen
+
+    def last_screen(self) -> list[str]:
+        """When the program has ended, what it has left there. Raises AssertionError."""
+        self.await_screen(lambda _: self._ask("list-panes", "-F", "#{pane_dead}").strip() == "1")
+        return self.screen
+
+    def _ask(self, *words: str) -> str:
+        return _run([*self.command, *words])
+
+
+@contextmanager
+def terminal(
+    folder: Path,
+    program: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    workplace: Path,
+    columns: int = 80,
+    rows: int = 24,
+) -> Iterator[Terminal]:
+    """Run the program in a terminal of that size and in `workplace`; killed when the block ends.
+
+    tmux keeps its socket in the folder. Raises RuntimeError where there is no tmux.
+    """
+    tmux = shutil.which("tmux")
+    if tmux is None:
+        raise RuntimeError("tmux is not installed; on Debian: apt-get install tmux")
+    # Whatever the locale of who runs the tests is.
+    command = [tmux, "-u", "-S", str(folder / "tmux"), "-f", "/dev/null"]
+    size = ["-x", str(columns), "-y", str(rows)]
+    given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+    # It must not end with its program, whose last screen would be lost.
+    keeping = ["set-option", "-g", "remain-on-exit", "on", ";"]
+    start = [*keeping, "new-session", "-d", *size, *given, "-c", str(workplace), *program]
+    _run([*command, "start-server", ";", *start])
+    try:
+        yield Terminal(command)
+    finally:
+        _run([*command, "kill-server"])
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=10, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[6:])}: {done.stderr}")
+    return done.stdout

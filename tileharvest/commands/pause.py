@@ -1,0 +1,46 @@
+"""`scrapy pause NAME`: let a map's harvest, the running one or the next, start no further request."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tileharvest.map_command import MapCommand
+from tileharvest.scheduler.directions import pause
+from tileharvest.scheduling import is_worked_on, open_beside
+from tileharvest.terminal import write_json, write_line
+from tileharvest.wiring import described_map
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+
+class Command(MapCommand):
+    def short_desc(self) -> str:
+        return "Pause a map: requests on the way finish, no further one starts until scrapy resume NAME"
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        (name,) = args
+        now = datetime.now(described_map(settings, name).zone_info)
+        since = f"{now:%Y-%m-%d %H:%M:%S %Z}"
+        before, is_running = asyncio.run(_pause(settings, name, since))
+        if opts.json:
+            write_json({"map": name, "paused": before or since, "is_running": is_running})
+        else:
+            write_line(f"map '{name}' {_in_words(before, is_running)}; scrapy resume {name} lets it go on")
+
+
+async def _pause(settings: BaseSettings, name: str, since: str) -> tuple[str | None, bool]:
+    async with open_beside(settings, name) as queue:
+        return await pause(queue, since), await is_worked_on(settings, name, queue)
+
+
+def _in_words(before: str | None, is_running: bool) -> str:
+    if before is not None:
+        return f"is paused already, since {before}"
+    if is_running:
+        return "is paused: requests on the way finish, no further one starts"
+    return "is paused: nobody harvests it now, and its next harvest will wait"

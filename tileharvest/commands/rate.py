@@ -1,0 +1,81 @@
+"""`scrapy rate NAME [RATE | default]`: how fast a map is asked, changed by hand also while a harvest runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from scrapy.exceptions import UsageError
+
+from tileharvest.courtesy_settings import courtesy_for
+from tileharvest.errors import ConfigurationError
+from tileharvest.map_command import MapCommand
+from tileharvest.maps.rates import parse_rate, rate_in_words
+from tileharvest.scheduler.directions import set_rate
+from tileharvest.scheduling import directions_for, has_queue, open_beside
+from tileharvest.terminal import write_json, write_line
+from tileharvest.wiring import described_map
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.rates import Gap
+
+_OWN: Final = "default"
+"""In place of a rate: the map's own again."""
+
+
+class Command(MapCommand):
+    def syntax(self) -> str:
+        return "[options] NAME [2/s | 30/min | 100/h | default]"
+
+    def short_desc(self) -> str:
+        return "Show or set how fast a map is asked, also while a harvest runs; default: as maps.toml says"
+
+    def check(self, args: list[str]) -> None:
+        if len(args) not in (1, 2):
+            raise UsageError("say which map, and how fast: scrapy rate NAME 2/s", print_help=False)
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        name, *rate = args
+        own = courtesy_for(settings, described_map(settings, name)).gap
+        if rate:
+            _check_rate(rate[0])
+            asyncio.run(_set(settings, name, rate[0]))
+        by_hand = asyncio.run(directions_for(settings, name)).rate
+        if opts.json:
+            told = None if by_hand is None else _in_words(by_hand)
+            write_json({"map": name, "by_hand": told, "own": _in_words(own)})
+        else:
+            write_line(_sentence(name, by_hand, own))
+
+
+async def _set(settings: BaseSettings, name: str, rate: str) -> None:
+    if rate == _OWN and not has_queue(settings, name):
+        return
+    async with open_beside(settings, name) as queue:
+        await set_rate(queue, None if rate == _OWN else rate)
+
+
+def _check_rate(text: str) -> None:
+    """Raises ConfigurationError."""
+    try:
+        if text != _OWN:
+            parse_rate(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{error}; or {_OWN} for the map's own") from None
+
+
+def _sentence(name: str, by_hand: Gap | None, own: Gap) -> str:
+    if by_hand is None:
+        return f"map '{name}' is asked at its own rate: {_in_words(own)}; none is set by hand"
+    return (
+        f"map '{name}' is asked at {_in_words(by_hand)}, as set by hand, until scrapy rate {name} {_OWN};"
+        f" its own rate: {_in_words(own)}. Where its host, robots.txt or quiet hours ask for less, that holds"
+    )
+
+
+def _in_words(gap: Gap) -> str:
+    return rate_in_words(gap) if gap.least == gap.most else f"{rate_in_words(gap)}, {gap} apart"

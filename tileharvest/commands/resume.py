@@ -1,0 +1,44 @@
+"""`scrapy resume NAME`: let the harvest of a paused map go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tileharvest.map_command import MapCommand
+from tileharvest.scheduler.directions import resume
+from tileharvest.scheduling import has_queue, is_worked_on, open_beside
+from tileharvest.terminal import write_json, write_line
+from tileharvest.wiring import described_map
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+
+class Command(MapCommand):
+    def short_desc(self) -> str:
+        return "Let the harvest of a paused map go on"
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        (name,) = args
+        described_map(settings, name)
+        was_paused, is_running = False, False
+        if has_queue(settings, name):
+            was_paused, is_running = asyncio.run(_resume(settings, name))
+        if opts.json:
+            write_json({"map": name, "was_paused": was_paused, "is_running": is_running})
+        elif not was_paused:
+            write_line(f"map '{name}' was not paused")
+        elif is_running:
+            write_line(f"map '{name}' goes on")
+        else:
+            write_line(
+                f"map '{name}' is no longer paused: nobody harvests it now; scrapy harvest {name} does"
+            )
+
+
+async def _resume(settings: BaseSettings, name: str) -> tuple[bool, bool]:
+    async with open_beside(settings, name) as queue:
+        return await resume(queue), await is_worked_on(settings, name, queue)

@@ -1,0 +1,45 @@
+"""`scrapy stop NAME`: let all workers end that harvest a map now."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tileharvest.errors import TileHarvestError
+from tileharvest.map_command import MapCommand
+from tileharvest.scheduler.directions import stop
+from tileharvest.scheduling import has_queue, is_worked_on, open_beside
+from tileharvest.terminal import write_json, write_line
+from tileharvest.wiring import described_map
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+
+class Command(MapCommand):
+    def short_desc(self) -> str:
+        return "Stop the running harvest of a map, so that it can be continued; also a paused one"
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        (name,) = args
+        described_map(settings, name)
+        if not (has_queue(settings, name) and asyncio.run(_stop(settings, name))):
+            raise TileHarvestError(f"nobody harvests map '{name}' now: there is nothing to stop")
+        if opts.json:
+            write_json({"map": name, "stopping": True})
+        else:
+            write_line(
+                f"map '{name}' is stopping: requests on the way finish, and nothing is lost;"
+                f" run it again to continue where it stopped"
+            )
+
+
+async def _stop(settings: BaseSettings, name: str) -> bool:
+    """Whether there was anybody to be told."""
+    async with open_beside(settings, name) as queue:
+        if not await is_worked_on(settings, name, queue):
+            return False
+        await stop(queue)
+    return True

@@ -1,0 +1,132 @@
+"""Reads what is owed to a map's owner from the settings and the map's entry."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from tileharvest.courtesy import Courtesy, host_limits
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.budgets import Budget, parse_size
+from tileharvest.maps.description import NOTICES, BudgetEntry
+from tileharvest.maps.maps_file import load_hosts, load_maps
+from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
+from tileharvest.wiring import maps_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.description import MapDescription
+
+_COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
+
+
+def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtesy:
+    """Each thing as the command line says it (`-s DELAY=0.5`), else the map's entry, else the settings.
+
+    Raises ConfigurationError, naming the setting.
+    """
+    file = maps_file(settings)
+    maps = [*load_maps(file).values()] if file.exists() else [description]
+    concurrency, host_gap = host_limits(description.host, load_hosts(file) if file.exists() else {}, maps)
+    store_delay = description.store_delay
+    said = partial(_said, settings)
+    return Courtesy(
+        host=description.host,
+        concurrency=description.concurrency,
+        gap=said("DELAY", description.gap, _gap),
+        host_concurrency=said("HOST_CONCURRENCY", concurrency, int) or concurrency,
+        host_gap=said("HOST_REQUESTS_PER_SECOND", host_gap or None, _gap_of_rate),
+        store_gap=said("STORE_DELAY", None if store_delay is None else Gap.of(store_delay), _gap),
+        autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
+        quiet=said("QUIET_HOURS", description.quiet, _hours),
+        quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),
+        budget=said("BUDGET", _budget_of(description.budget), _budget),
+        daily_budget=said("DAILY_BUDGET", _budget_of(description.daily_budget), _budget),
+        min_free=said("MIN_FREE", _size(description.min_free), _size),
+        robots=said("ROBOTSTXT_OBEY", description.robots, _truth),
+        user_agents=user_agents(settings, description),
+    )
+
+
+def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
+    """Those that a person has listed, else the program's name with the address of who uses it."""
+    own = description.user_agents or tuple(settings.getlist("USER_AGENTS"))
+    if own:
+        return own
+    contact = description.contact or settings["CONTACT"]
+    agent = settings["USER_AGENT"]
+    return (f"{agent} (+{contact})" if contact and "(" not in agent else agent,)
+
+
+def notice_targets(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
+    """Where messages about the map go."""
+    return tuple(settings.getlist("NOTIFY") if description.notify is None else description.notify)
+
+
+def notice_occasions(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
+    """When they go out. Raises ConfigurationError."""
+    occasions = tuple(settings.getlist("NOTIFY_ON") if description.on is None else description.on)
+    for one in occasions:
+        if one not in NOTICES:
+            raise ConfigurationError(f"NOTIFY_ON '{one}' is none of: {', '.join(NOTICES)}")
+    return occasions
+
+
+def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], Any]) -> Any:
+    if of_map is not None and (settings.getpriority(name) or 0) < _COMMAND_LINE:
+        return of_map
+    value = settings[name]
+    try:
+        return read(_plain(value))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name} {value!r} cannot be: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """What the command line and the environment give as text, as a settings file would write it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _gap(value: Any) -> Gap:
+    return NO_GAP if not value else Gap.of(value)
+
+
+def _gap_of_rate(value: Any) -> Gap:
+    return NO_GAP if not value else Gap.of_rate(float(value))
+
+
+def _truth(value: Any) -> bool:
+    return value in (True, 1, "True", "true")
+
+
+def _hours(value: Any) -> tuple[QuietHours, ...]:
+    several = [value] if isinstance(value, str) else value or ()
+    return tuple(QuietHours.parse(one) for one in several if one)
+
+
+def _budget(value: Any) -> Budget:
+    return BudgetEntry(**value).as_budget if value else Budget()
+
+
+def _budget_of(entry: BudgetEntry | None) -> Budget | None:
+    return None if entry is None else entry.as_budget
+
+
+def _rate(value: str | None) -> Gap | None:
+    return parse_rate(value) if value else None
+
+
+def _size(value: Any) -> int | None:
+    return parse_size(value) if value else None

@@ -1,0 +1,117 @@
+"""What a harvest costs: as a value, and the meter that counts it while a process works."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was asked of a site, what came back, and how long that took. Costs can be added up."""
+
+    requests: int = 0
+    """Retries, redirects and probes included."""
+    received_bytes: int = 0
+    """Of bodies; a HEAD's answer has none."""
+    stored_bytes: int = 0
+    """Of images that were put into the store and were not there before."""
+    spared_bytes: int = 0
+    """Of known images that were not fetched, as their ETag was unchanged; by the sizes in the history."""
+    seconds: float = 0.0
+    """In which processes worked, each on its own; their pauses are not counted."""
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.requests + other.requests,
+            self.received_bytes + other.received_bytes,
+            self.stored_bytes + other.stored_bytes,
+            self.spared_bytes + other.spared_bytes,
+            self.seconds + other.seconds,
+        )
+
+    @property
+    def without_etags(self) -> int:
+        """Bytes that the same harvest would have received if it fetched every known image."""
+        return self.received_bytes + self.spared_bytes
+
+    @property
+    def spared_share(self) -> float:
+        """Which part of `without_etags` was spared, 0 to 1; 0 where there was nothing to fetch."""
+        return self.spared_bytes / self.without_etags if self.without_etags else 0.0
+
+    @property
+    def is_time_alone(self) -> bool:
+        """Whether nothing but time has passed, if that."""
+        return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)
+
+
+NO_COST: Final = Cost()
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts what one process costs. Whoever causes a cost adds it to the field; `take` hands it on.
+
+    Used from one thread. Before `start` no time passes on it; `pause` and `resume` may be called twice, and
+    before `start` too: then the time stands still until `resume`.
+    """
+
+    requests: int = 0
+    received_bytes: int = 0
+    stored_bytes: int = 0
+    spared_bytes: int = 0
+    seconds: float = 0.0
+    """Worked until the last pause; `worked` is the whole. May be added to."""
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    """Seconds that never go backwards."""
+    _started: bool = field(default=False, init=False, repr=False)
+    _paused: bool = field(default=False, init=False, repr=False)
+    _since: float | None = field(default=None, init=False, repr=False)
+    """By the clock, since when it works; None while time stands still."""
+    _taken: Cost = field(default=NO_COST, init=False, repr=False)
+    """All that `take` has given so far."""
+
+    @property
+    def worked(self) -> float:
+        """Seconds from `start` until now, pauses left out."""
+        return self.seconds if self._since is None else self.seconds + self.clock() - self._since
+
+    @property
+    def total(self) -> Cost:
+        """All costs of this process so far."""
+        return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.worked)
+
+    def start(self) -> None:
+        """Begin to count the time worked."""
+        self._started = True
+        self._go_on()
+
+    def pause(self) -> None:
+        """Let the time stand still."""
+        self._paused = True
+        self.seconds, self._since = self.worked, None
+
+    def resume(self) -> None:
+        """Let the time go on after a pause."""
+        self._paused = False
+        self._go_on()
+
+    def take(self) -> Cost:
+        """What it cost since this was last called."""
+        before, self._taken = self._taken, self.total
+        return Cost(
+            self._taken.requests - before.requests,
+            self._taken.received_bytes - before.received_bytes,
+            self._taken.stored_bytes - before.stored_bytes,
+            self._taken.spared_bytes - before.spared_bytes,
+            self._taken.seconds - before.seconds,
+        )
+
+    def _go_on(self) -> None:
+        if self._started and not self._paused and self._since is None:
+            self._since = self.clock()

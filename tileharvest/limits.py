@@ -1,0 +1,73 @@
+"""What ends a harvest before its time: a budget that is spent, or a disk that gets full."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, TypeVar
+
+from tileharvest.errors import BudgetError
+from tileharvest.maps.budgets import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tileharvest.history.costs import Cost
+
+_Number = TypeVar("_Number", int, float)
+
+
+def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budget:
+    """What one run of the map's harvest may spend, when so much was spent of the day's budget.
+
+    Raises BudgetError, before anything is asked, where nothing is left of that.
+    """
+    left = {
+        "requests": (daily.requests, spent.requests),
+        "bytes": (daily.received_bytes, spent.received_bytes),
+        "seconds": (daily.seconds, spent.seconds),
+    }
+    for what, (most, already) in left.items():
+        if most is not None and already >= most:
+            raise BudgetError(
+                f"map '{name}' has spent its daily budget ({already:,.0f} of {most:,.0f} {what}); nothing was"
+                " asked; run it again tomorrow to go on",
+                f"daily budget: {most:,.0f} {what}",
+            )
+    return Budget(
+        _less(budget.requests, daily.requests, spent.requests),
+        _less(budget.received_bytes, daily.received_bytes, spent.received_bytes),
+        _less(budget.seconds, daily.seconds, spent.seconds),
+    )
+
+
+def _less(most: _Number | None, of_day: _Number | None, spent: _Number) -> _Number | None:
+    if of_day is None:
+        return most
+    return of_day - spent if most is None else min(most, of_day - spent)
+
+
+class Room:
+    """A floor of free disk. Looks at each question: some microseconds."""
+
+    def __init__(self, folder: Path, least: int, free: Callable[[Path], int] | None = None) -> None:
+        """`least` bytes stay free on the disk of the folder, or of the nearest one above it that exists."""
+        self._folder = folder
+        self._least = least
+        self._free = free or (lambda place: shutil.disk_usage(place).free)
+
+    def check(self, coming: int = 0, *, is_all_kept: bool = True) -> None:
+        """Raises BudgetError where less would be free after so many bytes more. `is_all_kept` goes with
+        it."""
+        folder = self._folder
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        free = self._free(folder)
+        if free - coming < self._least:
+            raise BudgetError(
+                f"only {free / 1e6:,.1f} MB are free in {self._folder}, and min_free is"
+                f" {self._least / 1e6:,.1f} MB: the harvest ends; what was found is kept; make room, then run"
+                " it again to go on",
+                f"min_free: {self._least / 1e6:,.1f} MB",
+                is_all_kept=is_all_kept,
+            )

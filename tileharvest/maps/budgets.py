@@ -1,0 +1,42 @@
+"""How much a harvest may ask for. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*", re.ASCII)
+_UNITS: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that may be spent; None: without limit. Raises ValueError for a budget that allows nothing."""
+
+    requests: int | None = None
+    received_bytes: int | None = None
+    """Of bodies; the answer to a HEAD has none."""
+    seconds: float | None = None
+    """Of work: pauses are not counted."""
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("requests", self.requests),
+            ("bytes", self.received_bytes),
+            ("seconds", self.seconds),
+        ):
+            if value is not None and not value > 0:
+                raise ValueError(f"a budget of {value} {name} allows nothing")
+
+    def __bool__(self) -> bool:
+        """Whether anything is limited."""
+        return not (self.requests is None and self.received_bytes is None and self.seconds is None)
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes of `2 GB`, `500 MB` or a plain number, in powers of 1000. Raises ValueError."""
+    found = _SIZE.fullmatch(str(text))
+    if found is None:
+        raise ValueError(f"'{text}' is no size: write for example \"500 MB\"")
+    return int(float(found[1]) * _UNITS[found[2] or "B"])

@@ -1,0 +1,139 @@
+"""`maps.toml`: reading it, and adding to it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+HOSTS: Final = "hosts"
+"""The table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
+
+
+def load_hosts(file: Path) -> dict[str, HostEntry]:
+    """What the file says of hosts, by name. Raises ConfigurationError as `load_maps` does."""
+    table = _entries(file).get(HOSTS, {})
+    if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
+        raise ConfigurationError(f'{file}: [{HOSTS}] holds hosts; write [{HOSTS}."map.example.net"]')
+    hosts = {}
+    for name, entry in table.items():
+        try:
+            hosts[name] = msgspec.convert(entry, HostEntry)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"{file}: host '{name}': {error}") from None
+    return hosts
+
+
+def load_maps(file: Path) -> dict[str, MapDescription]:
+    """All maps of the file, by name, in its order.
+
+    Raises ConfigurationError, one line that names file, map and key and says what would be right.
+    """
+    return {name: _described(file, name, entry) for name, entry in _entries(file).items() if name != HOSTS}
+
+
+def _entries(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"there is no {file}: `scrapy add NAME URL` writes one, or set TILEHARVEST_MAPS to yours"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
+
+
+def find_map(file: Path, name: str) -> MapDescription:
+    """The map of that name. Raises ConfigurationError as `load_maps` does, or naming those that exist."""
+    maps = load_maps(file)
+    if name not in maps:
+        meant = difflib.get_close_matches(name, maps, n=1)
+        hint = f"did you mean '{meant[0]}'?" if meant else f"it has: {', '.join(maps) or 'none yet'}"
+        raise ConfigurationError(f"{file} has no map '{name}'; {hint}")
+    return maps[name]
+
+
+def check_map_name(name: str) -> None:
+    """Raises ConfigurationError unless the name can be one: it names files and stands in commands."""
+    if name == HOSTS:
+        raise ConfigurationError(f"'{HOSTS}' cannot be a map's name: it is the table of what holds for hosts")
+    if _MAP_NAME.fullmatch(name) is None:
+        raise ConfigurationError(
+            f"'{name}' cannot be a map's name: use letters, digits, '-', '_' and '.', such as my-server"
+        )
+
+
+def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescription:
+    """The description that an entry not yet in the file would make. Raises ConfigurationError, also when
+    the file has a map of that name already."""
+    check_map_name(name)
+    if file.exists() and name in load_maps(file):
+        raise ConfigurationError(f"{file} has a map '{name}' already; nothing was changed: take another name")
+    return _described(file, name, entry)
+
+
+def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
+    """Append an entry, whose values are texts and lists of texts, to the file, or begin the file.
+
+    What the file holds stays as it is, comments included; it is replaced as a whole, so that a kill
+    leaves the old one or the new one. Raises ConfigurationError as `checked_entry` does, or when the file
+    cannot be written.
+    """
+    checked_entry(file, name, entry)
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    lines = [f"[{json.dumps(name)}]" if "." in name else f"[{name}]"]
+    # A JSON string is a TOML basic string, and a list of them is a TOML array.
+    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+    separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    part = file.with_name(f"{file.name}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text + separator + "\n".join(lines) + "\n", encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None
+
+
+def _described(file: Path, name: str, entry: Any) -> MapDescription:
+    place = f"{file}: map '{name}'"
+    if not isinstance(entry, dict):
+        raise ConfigurationError(f"{file}: '{name}' stands outside of a map; write [my-map] above it")
+    try:
+        check_map_name(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+    for key in entry:
+        if key not in EXAMPLES:
+            meant = difflib.get_close_matches(key, EXAMPLES, n=1)
+            hint = f"did you mean '{meant[0]}'?" if meant else f"it can have: {', '.join(EXAMPLES)}"
+            raise ConfigurationError(f"{place}: key '{key}' is not known; {hint}")
+    if "url" not in entry:
+        raise ConfigurationError(f"{place}: key 'url' is missing; write for example {EXAMPLES['url']}")
+    try:
+        return msgspec.convert({**entry, "name": name}, MapDescription)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{place}: {_in_words(str(error))}") from None
+
+
+def _in_words(message: str) -> str:
+    """msgspec's `Expected ..., got ... - at `$.key...`` with the key first and an example last."""
+    problem, _, where = message.partition(" - at `$")
+    path = where.rstrip("`").lstrip(".")
+    key = re.split(r"[.\[]", path, maxsplit=1)[0]
+    if key not in EXAMPLES:
+        return problem
+    return f"key '{path}': {problem[:1].lower()}{problem[1:]}; write for example {EXAMPLES[key]}"

@@ -1,0 +1,76 @@
+"""Hours in which a map's host is left alone, or asked less. Pure: the time is an argument."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_HOURS: Final = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """From one time of day, included, to another, excluded; over midnight where the first is later.
+
+    Raises ValueError where both are the same: a day has no quiet that never ends.
+    """
+
+    begin: time
+    end: time
+
+    def __post_init__(self) -> None:
+        if self.begin == self.end:
+            raise ValueError(f"from {self.begin:%H:%M} to {self.end:%H:%M} is no part of a day")
+
+    @classmethod
+    def parse(cls, text: str) -> QuietHours:
+        """Such as `18:00-23:00`; `24:00` is midnight. Raises ValueError, saying what would be right."""
+        found = _HOURS.fullmatch(text)
+        if found is None:
+            raise ValueError(f"'{text}' are no hours: write for example 18:00-23:00")
+        hours = [int(part) for part in found.groups()]
+        if hours[2:] == [24, 0]:
+            hours[2] = 0
+        try:
+            return cls(time(hours[0], hours[1]), time(hours[2], hours[3]))
+        except ValueError as error:
+            raise ValueError(f"'{text}' are no hours ({error}): write for example 18:00-23:00") from None
+
+    def until(self, moment: datetime) -> datetime | None:
+        """When the quiet ends that holds at this moment, in its time zone; None if none does.
+
+        By the clocks on the wall: where they are put back in between, the quiet is an hour longer.
+        """
+        now = moment.timetz().replace(tzinfo=None)
+        if self.begin < self.end:
+            if not self.begin <= now < self.end:
+                return None
+            day = moment.date()
+        elif now >= self.begin:
+            day = moment.date() + timedelta(days=1)
+        elif now < self.end:
+            day = moment.date()
+        else:
+            return None
+        return datetime.combine(day, self.end, tzinfo=moment.tzinfo)
+
+    def __str__(self) -> str:
+        return f"{self.begin:%H:%M}-{self.end:%H:%M}"
+
+
+def quiet_until(hours: Iterable[QuietHours], moment: datetime) -> datetime | None:
+    """When all quiet is over that holds at this moment, or follows without a break; None if none holds."""
+    several, end = tuple(hours), None
+    while True:
+        ends = [found for one in several if (found := one.until(end or moment)) is not None]
+        # Of the same zone, so that the clocks on the wall would be compared: on the day on which they are
+        # put back, an hour comes twice.
+        later = max(ends, key=lambda found: found.astimezone(UTC), default=None)
+        if later is None or (end is not None and later - moment > timedelta(days=2)):
+            return end
+        end = later

@@ -1,0 +1,75 @@
+"""What sites' robots.txt allow us, and how slowly they want to be asked. Pure.
+
+The rules are those of RFC 9309; which of them apply, and what they match, is decided by protego, as in
+Scrapy.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from protego import Protego
+
+from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME: Final = "TileHarvest"
+"""By which a robots.txt means us."""
+
+_MOST: Final = 512 * 1024
+"""Bytes of a robots.txt that are read: section 2.5 asks for 500 KiB at least."""
+
+_FORBIDS: Final = re.compile(r"\s*di\w*[\s:]+[^\s:#]", re.IGNORECASE)
+"""A line that forbids something to somebody; also as protego understands misspelt ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """The rules for us of any number of sites; a site of which nothing is known allows everything."""
+
+    gap: Gap = NO_GAP
+    """Between two requests: the longest that any of the sites asks for by Crawl-delay or Request-rate."""
+    _rules: Mapping[str, Protego] = field(default_factory=dict)
+    """By origin, of those sites only that forbid something."""
+
+    @classmethod
+    def of(cls, origin: str, content: bytes) -> Robots:
+        """Of the robots.txt that a site, such as `https://map.example.net:8443`, answers. What is no
+        robots.txt, such as an HTML page, allows everything."""
+        text = content[:_MOST].decode("utf-8-sig", errors="ignore")
+        rules = Protego.parse(text)
+        forbids = any(_FORBIDS.match(line) for line in text.splitlines())
+        return cls(_gap(rules), {origin: rules} if forbids else {})
+
+    def beside(self, other: Robots) -> Robots:
+        """Both: those of sites of which each knows another."""
+        return Robots(self.gap.at_least(other.gap), {**self._rules, **other._rules})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no site forbids anything, so that no address need be asked about."""
+        return not self._rules
+
+    def allows(self, url: str) -> bool:
+        """Whether we may ask for the address. Costs 10 us where its site has rules for us."""
+        rules = self._rules.get(origin_of(url))
+        return rules is None or bool(rules.can_fetch(url, NAME))
+
+
+def origin_of(url: str) -> str:
+    """The site of an address: scheme, host and port, for all of which one robots.txt holds."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _gap(rules: Protego) -> Gap:
+    """The longer of what both directives ask for; of a Request-rate the time of day is not looked at. Beyond
+    what a Gap can be: the longest."""
+    rate = rules.request_rate(NAME)
+    seconds = max(rules.crawl_delay(NAME) or 0.0, rate.seconds / rate.requests if rate else 0.0)
+    return Gap.of(min(seconds, LONGEST))

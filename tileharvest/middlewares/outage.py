@@ -1,0 +1,224 @@
+"""Spares a host that is down: one probe at growing pauses takes the place of a storm of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+from scrapy import Request, signals
+from scrapy.utils.misc import load_object
+
+from tileharvest.errors import SiteError, TileHarvestError
+from tileharvest.outages import HostHealth, OutageLimits
+from tileharvest.scheduler.gate import Reason
+from tileharvest.scheduler.requests import ATTEMPT
+from tileharvest.verdict import Answer, may_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from tileharvest.scheduler.gate import Gate
+
+_logger = logging.getLogger(__name__)
+
+_SERVER_FAILURES: Final = 500
+"""The first of the statuses that say so."""
+
+_SHORTER: Final = 0.9
+"""Of the pause to its next probe a worker claims so much, as timers and the clocks of others are not exact:
+it must not come while its own claim still holds."""
+
+
+class OutageMiddleware:
+    """Shuts the scheduler's gate when a host seems to be down, and probes until it answers or patience ends.
+
+    Only requests that the scheduler has leased count as failures. One that fails while the host is known to
+    be down goes back to the scheduler as it was: that was no attempt. Under a scheduler without a gate
+    nothing is done. To be put nearer to the network than what repeats requests.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        *,
+        limits: OutageLimits,
+        exceptions: tuple[type[Exception], ...],
+        page: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`exceptions` mean that there was no answer. `page` is what is probed of its host as long as nothing
+        else of it was answered well."""
+        self._crawler = crawler
+        self._limits = limits
+        self._exceptions = exceptions
+        self._page = page
+        self._clock = clock
+        self._hosts: dict[str, HostHealth] = {}
+        """Of those hosts that have ever failed."""
+        self._failing: set[str] = set()
+        """Whose last answer was none."""
+        self._good: dict[str, str] = {}
+        """The last address of each host that was answered well."""
+        self._probing: dict[str, asyncio.Task[None]] = {}
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        harvesting = getattr(crawler.spider, "harvesting", None)
+        middleware = cls(
+            crawler,
+            limits=OutageLimits(
+                failures=settings.getint("HOST_DOWN_AFTER"),
+                pause=settings.getfloat("HOST_DOWN_PAUSE"),
+                longest_pause=settings.getfloat("HOST_DOWN_LONGEST_PAUSE"),
+                patience=settings.getfloat("HOST_DOWN_PATIENCE"),
+            ),
+            exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
+            page=None if harvesting is None else harvesting.description.page,
+        )
+        crawler.signals.connect(middleware.close, signals.spider_closed)
+        return middleware
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        if response.status >= _SERVER_FAILURES and _is_failure(response):
+            again = self._failed(request, Answer(response.status).phrase)
+            return response if again is None else again
+        host = request.meta["download_slot"]
+        if host in self._failing:
+            self._failing.discard(host)
+            self._hosts[host].answered()
+        # What was sent elsewhere may be answered by another host.
+        if response.status == 200 and "redirect_urls" not in request.meta:
+            self._good[host] = request.url
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if not isinstance(exception, self._exceptions):
+            return None
+        return self._failed(request, type(exception).__name__)
+
+    def close(self) -> None:
+        """End all probing; the spider has closed."""
+        for task in self._probing.values():
+            task.cancel()
+
+    def _failed(self, request: Request, reason: str) -> Request | None:
+        gate = self._gate
+        if gate is None or ATTEMPT not in request.meta:
+            return None
+        host = request.meta["download_slot"]
+        health = self._hosts.get(host)
+        if health is None:
+            health = self._hosts[host] = HostHealth(self._limits)
+        self._failing.add(host)
+        if health.failed(self._clock()):
+            gate.hold(Reason.DOWN)
+            probing = self._probe_until_answered(host, self._address(host, request.url), health, gate)
+            self._probing[host] = asyncio.ensure_future(probing)
+        return request.replace(dont_filter=True) if health.is_down else None
+
+    async def _probe_until_answered(self, host: str, url: str, health: HostHealth, gate: Gate) -> None:
+        try:
+            while not await self._probed(host, url, health, gate):
+                pass
+        # The gate stays shut: the crawl ends.
+        except TileHarvestError as error:
+            self._give_up(error)
+        except Exception as error:
+            _logger.exception("a mistake in the program stopped the harvest")
+            mistake = f"the harvest stopped ({error!r}); what was found is kept: run again, and report this"
+            self._give_up(TileHarvestError(mistake))
+
+    async def _probed(self, host: str, url: str, health: HostHealth, gate: Gate) -> bool:
+        """Wait for the time of the next probe, and make it: whether it was answered. Raises SiteError when
+        the host is to be given up, and what the scheduler raises."""
+        pause = health.next_pause(self._clock())
+        await asyncio.sleep(pause)
+        if gate.reasons != {Reason.DOWN}:
+            # Such as a pause: nobody is to ask for anything.
+            health.postponed(pause)
+            return False
+        if not await self._claim(host, _SHORTER * health.following_pause(self._clock())):
+            health.left_to_another()
+            return False
+        failure = await self._probe(host, url)
+        if failure is None:
+            self._let_go(host, health, gate)
+            return True
+        if not health.is_down:
+            self._say_down(host, failure, health.following_pause(self._clock()))
+        if health.probe_failed():
+            raise SiteError(
+                f"{host} has not answered for {self._limits.patience:g} s ({failure}): everything that was"
+                " found is kept; run it again to continue"
+            )
+        return False
+
+    async def _claim(self, host: str, seconds: float) -> bool:
+        """Whether this worker of several is the one to probe."""
+        claim = getattr(self._crawler.engine.scheduler, "claim_probe", None)
+        return claim is None or bool(await claim(host, seconds))
+
+    async def _probe(self, host: str, url: str) -> str | None:
+        """Why there is no answer; None if there is any."""
+        meta = {"download_slot": host, "dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+        try:
+            response = await self._crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
+        # Whatever download handlers and middlewares raise means the same here: no answer.
+        except Exception as error:  # noqa: BLE001
+            return type(error).__name__
+        return Answer(response.status).phrase if _is_failure(response) else None
+
+    def _let_go(self, host: str, health: HostHealth, gate: Gate) -> None:
+        was_down = health.is_down
+        seconds = health.probe_answered(self._clock())
+        self._failing.discard(host)
+        del self._probing[host]
+        if not self._probing:
+            gate.let_go(Reason.DOWN)
+        if was_down:
+            _logger.info("%s answers again after %.0f s: what has waited is asked now", host, seconds)
+
+    def _say_down(self, host: str, failure: str, pause: float) -> None:
+        _logger.warning(
+            "%s does not answer (%s): nothing more is asked of it until it does; one request looks whether it"
+            " does, in %g s and then after pauses of up to %g s; if it stays away for %g s the harvest ends,"
+            " to be continued another time",
+            host,
+            failure,
+            pause,
+            self._limits.longest_pause,
+            self._limits.patience,
+        )
+
+    def _give_up(self, error: TileHarvestError) -> None:
+        spider: Any = self._crawler.spider
+        if hasattr(spider, "give_up"):
+            spider.give_up(error)
+        else:
+            _logger.error("%s", error)
+        closing = self._crawler.engine.close_spider_async(reason=error.exit_status.name.lower())
+        self._closing = asyncio.ensure_future(closing)
+
+    def _address(self, host: str, failed: str) -> str:
+        """What is probed."""
+        if self._page is not None and urlsplit(self._page).hostname == host:
+            failed = self._page
+        return self._good.get(host, failed)
+
+    @property
+    def _gate(self) -> Gate | None:
+        return getattr(getattr(self._crawler.engine, "scheduler", None), "gate", None)
+
+
+def _is_failure(response: Response) -> bool:
+    """Whether it is the server's own failure, and not one of which it says when it will pass."""
+    status = response.status
+    return status >= _SERVER_FAILURES and may_pass(status) and "Retry-After" not in response.headers

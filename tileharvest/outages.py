@@ -1,0 +1,96 @@
+"""Whether what comes back from a host, and what does not, means that it is down. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OutageLimits:
+    """How much is tried. Raises ValueError for what would never probe, or without a pause."""
+
+    failures: int
+    """In a row, of whatever requests, after which a host is doubted."""
+    pause: float
+    """Seconds before the first probe; each further pause is twice as long ..."""
+    longest_pause: float
+    """... but not longer than this."""
+    patience: float
+    """Seconds after which a host that does not answer is given up."""
+
+    def __post_init__(self) -> None:
+        if self.failures < 1 or not 0 < self.pause <= self.longest_pause or not self.patience >= 0:
+            raise ValueError(f"{self} cannot be")
+
+
+class HostHealth:
+    """What is believed of one host. It is up at first; doubted after some failures in a row, from when on it
+    is to be probed and not asked for anything else; and down once a probe has got no answer either.
+
+    Times are seconds on one clock of the caller's. A doubt that the first probe dispels means that it is not
+    the host that fails, but what it was asked for: then the next one needs twice as many failures.
+    """
+
+    def __init__(self, limits: OutageLimits) -> None:
+        self._limits = limits
+        self._failures_to_doubt = limits.failures
+        self._failures = 0
+        self._since = 0.0
+        self._is_last = False
+        self._is_confirmed = False
+        """Whether anything else than the failures in a row speaks for the doubt."""
+        self._pause = limits.pause
+        self.is_doubted = False
+        """Also while it is down."""
+        self.is_down = False
+
+    def failed(self, now: float) -> bool:
+        """A request got no usable answer: whether that makes the host doubted."""
+        self._failures += 1
+        if self.is_doubted or self._failures < self._failures_to_doubt:
+            return False
+        self.is_doubted = True
+        self._since, self._pause = now, self._limits.pause
+        return True
+
+    def answered(self) -> None:
+        """A request got any answer. Of a doubted host only a probe counts: the answer may be an old one."""
+        self._failures = 0
+
+    def next_pause(self, now: float) -> float:
+        """Seconds until the next probe is to be made, twice as many each time. The last one is made when
+        patience ends."""
+        pause = self.following_pause(now)
+        self._is_last = self._left(now) <= pause
+        self._pause = min(2 * self._pause, self._limits.longest_pause)
+        return pause
+
+    def following_pause(self, now: float) -> float:
+        """What `next_pause` would give."""
+        left = self._left(now)
+        return min(self._pause, left) if left > 0 else self._pause
+
+    def postponed(self, seconds: float) -> None:
+        """So long it was not to be asked for other reasons: that is not held against the host."""
+        self._since += seconds
+
+    def left_to_another(self) -> None:
+        """The probe was not made, as another worker makes one: it doubts the host too."""
+        self._is_confirmed = True
+
+    def probe_failed(self) -> bool:
+        """A probe got no usable answer: whether the host is to be given up."""
+        self.is_down = self._is_confirmed = True
+        return self._is_last
+
+    def probe_answered(self, now: float) -> float:
+        """The host is up: for how many seconds it was doubted."""
+        if not self._is_confirmed:
+            self._failures_to_doubt *= 2
+        self.is_doubted = self.is_down = self._is_confirmed = False
+        self._failures = 0
+        return now - self._since
+
+    def _left(self, now: float) -> float:
+        """Seconds of patience."""
+        return self._since + self._limits.patience - now

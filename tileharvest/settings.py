@@ -233,6 +233,7 @@ LOG_VERSIONS: list[str] = []
 
 EXTENSIONS = {
     "tileharvest.extensions.prometheus.Prometheus": 500,
+    "tileharvest.extensions.notice.Notice": 510,
     # They count every answer and item through signals: about 8 %. The harvest counts for itself.
     "scrapy.extensions.corestats.CoreStats": None,
     "scrapy.extensions.logstats.LogStats": None,

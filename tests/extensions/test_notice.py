@@ -1,0 +1,124 @@
+"""When a notice is sent, and for how long it holds up the end of a harvest."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import Settings
+
+from tests.notices.receiver import receiver
+from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
+from tileharvest.extensions.notice import Notice, _within
+from tileharvest.outcomes import Outcome
+from tileharvest.wiring import harvesting_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.notices.receiver import Receiver
+    from tileharvest.notices.sending import Undelivered
+
+# Apprise loads a module that Python 3.13 has no more, where there is one.
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
+
+class EndedSpider(Spider):
+    """A harvest that has ended as its attributes say."""
+
+    name = "ended"
+    finished = True
+    ending: TileHarvestError | None = None
+    counts: dict[Outcome, int]
+
+
+@pytest.fixture
+def received() -> Iterator[Receiver]:
+    with receiver() as listening:
+        yield listening
+
+
+@pytest.fixture
+def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
+    """The extension of a harvest that ended with these attributes of the spider."""
+    maps = tmp_path / "maps.toml"
+    maps.write_text(
+        f'[small]\nurl = "http://127.0.0.1:9/"\non = ["always"]\nnotify = ["{received.address()}"]\n'
+    )
+    settings = Settings({"TILEHARVEST_MAPS": str(maps), "TILEHARVEST_DATA": str(tmp_path / "data")})
+    settings.setmodule("tileharvest.settings", priority="default")
+
+    def make(**attributes: Any) -> Notice:
+        crawler = Crawler(EndedSpider, settings)
+        crawler.spider = EndedSpider(counts={Outcome.ADDED: 3}, **attributes)
+        crawler.spider.harvesting = harvesting_for(settings, {"map": "small"})  # type: ignore[attr-defined]
+        return Notice.from_crawler(crawler)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({}, ["3 tiles changed"]),
+        ({"finished": False, "ending": SiteError("gone")}, ["the harvest failed, 3 tiles changed"]),
+        ({"ended_here": False}, []),
+        ({"finished": False}, []),
+        ({"finished": False, "ending": AlreadyHarvestedError("done")}, []),
+    ],
+    ids=["finished", "failed", "ended by another worker", "stopped", "harvested already"],
+)
+def test_a_harvest_that_has_ended_here_is_told_of(
+    notice: Callable[..., Notice], received: Receiver, attributes: dict[str, Any], told: list[str]
+) -> None:
+    asyncio.run(notice(**attributes)._notify())
+    assert [posted.title.partition(": ")[2] for posted in received.posted] == told
+
+
+def test_nobody_is_told_of_a_dry_run(notice: Callable[..., Notice]) -> None:
+    with pytest.raises(NotConfigured):
+        notice(dry="1")
+
+
+def test_without_apprise_one_line_says_how_to_install_it(
+    notice: Callable[..., Notice], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tileharvest.notices.sending.find_spec", lambda _name: None)
+    with pytest.raises(NotConfigured):
+        notice()
+    assert caplog.messages == ["notices need Apprise: pip install '.[notify]'; this goes on without"]
+
+
+def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
+    going_on = threading.Event()
+
+    def hang() -> list[Undelivered]:
+        going_on.wait(60)
+        return []
+
+    async def wait() -> None:
+        with pytest.raises(TimeoutError):
+            await _within(0.05, hang)
+
+    try:
+        asyncio.run(wait())
+    finally:
+        # By now the loop is closed, which must not matter to what ends only then.
+        going_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "notice":
+            thread.join(10)
+
+
+def test_what_is_raised_in_the_thread_is_raised_where_it_is_waited_for() -> None:
+    def fail() -> list[Undelivered]:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        asyncio.run(_within(10, fail))

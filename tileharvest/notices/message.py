@@ -1,0 +1,149 @@
+"""What a notice says, and when there is one. Pure.
+
+The text is Markdown of a kind that reads well as plain text too, because what a service makes of it differs:
+tables and lines of errors are indented, addresses stand in angle brackets.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import AlreadyHarvestedError, ExitStatus
+from tileharvest.notices.permalink import permalink
+from tileharvest.outcomes import Outcome
+from tileharvest.terminal import bytes_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import date
+
+    from tileharvest.errors import TileHarvestError
+    from tileharvest.history.costs import Cost
+    from tileharvest.notices.places import ChangedPlace
+
+_WIDTH: Final = 76
+"""Columns of an indented line: what mail programs show without breaking it."""
+
+
+class Occasion(StrEnum):
+    """The words of the key `on`."""
+
+    CHANGE = "change"
+    """A tile has another version than before."""
+    FAILURE = "failure"
+    """The harvest was ended by an error or by a budget, or tiles failed."""
+    ALWAYS = "always"
+    """Whatever was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a harvest has gone."""
+
+    map: str
+    day: date
+    counts: Mapping[Outcome, int]
+    """Empty where it was ended before it began."""
+    error: TileHarvestError | None = None
+    """What ended it; None: it is finished."""
+    cost: Cost | None = None
+    """Of all workers together; None where it was ended before it began."""
+
+    @property
+    def changed(self) -> int:
+        """Tiles that have another version than before."""
+        return sum(tiles for outcome, tiles in self.counts.items() if outcome.makes_version)
+
+    @property
+    def failed(self) -> int:
+        """Tiles without a usable answer."""
+        return self.counts.get(Outcome.FAILED, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is sent, beside a picture."""
+
+    title: str
+    """One line."""
+    body: str
+    """Markdown."""
+    is_failure: bool
+
+
+def is_wanted(report: Report, occasions: Collection[str]) -> bool:
+    """Whether there is a notice of this end. `occasions` are words of `Occasion`.
+
+    Never of one that was complete already: it found nothing.
+    """
+    if isinstance(report.error, AlreadyHarvestedError):
+        return False
+    return (
+        Occasion.ALWAYS in occasions
+        or (Occasion.CHANGE in occasions and report.changed > 0)
+        or (Occasion.FAILURE in occasions and _is_failure(report))
+    )
+
+
+def compose(report: Report, places: Sequence[ChangedPlace] = (), viewer: str = "") -> Message:
+    """The message of an end. `viewer` is the address of the viewer, for links; empty: without links."""
+    parts = []
+    if report.error is not None:
+        parts.append(_indented(textwrap.wrap(str(report.error), _WIDTH, break_on_hyphens=False)))
+    if report.counts:
+        parts.append(_indented(_table(report.counts)))
+    if report.cost is not None:
+        parts.append(_in_words(report.cost))
+    if places:
+        parts.append("Where most changed:")
+        parts.append("\n".join(_line(report, place, viewer) for place in places))
+    return Message(_title(report), "\n\n".join(parts) + "\n", _is_failure(report))
+
+
+def _is_failure(report: Report) -> bool:
+    return report.error is not None or report.failed > 0
+
+
+def _title(report: Report) -> str:
+    said = []
+    if report.error is not None:
+        by_budget = report.error.exit_status is ExitStatus.BUDGET
+        said.append("ended by its budget" if by_budget else "the harvest failed")
+    if report.changed or report.error is None:
+        said.append(f"{_tiles(report.changed)} changed" if report.changed else "nothing changed")
+    if report.failed:
+        said.append(f"{_tiles(report.failed)} failed")
+    return f"{report.map}, {report.day}: {', '.join(said)}"
+
+
+def _table(counts: Mapping[Outcome, int]) -> list[str]:
+    rows = [("outcome", "tiles")]
+    rows += [(outcome.value, f"{counts[outcome]:,}") for outcome in Outcome if counts.get(outcome)]
+    width = max(len(figure) for _, figure in rows)
+    return [f"{word:<8} {figure:>{width}}" for word, figure in rows]
+
+
+def _in_words(cost: Cost) -> str:
+    received, spared = bytes_in_words(cost.received_bytes), bytes_in_words(cost.spared_bytes)
+    return f"{cost.requests:,} requests, {received} received, {spared} spared by ETags."
+
+
+def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
+    # A site names its layers as it likes; between backticks nothing is taken for a mark.
+    layer = " ".join(place.layer.replace("`", "'").split())
+    line = f"- {place.tile} of `{layer}`: {_tiles(place.count)}"
+    if not viewer:
+        return line
+    address = permalink(viewer, report.map, place.layer, report.day, place.x, place.z, place.zoom)
+    return f"{line}\n  <{address}>"
+
+
+def _tiles(count: int) -> str:
+    return f"{count:,} tile{'' if count == 1 else 's'}"
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)

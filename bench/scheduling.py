@@ -94,8 +94,10 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
     assert isinstance(spider, PageSpider)
     scheduler = Scheduler(crawler, scheduling_for(crawler))
     await scheduler._open(spider)
-    exchanging = scheduler._exchanging
-    assert exchanging is not None
+    offering = scheduler._offering
+    assert offering is not None
+    offering.start(is_first=True, has_joined=False)
+    exchanging = offering.exchanging
     began = time.perf_counter()
     for number, request in enumerate(requests(spider, count)):
         assert scheduler.enqueue_request(request)
@@ -117,7 +119,7 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
     while not exchanging.is_empty:  # noqa: ASYNC110 - it has no event for what only a bench asks
         await asyncio.sleep(0.001)
     seconds = time.perf_counter() - began
-    memory = scheduler._entries.filter_bytes
+    memory = offering.entries.filter_bytes
     await scheduler._close()
     return {"seconds": seconds, "seen_bytes": memory, "waiting_kilobytes": waiting}
 

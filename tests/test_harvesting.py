@@ -34,8 +34,7 @@ from tileharvest.errors import (
     MovedError,
     StoreError,
 )
-from tileharvest.harvesting import Traffic
-from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.costs import NO_COST, Cost, Traffic
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.site import Site

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, ConfigurationError, MovedError
+from tileharvest.errors import AlreadyHarvestedError, MovedError
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.ending import FINISHED
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
-from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history.harvests import Harvest, begin
 from tileharvest.history.known import KnownVersions
 from tileharvest.history.reading import finished_at
 from tileharvest.history.spending import spent
-from tileharvest.limits import budget_of_run
-from tileharvest.maps.walk import Walk
+from tileharvest.layer_walks import layer_walks, recorded
 from tileharvest.outcomes import Outcome
+from tileharvest.storing import Storing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,43 +30,20 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
+    from tileharvest.holdings import Holdings
     from tileharvest.items import TileResult
+    from tileharvest.layer_walks import LayerWalk
     from tileharvest.limits import Room
-    from tileharvest.maps.budgets import Budget
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.grid import Tile
     from tileharvest.maps.site import Site, SiteLayer
     from tileharvest.scheduler.segments import Segment
-    from tileharvest.store.port import TileStore
-    from tileharvest.versions import Image, Version
+    from tileharvest.versions import Version
 
-__all__ = ["Harvesting", "Holdings", "LayerWalk", "Traffic"]
+_Answer = TypeVar("_Answer")
 
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
-
-
-class Holdings(Protocol):
-    """Opens what a harvest writes to; the dry ones forget all of it at the end."""
-
-    def has_history(self) -> bool:
-        """Whether a first harvest has begun one."""
-        ...
-
-    def open_history(self) -> History:
-        """Raises HistoryError, saying what to do."""
-        ...
-
-    def open_store(self) -> TileStore:
-        """Raises StoreError, saying what to do."""
-        ...
-
-
-class LayerWalk(NamedTuple):
-    """A layer of the site with the walk over it."""
-
-    layer: SiteLayer
-    walk: Walk
 
 
 class Harvesting:
@@ -106,7 +83,6 @@ class Harvesting:
         """Tiles of these zones that were known when the harvest began: they tell whether the map has moved.
         `expected` was noted by the first process, whose zones may have been others."""
         self._expected = 0
-        self._storing: dict[Image, asyncio.Task[None]] = {}
         self.room: Room | None = None
         """How much of the disk must stay free; None: that does not matter."""
         self.is_open = False
@@ -121,8 +97,9 @@ class Harvesting:
         """
         if self._again:
             return
-        ended = await asyncio.to_thread(self._finished_at)
-        if ended is not None:
+        if await self._looked_up(
+            lambda history: finished_at(history, self.description.name, self.segment.name), None
+        ):
             raise self._already_harvested()
 
     def _already_harvested(self) -> AlreadyHarvestedError:
@@ -133,23 +110,20 @@ class Harvesting:
             f"-a segment=run checks again"
         )
 
-    def _finished_at(self) -> datetime | None:
-        if not self._holdings.has_history():
-            return None
-        with self._holdings.open_history() as history:
-            return finished_at(history, self.description.name, self.segment.name)
+    async def spent(self) -> Cost:
+        """What was spent on this day before, by all processes. Raises HistoryError."""
+        return await self._looked_up(lambda history: spent(history, self.description.name, self.day), NO_COST)
 
-    async def budget(self, of_run: Budget, of_day: Budget) -> Budget:
-        """What this run may spend. Raises BudgetError when the day's budget is spent already, and
-        HistoryError."""
-        spent = NO_COST if not of_day else await asyncio.to_thread(self._spent)
-        return budget_of_run(self.description.name, of_run, of_day, spent)
+    async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
+        """`otherwise` where no harvest has begun a history."""
 
-    def _spent(self) -> Cost:
-        if not self._holdings.has_history():
-            return NO_COST
-        with self._holdings.open_history() as history:
-            return spent(history, self.description.name, self.day)
+        def look() -> _Answer:
+            if not self._holdings.has_history():
+                return otherwise
+            with self._holdings.open_history() as history:
+                return question(history)
+
+        return await asyncio.to_thread(look)
 
     def check_room(self) -> None:
         """Raises BudgetError where too little room is left on the disk."""
@@ -162,7 +136,7 @@ class Harvesting:
         Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms or zones do
         not fit the site.
         """
-        self.layers = {layer.name: self._layer_walk(layer) for layer in site.layers}
+        self.layers = layer_walks(self.description, site)
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
         try:
             await self._begin(site)
@@ -177,7 +151,8 @@ class Harvesting:
 
     async def _begin(self, site: Site) -> None:
         history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
-        self._store = await asyncio.to_thread(self._holdings.open_store)
+        store = await asyncio.to_thread(self._holdings.open_store)
+        self._storing = Storing(store, self.traffic, self.room)
         self._harvest: Harvest = await asyncio.to_thread(
             begin,
             history,
@@ -186,7 +161,7 @@ class Harvesting:
             day=self.day,
             started=self._clock(),
             renderer=site.renderer,
-            layers=[_recorded(layer) for layer in site.layers],
+            layers=[recorded(layer) for layer in site.layers],
             again=self._again,
         )
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
@@ -233,7 +208,7 @@ class Harvesting:
         the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
         """
         if result.image is not None and result.body is not None:
-            await self._stored(result.image, result.body)
+            await self._storing.put(result.image, result.body)
         try:
             await self._commits.record(result)
         except HarvestEndedError as error:
@@ -244,23 +219,6 @@ class Harvesting:
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
-
-    async def _stored(self, image: Image, body: bytes) -> None:
-        task = self._storing.get(image)
-        if task is None:
-            # One at a time: of two, both would find that the image is not there yet, and both count it.
-            task = self._storing[image] = asyncio.create_task(self._store_and_count(image, body))
-        # Whoever is cancelled must not take the image from the others who wait for the same one.
-        await asyncio.shield(task)
-
-    async def _store_and_count(self, image: Image, body: bytes) -> None:
-        try:
-            if self.room is not None:
-                self.room.check(image.size, is_all_kept=False)
-            if await asyncio.to_thread(self._store.put, image, body):
-                self.traffic.stored_bytes += image.size
-        finally:
-            del self._storing[image]
 
     async def unasked(self) -> list[tuple[SiteLayer, Tile]]:
         """Tiles that the history has and the walk did not reach, because something above them vanished
@@ -321,32 +279,9 @@ class Harvesting:
         )
         return await asyncio.to_thread(self._harvest.counts)
 
-    def _layer_walk(self, layer: SiteLayer) -> LayerWalk:
-        description = self.description
-        try:
-            return LayerWalk(layer, Walk(layer.depth, description.zooms, description.zones))
-        except ValueError as error:
-            raise ConfigurationError(
-                f"map '{description.name}', layer '{layer.name}': {error}; change its zooms or zones"
-            ) from None
-
     def _moved(self) -> MovedError:
         return MovedError(
             f"more than half of the {self._known_before} tiles known of map '{self.description.name}' are"
             f" missing: the map has moved rather than vanished. None was recorded as gone;"
             f" put the new url into maps.toml and run again"
         )
-
-
-def _recorded(layer: SiteLayer) -> HarvestLayer:
-    return HarvestLayer(
-        name=layer.name,
-        depth=layer.depth,
-        image_extension=layer.image_extension,
-        tile_size=layer.tile_size,
-        north_direction=layer.north_direction,
-        world=layer.world,
-        background=layer.background,
-        spawn=layer.spawn,
-        rendered=layer.rendered,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tileharvest.history.database import History
 from tileharvest.store.memory import DryStore
@@ -11,6 +11,22 @@ from tileharvest.store.memory import DryStore
 if TYPE_CHECKING:
     from tileharvest.store.opening import StorePlace
     from tileharvest.store.port import TileStore
+
+
+class Holdings(Protocol):
+    """Opens what a harvest writes to; the dry ones forget all of it at the end."""
+
+    def has_history(self) -> bool:
+        """Whether a first harvest has begun one."""
+        ...
+
+    def open_history(self) -> History:
+        """Raises HistoryError, saying what to do."""
+        ...
+
+    def open_store(self) -> TileStore:
+        """Raises StoreError, saying what to do."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

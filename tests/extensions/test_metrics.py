@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.errors import QueueError
 from tileharvest.extensions.metrics import MetricsServer
-from tileharvest.harvesting import Traffic
+from tileharvest.history.costs import Traffic
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.fleet import Worker
 from tileharvest.scheduler.lanes import Lane

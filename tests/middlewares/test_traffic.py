@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from tests.middlewares.making import harvesting
-from tileharvest.harvesting import Traffic
+from tileharvest.history.costs import Traffic
 from tileharvest.middlewares.traffic import TrafficMiddleware
 
 if TYPE_CHECKING:

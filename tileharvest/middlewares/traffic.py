@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.harvesting import Traffic
+    from tileharvest.history.costs import Traffic
 
 
 class TrafficMiddleware:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import QueueError
+from tileharvest.scheduler.leases import Leases
 from tileharvest.scheduler.news import News
 from tileharvest.scheduler.port import Exchange
 
@@ -67,11 +67,7 @@ class Exchanging:
         self._heard = clock()
         """When the queue last let every lease of this worker last for its full time."""
         self._news = News()
-        self._plus: deque[Lease] = deque()
-        self._others: deque[Lease] = deque()
-        self._starts: deque[float] = deque()
-        """Of the leases that are here: any of them may take the next, as it is the host that is spared."""
-        self._held: dict[int, Lease] = {}
+        self._leases = Leases()
         self._task: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
@@ -82,9 +78,6 @@ class Exchanging:
         """When the next delayed request is due, in seconds since 1970."""
         self._may_have_more = True
         self._answer = Exchange(())
-        self._rests_until = 0.0
-        self._spacing = 0.0
-        self._next_start = float("-inf")
 
     def start(self) -> None:
         """Begin to lease ahead, and to keep what is leased alive."""
@@ -112,30 +105,29 @@ class Exchanging:
 
     def finish(self, lease: Lease) -> None:
         self._news.finished.append(lease)
-        self._let_go(lease)
+        self._leases.let_go(lease)
         self._tell()
 
     def give_back(self, lease: Lease) -> None:
         """It was started, but whether it is done is not known: it is offered again."""
         self._news.returned.append(lease)
-        self._let_go(lease)
+        self._leases.let_go(lease)
         self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
         self._news.failed.append((lease, reason))
-        self._let_go(lease)
+        self._leases.let_go(lease)
         self._tell()
 
     def keep_apart(self, seconds: float) -> None:
         """Let so much be between two starts, the last one included; also those that are late keep it."""
-        self._next_start += seconds - self._spacing
-        self._spacing = seconds
+        self._leases.keep_apart(seconds)
         if self._alive is not None:
             self.look_again()
 
     def wait_until(self, moment: float) -> None:
         """Nothing starts before, in seconds since 1970."""
-        self._next_start = max(self._next_start, moment)
+        self._leases.wait_until(moment)
 
     def next_lease(self) -> Lease | None:
         """The next lease that is here and may be started; None while there is none, or none at all (see
@@ -144,16 +136,13 @@ class Exchanging:
         The plus lane goes before whatever was leased ahead.
         """
         now = self._clock()
-        if self._plus or self._others:
+        if self._leases.waiting:
             self._drop_lost(now)
-        lease = None
-        earliest = max(self._starts[0], self._rests_until, self._next_start) if self._starts else 0.0
-        if earliest > now:
+        lease, earliest = None, self._leases.earliest
+        if earliest is not None and earliest > now:
             self._wait_for(earliest - now)
-        elif self._starts:
-            self._starts.popleft()
-            self._next_start = now + self._spacing
-            lease = (self._plus or self._others).popleft()
+        elif earliest is not None:
+            lease = self._leases.take(now)
         if self._wants_leases():
             self._begin()
         return lease
@@ -161,7 +150,7 @@ class Exchanging:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is here, on its way, or in the queue and due."""
-        return not (self._plus or self._others or self._news or self._task or self._may_have_more)
+        return not (self._leases.waiting or self._news or self._task or self._may_have_more)
 
     @property
     def others_work(self) -> bool:
@@ -177,12 +166,12 @@ class Exchanging:
     def is_done(self) -> bool:
         """Whether, when the queue was last asked, nothing was left: nobody's lease, nothing for later."""
         later = self._answer.next_due is not None or self._answer.held_until is not None
-        return self.is_empty and not (later or self._held or self.others_work)
+        return self.is_empty and not (later or self.holds_some)
 
     @property
     def holds_some(self) -> bool:
         """Whether leases are here, or on the way, or were elsewhere when the queue was last asked."""
-        return bool(self._held) or self.others_work
+        return bool(self._leases.held) or self.others_work
 
     def look_again(self) -> None:
         """Ask the queue whether it has something after all."""
@@ -200,7 +189,7 @@ class Exchanging:
         self._stopped = True
         if self._task is not None:
             await asyncio.wait([self._task])
-        self._news.returned.extend((*self._plus, *self._others))
+        self._news.returned.extend(self._leases.unstarted())
         try:
             if self._news:
                 await self._queue.exchange(self._news.taken(self._in_flight()), 0, self._clock())
@@ -208,7 +197,7 @@ class Exchanging:
             await self._queue.close()
 
     def _wants_leases(self) -> bool:
-        return self._may_have_more and len(self._plus) + len(self._others) <= self._ahead // 2
+        return self._may_have_more and self._leases.waiting <= self._ahead // 2
 
     def _tell(self) -> None:
         if self._wants_leases():
@@ -226,7 +215,7 @@ class Exchanging:
     async def _exchange(self) -> None:
         # Until now is over: what the engine says in the same moment goes along.
         await asyncio.sleep(0)
-        wanted = max(0, self._ahead - len(self._plus) - len(self._others)) if self._may_have_more else 0
+        wanted = max(0, self._ahead - self._leases.waiting) if self._may_have_more else 0
         changes = self._news.taken(self._in_flight())
         self._may_have_more = False
         try:
@@ -244,22 +233,13 @@ class Exchanging:
         if self._news or self._wants_leases():
             self._tell()
 
-    def _let_go(self, lease: Lease) -> None:
-        """Of one that was lost, and then leased again to this same worker, the second is held on to."""
-        if self._held.get(lease.id) is lease:
-            del self._held[lease.id]
-
     def _take_in(self, answer: Exchange, wanted: int) -> None:
         # First: what was lost may be among what is leased now.
         self._drop_lost(self._clock())
-        for lease in answer.leases:
-            self._held[lease.id] = lease
-            (self._plus if lease.priority > 0 else self._others).append(lease)
-            self._starts.append(lease.start)
+        self._leases.add(answer.leases, answer.rests_until)
         # What was pushed meanwhile has set it already.
         self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
         self._answer = answer
-        self._rests_until = answer.rests_until or 0.0
         self.next_due = answer.next_due
         if self._due is not None:
             self._due.cancel()
@@ -279,10 +259,7 @@ class Exchanging:
         """After a long sleep, as of a process that was stopped, others may have what waits here."""
         if now - self._heard > self._lease_seconds:
             self._heard = now
-            lost = [*self._plus, *self._others]
-            for waiting in (self._plus, self._others, self._starts):
-                waiting.clear()
-            for lease in lost:
+            for lease in self._leases.withdraw():
                 self.give_back(lease)
             self.look_again()
 
@@ -291,7 +268,7 @@ class Exchanging:
             await asyncio.sleep(self._heartbeat)
             told = self._clock()
             try:
-                await self._queue.extend(list(self._held.values()), told)
+                await self._queue.extend(list(self._leases.held), told)
             except QueueError as error:
                 self._fail(error)
                 return

@@ -1,4 +1,4 @@
-"""Opening a queue for the work of a crawl: alone or beside others, afresh or where it was left."""
+"""A crawl's queue is opened, worked on and closed: alone or beside others, afresh or where it was left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from tileharvest.scheduler.sharing import refuse_company
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tileharvest.scheduler.port import Failure
+    from tileharvest.scheduler.conduct import Conduct
+    from tileharvest.scheduler.entries import Entries
+    from tileharvest.scheduler.offering import Offering
+    from tileharvest.scheduler.pacing import Pace
+    from tileharvest.scheduler.port import Counts, Failure
+    from tileharvest.scheduler.resting import Resting
     from tileharvest.scheduling import Scheduling
 
 
@@ -36,6 +41,48 @@ async def open_queue(scheduling: Scheduling) -> Sequence[Failure]:
         await queue.forget(current)
     await queue.forget_others(scheduling.segments_kept, current)
     return [failure for failure in await queue.failures() if failure.segment != current]
+
+
+async def load_filter(scheduling: Scheduling, entries: Entries) -> None:
+    """Tell what is surely new in the present segment: for as many requests as it has, and a quarter more.
+
+    Raises QueueError.
+    """
+    queue = scheduling.queue
+    # What others push no filter of this worker can know.
+    if scheduling.shared is None:
+        counts = await queue.counts(scheduling.clock())
+        expected = max(scheduling.expected, counts.seen * 5 // 4)
+        await entries.load_filter(queue, scheduling.segment_of(None), expected, scheduling.error_rate)
+
+
+async def join_work(
+    scheduling: Scheduling, entries: Entries, harvest: str, pace: Pace | None, *, continued: bool
+) -> bool:
+    """Whether this worker is the first at the work of the present segment, which `harvest` names; without
+    the requests that the segment had unless its work is continued. Raises QueueError."""
+    queue, segment = scheduling.queue, scheduling.segment_of(None)
+    if not continued and scheduling.shared is None:
+        await queue.forget(segment)
+        await load_filter(scheduling, entries)
+    if pace is not None and scheduling.shared is not None:
+        return await scheduling.shared.join(segment, harvest, pace)
+    if pace is not None:
+        await queue.set_pace(pace)
+    return True
+
+
+async def close_queue(
+    scheduling: Scheduling, offering: Offering, conduct: Conduct, resting: Resting
+) -> Counts:
+    """Tell the queue what it was not told yet, give back what was not started, and let it go; its counts
+    just before. Raises QueueError."""
+    try:
+        await conduct.end()
+        await resting.end()
+        return await scheduling.queue.counts(scheduling.clock())
+    finally:
+        await offering.exchanging.close()
 
 
 async def _open(scheduling: Scheduling) -> None:

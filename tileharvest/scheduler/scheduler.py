@@ -13,23 +13,16 @@ from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import BudgetError, QueueError, TileHarvestError
-from tileharvest.scheduler.codec import UnreadableRequestError
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.conduct import Conduct
-from tileharvest.scheduler.entries import Entries
-from tileharvest.scheduler.exchanging import Exchanging
-from tileharvest.scheduler.fleet import Ending
-from tileharvest.scheduler.opening import open_queue
-from tileharvest.scheduler.requests import FAILURE, RequestWriter
-from tileharvest.scheduler.retrying import requests_of
-from tileharvest.scheduler.sharing import HEARTBEAT, Sharing
-from tileharvest.scheduler.work import Work
+from tileharvest.scheduler.offering import Offering
+from tileharvest.scheduler.opening import close_queue, join_work, load_filter, open_queue
+from tileharvest.scheduler.requests import FAILURE
+from tileharvest.scheduler.resting import Resting
 from tileharvest.scheduling import scheduling_for
 from tileharvest.watching import look
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -38,9 +31,8 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
-    from tileharvest.scheduler import port
     from tileharvest.scheduler.gate import Gate
-    from tileharvest.scheduler.port import Exchange, Lease
+    from tileharvest.scheduler.work import Work
     from tileharvest.scheduling import Scheduling
     from tileharvest.watching import Overview
 
@@ -74,17 +66,12 @@ class Scheduler(BaseScheduler):
     def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
         self._crawler = crawler
         self._scheduling = scheduling
-        self._under_way: dict[Request, Lease] = {}
-        self._failures: Sequence[port.Failure] = ()
-        self._said_waiting = False
+        self._offering: Offering | None = None
+        """While the queue is open."""
+        self._held = False
         self._stay: asyncio.Task[None] | None = None
-        self._exchanging: Exchanging | None = None
-        self._sharing: Sharing | None = None
-        self._resting: set[asyncio.Task[None]] = set()
-        self._share: int | None = None
+        self._resting = Resting(scheduling.queue, self._give_up)
         self._hook: EngineHook | None = None
-        self._waiting: tuple[Request, Lease] | None = None
-        """Whose turn has not come."""
         harvesting = getattr(crawler.spider, "harvesting", None)
         self._conduct = Conduct(
             scheduling.queue,
@@ -112,96 +99,39 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """False for what is dropped: too deep, not to be written, or surely seen. Whether any other was seen
-        in its segment is known when the queue has looked; a seen one is dropped there, and counted."""
-        assert self._exchanging is not None
-        entry = self._entries.of(request)
-        if entry is None:
-            return False
-        if self._sharing is not None:
-            self._sharing.goes_on()
-            if self._sharing.surely_pushed(entry.segment, entry.fingerprint):
-                self._count("dropped/seen")
-                return False
-        self._exchanging.push(entry)
-        return True
+        """As `Offering.push`."""
+        assert self._offering is not None
+        return self._offering.push(request)
 
     def next_request(self) -> Request | None:
-        if self._held or not self._conduct.may_offer() or self._has_its_share():
-            return None
-        waiting, self._waiting = self._waiting or self._leased(), None
-        if waiting is None:
-            return None
-        request, lease = waiting
-        if not self._conduct.comes(request):
-            self._waiting = waiting
-            return None
-        self._under_way[request] = lease
-        return request
-
-    def _leased(self) -> tuple[Request, Lease] | None:
-        if self._exchanging is None:
-            return None
-        while (lease := self._exchanging.next_lease()) is not None:
-            request = self._read(lease)
-            if request is not None:
-                return request, lease
-        return None
+        return None if self._offering is None else self._offering.next()
 
     def has_pending_requests(self) -> bool:
-        """Whether the spider must stay: for what is due, for what soon will be, or because it was told to."""
-        if self._exchanging is None:
-            return False
-        if self._held or self._waiting or self._scheduling.stay or not self._exchanging.is_empty:
-            return True
-        if self._sharing is not None and self._sharing.ending is not Ending.GOES_ON:
-            return False
-        if self._exchanging.others_work or self._exchanging.is_held_back:
-            return True
-        next_due = self._exchanging.next_due
-        if next_due is None:
-            return self._sharing is not None and self._sharing.has_joined
-        patience = self._scheduling.close_when_waiting
-        if patience is None or next_due - self._scheduling.clock() <= patience:
-            return True
-        if not self._said_waiting:
-            self._said_waiting = True
-            _logger.info("requests wait until %s; run it again then", self._scheduling.in_words(next_due))
-        return False
+        """As `Offering.must_stay`."""
+        return self._offering is not None and self._offering.must_stay()
 
     async def release(self, harvest: str, *, continued: bool) -> Work | None:
         """Offer requests from now on: without those of the present segment unless its work is continued.
 
         `harvest` names the work in a way that no other work is ever named. None when the queue cannot go on.
         """
-        current, scheduling = self._scheduling.segment_of(None), self._scheduling
-        if self._exchanging is None:
+        segment, pace = self._scheduling.segment_of(None), self._conduct.pace
+        offering = self._offering
+        if offering is None:
             return None
-        is_first, pace = True, self._conduct.pace
         try:
-            if not continued and scheduling.shared is None:
-                await scheduling.queue.forget(current)
-                await self._load_filter()
-            if pace is not None and scheduling.shared is not None:
-                is_first = await scheduling.shared.join(current, harvest, pace)
-            elif pace is not None:
-                await scheduling.queue.set_pace(pace)
+            is_first = await join_work(self._scheduling, offering.entries, harvest, pace, continued=continued)
         except QueueError as error:
             self._give_up(error)
             return None
+        if self._offering is None:
+            # Closed meanwhile.
+            return None
         if pace is not None:
-            self._conduct.offers(self._exchanging, pace)
-        self._held = False
-        self._start(is_first=is_first, has_joined=pace is not None)
+            self._conduct.offers(offering.exchanging, pace)
+        offering.start(is_first=is_first, has_joined=pace is not None)
         self._wake()
-        return Work(
-            self._exchanging,
-            current,
-            writer=self._writer,
-            is_first=is_first,
-            shared=scheduling.shared,
-            sharing=self._sharing,
-        )
+        return offering.work(segment, is_first=is_first)
 
     @property
     def gate(self) -> Gate:
@@ -240,92 +170,45 @@ class Scheduler(BaseScheduler):
 
     async def overview(self) -> Overview | None:
         """What is known of the queue; None while it is not open. Reads all that waits."""
-        if self._exchanging is None:
+        if self._offering is None:
             return None
         return await look(self._scheduling.queue, self._scheduling.clock())
 
     def rest(self, host: str, seconds: float) -> None:
         """Let nobody else ask the host either for so long."""
-        if self._exchanging is not None:
-            task = asyncio.ensure_future(self._rest(host, seconds))
-            self._resting.add(task)
-            task.add_done_callback(self._resting.discard)
-
-    async def _rest(self, host: str, seconds: float) -> None:
-        try:
-            await self._scheduling.queue.rest(host, seconds)
-        except QueueError as error:
-            self._give_up(error)
+        if self._offering is not None:
+            self._resting.rest(host, seconds)
 
     async def _open(self, spider: Spider) -> None:
-        scheduling, queue = self._scheduling, self._scheduling.queue
-        self._writer = RequestWriter(spider, _KINDS)
-        self._entries = Entries(
-            self._writer,
-            fingerprint=self._crawler.request_fingerprinter.fingerprint,
-            segment_of=scheduling.segment_of,
-            max_depth=scheduling.max_depth,
-            count=self._count,
-        )
-        self._prepared = getattr(spider, "prepared", None)
-        self._again = getattr(spider, "again", None)
         self._held = bool(getattr(spider, "holds_scheduler", False))
+        offering = self._offering_for(spider)
         try:
-            self._failures = await open_queue(scheduling)
-            await self._load_filter()
+            offering.failures = await open_queue(self._scheduling)
+            await load_filter(self._scheduling, offering.entries)
             await self._conduct.begin()
         except TileHarvestError as error:
             self._give_up(error)
-            await queue.close()
+            await self._scheduling.queue.close()
             self._crawler.signals.connect(self._not_opened, signals.spider_opened)
             return
-        self._exchanging = Exchanging(
-            queue,
-            ahead=scheduling.ahead,
-            lease_seconds=scheduling.lease_seconds,
-            clock=scheduling.clock,
-            changed=self._exchanged,
-            failed=self._give_up,
-            linger=scheduling.linger,
-            heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
-            in_flight=self._in_flight,
-        )
+        self._offering = offering
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
         connect(self._callback_raised, signals.spider_error)
         connect(self._item_raised, signals.item_error)
 
-    async def _load_filter(self) -> None:
-        """For as many as the last segment had, and a quarter more."""
-        scheduling = self._scheduling
-        # What others push no filter of this worker can know.
-        if scheduling.shared is None:
-            counts = await scheduling.queue.counts(scheduling.clock())
-            expected = max(scheduling.expected, counts.seen * 5 // 4)
-            current = scheduling.segment_of(None)
-            await self._entries.load_filter(scheduling.queue, current, expected, scheduling.error_rate)
-
-    def _start(self, *, is_first: bool, has_joined: bool = False) -> None:
-        """Of several workers only the first offers again what failed in earlier segments."""
-        assert self._exchanging is not None
-        if self._scheduling.shared is not None:
-            self._sharing = Sharing(
-                self._scheduling.shared,
-                self._exchanging,
-                self._scheduling.segment_of(None),
-                has_joined=has_joined,
-                wake=self._wake,
-                failed=self._give_up,
-            )
-            self._sharing.start()
-        self._exchanging.start()
-        failures, self._failures = self._failures, ()
-        if not is_first:
-            return
-        for failure, request, is_counted in requests_of(failures, self._writer, self._again):
-            entry = request and self._entries.of_failure(failure, request, is_counted=is_counted)
-            self._exchanging.take_up(failure.id, entry)
-            self._count("retried_failures")
+    def _offering_for(self, spider: Spider) -> Offering:
+        return Offering(
+            self._scheduling,
+            self._conduct,
+            spider=spider,
+            kinds=_KINDS,
+            fingerprint=self._crawler.request_fingerprinter.fingerprint,
+            count=self._count,
+            wake=self._wake,
+            in_flight=self._in_flight,
+            failed=self._give_up,
+        )
 
     def _not_opened(self) -> None:
         """Scrapy takes this from a signal's receiver only: its scraper is not open before."""
@@ -334,88 +217,38 @@ class Scheduler(BaseScheduler):
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
         self._hook = EngineHook(self._crawler.engine, self._completed)
-        if self._exchanging is not None and not self._held:
-            self._start(is_first=True)
+        if self._offering is not None and not self._held:
+            self._offering.start(is_first=True, has_joined=False)
         if self._scheduling.stay:
             self._stay = asyncio.ensure_future(self._look_for_pushed())
 
     async def _look_for_pushed(self) -> None:
-        while self._exchanging is not None:
+        while self._offering is not None:
             await asyncio.sleep(POLL)
-            self._exchanging.look_again()
+            self._offering.exchanging.look_again()
 
     async def _close(self) -> None:
         if self._stay is not None:
             self._stay.cancel()
-        if self._exchanging is None:
+        if self._offering is None:
             return
-        if self._waiting is not None:
-            self._exchanging.give_back(self._waiting[1])
-        self.left_nothing = self._exchanging.is_done
         try:
-            if self._sharing is not None:
-                await self._sharing.stop()
-            await self._conduct.end()
-            if self._resting:
-                await asyncio.wait(self._resting)
-            try:
-                counts = await self._scheduling.queue.counts(self._scheduling.clock())
-            finally:
-                await self._exchanging.close()
+            self.left_nothing = await self._offering.stop()
+            counts = await close_queue(self._scheduling, self._offering, self._conduct, self._resting)
         except QueueError as error:
             self._give_up(error)
             return
         finally:
-            self._exchanging = None
+            self._offering = None
         for name, value in counts.as_plain().items():
             self._crawler.stats.set_value(f"scheduler/{name}", value)
 
-    def _read(self, lease: Lease) -> Request | None:
-        assert self._exchanging is not None
-        try:
-            request: Request | None = self._writer.read(lease.body, lease.attempt)
-        except UnreadableRequestError as error:
-            _logger.error("%s", error)
-            self._count("dropped/unreadable")
-            self._exchanging.fail(lease, str(error))
-            return None
-        if self._prepared is not None:
-            request = self._prepared(request, lease.segment)
-        if request is None:
-            self._count("dropped/outdated")
-            self._exchanging.finish(lease)
-        return request
-
     def _completed(self, request: Request) -> None:
-        lease = self._under_way.pop(request, None)
-        if lease is None or self._exchanging is None:
-            return
-        self._conduct.over(request)
-        reason = request.meta.get(FAILURE)
-        ending = getattr(self._crawler.spider, "ending", None)
-        if ending is not None and not getattr(ending, "is_all_kept", False):
+        if self._offering is not None:
+            ending = getattr(self._crawler.spider, "ending", None)
             # What ended the harvest may have kept its result from being recorded.
-            self._exchanging.give_back(lease)
-        elif reason is None:
-            self._exchanging.finish(lease)
-        else:
-            self._exchanging.fail(lease, reason)
-
-    def _exchanged(self, answer: Exchange) -> None:
-        for name, count in (
-            ("dropped/seen", answer.duplicates),
-            ("filter/false_alarms", answer.false_alarms),
-            ("refused", answer.refused),
-            ("leased_in_all", len(answer.leases)),
-        ):
-            if count:
-                self._count(name, count)
-        self._share = self._share if answer.share is None else answer.share
-        if self._sharing is not None:
-            self._sharing.exchanged()
-        if self._exchanging is not None and self._exchanging.is_empty and not self._under_way:
-            self._conduct.idles()
-        self._wake()
+            is_kept = ending is None or getattr(ending, "is_all_kept", False)
+            self._offering.completed(request, is_kept=is_kept)
 
     def _wake(self) -> None:
         if self._hook is not None:
@@ -423,10 +256,6 @@ class Scheduler(BaseScheduler):
 
     def _in_flight(self) -> int:
         return 0 if self._hook is None else self._hook.in_flight
-
-    def _has_its_share(self) -> bool:
-        """Whether the other workers leave this one no further request on the way."""
-        return self._share is not None and self._in_flight() >= self._share
 
     def _callback_raised(self, failure: Failure, response: Response) -> None:
         request = getattr(response, "request", None)

@@ -10,15 +10,16 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
 from tileharvest.courtesy_settings import courtesy_for
-from tileharvest.errors import BudgetError, ExitStatus, MovedError, TileHarvestError
+from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.items import TileResult
 from tileharvest.limits import Room
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.requests import ATTEMPT, FAILURE, PUSHED
+from tileharvest.spiders.addressing import addressed
+from tileharvest.spiders.beginning import begin, offer
 from tileharvest.spiders.completing import complete
-from tileharvest.spiders.fetching import fetch_with
-from tileharvest.spiders.manners import probe_politely
+from tileharvest.spiders.ending import close_reason, settle
 from tileharvest.verdict import with_attempts
 from tileharvest.wiring import data_folder, harvesting_for, relax_garbage_collection
 
@@ -104,7 +105,8 @@ class TileSpider(Spider):
         said = self.ending is not None and hasattr(self, "harvesting")
         self._beginning = asyncio.current_task()
         try:
-            await self._begin()
+            if self.ending is None:
+                await begin(self)
         except TileHarvestError as error:
             self.ending = error
         except Exception as error:
@@ -118,7 +120,8 @@ class TileSpider(Spider):
             self._say(self.ending)
         if self.ending is not None:
             raise CloseSpider(close_reason(self.ending))
-        if not await self._may_begin():
+        self._work, is_first = await offer(self)
+        if not is_first:
             return
         for layer, tile in self.harvesting.first():
             yield self.ask(layer, tile)
@@ -126,35 +129,25 @@ class TileSpider(Spider):
             # By now all of them are enqueued.
             self._work.seeded()
 
-    def _obey(self, robots: Robots) -> None:
-        obey = getattr(self.crawler.engine.scheduler, "obey", None)
-        if obey is not None:
-            obey(robots.gap)
-
-    async def _may_begin(self) -> bool:
-        """Whether the first requests are to be made by this worker, now that requests are offered."""
-        release = getattr(self.crawler.engine.scheduler, "release", None)
-        if release is None:
-            return True
-        self._work = await release(self.harvesting.identity, continued=self.harvesting.continued)
-        return self._work is not None and self._work.is_first
-
     def prepared(self, request: Request, segment: str) -> Request | None:
         """A request that has waited, as the site now wants it: its address may have changed with the map's
         depth. None for one of an earlier segment, whose tile the present walk asks for itself."""
         meta = request.meta
         if segment == PUSHED:
-            return self._pushed(request)
+            asked = self.again(request, surely=True)
+            if asked is not None:
+                asked.meta[ATTEMPT] = meta[ATTEMPT]
+            return asked
         if segment != self.harvesting.segment.name:
             return None
-        return self._addressed(request, meta) if self.harvesting.continued else request
+        return self._addressed(request) if self.harvesting.continued else request
 
     def again(self, request: Request, *, surely: bool = False) -> Request | None:
         """A request that failed in an earlier segment, as the present walk asks it: so it is asked once."""
-        addressed = self._addressed(request, request.meta)
-        if addressed is None:
+        found = self._addressed(request)
+        if found is None:
             return None
-        meta = addressed.meta
+        meta = found.meta
         layer = self.harvesting.layers[meta["layer"]].layer
         return self.ask(layer, Tile(*meta["tile"]), meta["depth"], surely=surely)
 
@@ -236,42 +229,11 @@ class TileSpider(Spider):
             return
         try:
             try:
-                await self._settle(reason)
+                await settle(self, reason)
             finally:
                 await self.harvesting.close()
         except TileHarvestError as error:
             self.give_up(error)
-
-    async def _begin(self) -> None:
-        if self.ending is not None:
-            raise self.ending
-        description = self.harvesting.description
-        await self.harvesting.expect_work()
-        await self._be_allowed()
-        site, self.robots = await probe_politely(
-            self.probe, description, fetch_with(self.crawler), obeys=self.courtesy.robots
-        )
-        self._obey(self.robots)
-        if site.probed:
-            self.logger.info("the site has no configuration: depths were found by asking for tiles")
-        await self.harvesting.open(site)
-        self.logger.info(
-            "%s the harvest of map '%s' for %s: %s",
-            "continuing" if self.harvesting.continued else "beginning",
-            description.name,
-            self.harvesting.day,
-            ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
-        )
-
-    async def _be_allowed(self) -> None:
-        """Wait until the site may be asked, and find out how much of it."""
-        self.harvesting.check_room()
-        budget = await self.harvesting.budget(self.courtesy.budget, self.courtesy.daily_budget)
-        scheduler: Any = self.crawler.engine.scheduler
-        # Other schedulers than ours know nothing of it.
-        if hasattr(scheduler, "allow"):
-            await scheduler.may_go_on()
-            await scheduler.allow(budget)
 
     def _go_on(self, result: TileResult, meta: dict[str, Any]) -> Iterator[TileResult | Request]:
         layer, walk = self.harvesting.layers[result.layer]
@@ -284,58 +246,8 @@ class TileSpider(Spider):
         if walk.keeps(result.tile.zoom) or result.outcome is Outcome.FAILED:
             yield result
 
-    def _pushed(self, request: Request) -> Request | None:
-        asked = self.again(request, surely=True)
-        if asked is not None:
-            asked.meta[ATTEMPT] = request.meta[ATTEMPT]
-        return asked
-
-    def _addressed(self, request: Request, meta: dict[str, Any]) -> Request | None:
-        layers = self.harvesting.layers
-        if meta["tile"] is None:
-            # A person has pushed an address.
-            found = next((at for part in layers.values() if (at := part.layer.tile_at(request.url))), None)
-            if found is None:
-                self.logger.error("%s is no tile of the map; it was not asked for", request.url)
-                return None
-            meta.update(layer=found[0], tile=(found[1].zoom, found[1].x, found[1].y))
-        name = meta["layer"] or (next(iter(layers)) if len(layers) == 1 else "")
-        if name not in layers:
-            self.logger.error("layer '%s' is not harvested; it has: %s", name, ", ".join(layers))
-            return None
-        layer = layers[name].layer
-        try:
-            url = layer.tile_url(Tile(*meta["tile"]))
-        except ValueError as error:
-            self.logger.error("a request was dropped: %s", error)
-            return None
-        meta.update(layer=name, download_slot=layer.host)
-        return request if url == request.url else request.replace(url=url)
-
-    async def _stayed_to_the_end(self) -> bool:
-        """Whether a spider that waited for pushed requests (`-a stay=1`) was stopped with nothing left."""
-        if getattr(self, "stay", "0") != "1" or not getattr(
-            self.crawler.engine.scheduler, "left_nothing", False
-        ):
-            return False
-        return not await self.harvesting.unasked()
-
-    async def _settle(self, reason: str) -> None:
-        if isinstance(self.ending, MovedError):
-            self.counts = await self.harvesting.abandon_as_moved()
-        elif self.finished:
-            pass
-        elif self.ending is None and await self._stayed_to_the_end():
-            self.counts = await self.harvesting.finish()
-            self.finished = True
-        else:
-            await self.harvesting.stop(_why(self.ending, reason))
-            self.counts = await self.harvesting.counts()
-            self.logger.info("the harvest is not finished; run it again to continue")
-        for outcome, tiles in self.counts.items():
-            self.crawler.stats.set_value(f"harvest/outcome/{outcome}", tiles)
-        found = ", ".join(f"{outcome} {tiles}" for outcome, tiles in self.counts.items() if tiles)
-        self.logger.info("outcomes of map '%s': %s", self.harvesting.description.name, found or "none")
+    def _addressed(self, request: Request) -> Request | None:
+        return addressed(request, self.harvesting.layers, self.logger)
 
 
 def behave(settings: BaseSettings, courtesy: Courtesy) -> None:
@@ -345,15 +257,3 @@ def behave(settings: BaseSettings, courtesy: Courtesy) -> None:
     settings.set("AUTOTHROTTLE_ENABLED", courtesy.autothrottle, priority="spider")
     settings.set("USER_AGENT", courtesy.user_agents[0], priority="spider")
     settings.set("USER_AGENTS", courtesy.user_agents, priority="spider")
-
-
-def close_reason(error: TileHarvestError) -> str:
-    """What Scrapy's statistics call an end by this failure."""
-    return error.exit_status.name.lower()
-
-
-def _why(ending: TileHarvestError | None, reason: str) -> str:
-    """A run ended before its harvest, in a few words."""
-    if isinstance(ending, BudgetError):
-        return ending.reason
-    return reason if ending is None else close_reason(ending)

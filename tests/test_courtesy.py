@@ -99,13 +99,52 @@ def test_a_setting_that_cannot_be_read_is_named(settings: Settings, name: str) -
         owed(settings, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HOST_CONCURRENCY", "-1"), ("BUDGET", '{"requests": 2.5}'), ("BUDGET", '{"bytes": 0}')],
+)
+def test_a_setting_that_asks_nothing_or_is_no_number_is_named(
+    settings: Settings, name: str, value: str
+) -> None:
+    settings.set(name, value, priority="cmdline")
+    with pytest.raises(ConfigurationError, match=f"^{name} "):
+        owed(settings, "")
+
+
+@pytest.mark.parametrize(
+    ("toml", "problem"),
+    [
+        ('[hosts."http://maps.example.net/"]\nconcurrency = 1', "is no host; write its name alone"),
+        ('[hosts."maps.example.net:80"]\nconcurrency = 1', "is no host; write its name alone"),
+        ("[hosts.maps.example.net]\nconcurrency = 1", "its name stands in quotes"),
+        ('[hosts.h]\nconcurrency = "1"', "key 'concurrency': expected"),
+        ("[hosts.h]\nrequests_per_second = 1e-9", "key 'requests_per_second': this cannot be"),
+    ],
+)
+def test_a_table_of_a_host_that_would_limit_nothing_is_refused(
+    settings: Settings, toml: str, problem: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        owed(settings, toml)
+
+
 def test_of_a_delay_and_a_rate_the_slower_counts(settings: Settings) -> None:
     assert owed(settings, "delay = [0.1, 0.9]\nrequests_per_second = 2").gap == Gap(0.5, 0.9)
 
 
 def test_a_host_has_the_limits_of_its_own_table(settings: Settings) -> None:
-    found = owed(settings, '[hosts."maps.example.net"]\nconcurrency = 2\nrequests_per_second = 4')
+    found = owed(settings, '[hosts."Maps.Example.Net"]\nconcurrency = 2\nrequests_per_second = 4')
     assert (found.host_concurrency, found.host_gap) == (2, Gap(0.25, 0.25))
+
+
+def test_settings_hold_for_a_host_without_a_table(settings: Settings) -> None:
+    settings.setdict({"HOST_CONCURRENCY": 2, "HOST_REQUESTS_PER_SECOND": 4})
+    found = owed(settings, "requests_per_second = 5")
+    assert (found.host_concurrency, found.host_gap) == (2, Gap(0.25, 0.25))
+
+
+def test_a_single_map_can_be_asked_faster_by_hand_than_it_says_itself(settings: Settings) -> None:
+    assert owed(settings, "requests_per_second = 5").host_gap == NO_GAP
 
 
 def test_without_a_table_all_maps_of_a_host_have_what_the_most_generous_of_them_has(
@@ -113,7 +152,7 @@ def test_without_a_table_all_maps_of_a_host_have_what_the_most_generous_of_them_
 ) -> None:
     other = '[n]\nurl = "http://maps.example.net/n/"\nconcurrency = 6\nrequests_per_second = 10\n'
     elsewhere = '[o]\nurl = "http://other.example.net/"\nconcurrency = 60\n'
-    found = owed(settings, f"concurrency = 3\nrequests_per_second = 5\n{other}{elsewhere}")
+    found = owed(settings, f"concurrency = 3\ndelay = [0.2, 0.4]\n{other}{elsewhere}")
     assert (found.concurrency, found.host_concurrency, found.host_gap) == (3, 6, Gap(0.1, 0.1))
 
 

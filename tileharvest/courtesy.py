@@ -10,10 +10,10 @@ from tileharvest.maps.quiet_hours import quiet_until
 from tileharvest.maps.rates import NO_GAP, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
-    from tileharvest.maps.description import HostEntry, MapDescription
+    from tileharvest.maps.description import MapDescription
     from tileharvest.maps.quiet_hours import QuietHours
 
 
@@ -65,17 +65,16 @@ class Courtesy:
         return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)
 
 
-def host_limits(host: str, hosts: Mapping[str, HostEntry], maps: Iterable[MapDescription]) -> tuple[int, Gap]:
-    """Concurrency and gap that hold for all maps of a host together: as the file says of the host, else what
-    the most generous of these maps, all of one file, may have alone."""
+def most_generous(host: str, maps: Iterable[MapDescription]) -> tuple[int, Gap]:
+    """Concurrency and gap that hold for all maps of a host together where nothing is said of the host: what
+    the most generous of these maps may have alone.
+
+    A single map keeps its own gap, so that the host needs none: else a rate set by hand could never be a
+    faster one.
+    """
     its_maps = [one for one in maps if one.host == host]
-    entry = hosts.get(host)
-    concurrency = None if entry is None else entry.concurrency
-    rate = None if entry is None else entry.requests_per_second
-    rates = [one.requests_per_second or 0.0 for one in its_maps]
-    if rate is None and rates and all(rates):
-        rate = max(rates)
+    gaps = [one.gap or NO_GAP for one in its_maps]
     return (
-        concurrency or max((one.concurrency for one in its_maps), default=1),
-        NO_GAP if rate is None else Gap.of_rate(rate),
+        max((one.concurrency for one in its_maps), default=1),
+        NO_GAP if len(gaps) < 2 else Gap.of(min(gap.least for gap in gaps)),
     )

@@ -6,12 +6,13 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from tileharvest.courtesy import Courtesy, host_limits
+from tileharvest.courtesy import Courtesy, most_generous
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
-from tileharvest.maps.description import NOTICES, BudgetEntry
+from tileharvest.maps.description import NOTICES, BudgetEntry, HostEntry
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
@@ -34,15 +35,16 @@ def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtes
     """
     file = maps_file(settings)
     maps = [*load_maps(file).values()] if file.exists() else [description]
-    concurrency, host_gap = host_limits(description.host, load_hosts(file) if file.exists() else {}, maps)
+    concurrency, host_gap = most_generous(description.host, maps)
+    of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
     store_delay = description.store_delay
     said = partial(_said, settings)
     return Courtesy(
         host=description.host,
         concurrency=description.concurrency,
         gap=said("DELAY", description.gap, _gap),
-        host_concurrency=said("HOST_CONCURRENCY", concurrency, int) or concurrency,
-        host_gap=said("HOST_REQUESTS_PER_SECOND", host_gap or None, _gap_of_rate),
+        host_concurrency=said("HOST_CONCURRENCY", of_host.concurrency, _number) or concurrency,
+        host_gap=said("HOST_REQUESTS_PER_SECOND", of_host.gap, _gap_of_rate) or host_gap,
         store_gap=said("STORE_DELAY", None if store_delay is None else Gap.of(store_delay), _gap),
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
@@ -85,7 +87,7 @@ def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], 
     value = settings[name]
     try:
         return read(_plain(value))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, msgspec.ValidationError) as error:
         raise ConfigurationError(f"{name} {value!r} cannot be: {error}") from None
 
 
@@ -103,6 +105,13 @@ def _gap(value: Any) -> Gap:
     return NO_GAP if not value else Gap.of(value)
 
 
+def _number(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError("write for example 4, or 0 for no limit")
+    return number
+
+
 def _gap_of_rate(value: Any) -> Gap:
     return NO_GAP if not value else Gap.of_rate(float(value))
 
@@ -117,7 +126,7 @@ def _hours(value: Any) -> tuple[QuietHours, ...]:
 
 
 def _budget(value: Any) -> Budget:
-    return BudgetEntry(**value).as_budget if value else Budget()
+    return msgspec.convert(value, BudgetEntry).as_budget if value else Budget()
 
 
 def _budget_of(entry: BudgetEntry | None) -> Budget | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import BudgetError
 from tileharvest.maps.budgets import Budget
@@ -28,7 +28,9 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
         "seconds": (daily.seconds, spent.seconds),
     }
     for what, (most, already) in left.items():
-        if most is not None and already >= most:
+        # What would go on finding out what the site has is not worth asking for, and is in no record.
+        least = TO_BEGIN if what == "requests" else 0
+        if most is not None and already + least >= most:
             raise BudgetError(
                 f"map '{name}' has spent its daily budget ({already:,.0f} of {most:,.0f} {what}); nothing was"
                 " asked; run it again tomorrow to go on",
@@ -45,6 +47,10 @@ def _less(most: _Number | None, of_day: _Number | None, spent: _Number) -> _Numb
     if of_day is None:
         return most
     return of_day - spent if most is None else min(most, of_day - spent)
+
+
+TO_BEGIN: Final = 2
+"""Requests before the first tile: robots.txt and the map's configuration."""
 
 
 class Room:

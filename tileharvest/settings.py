@@ -259,6 +259,7 @@ DOWNLOADER_MIDDLEWARES = {
     "tileharvest.middlewares.diff.DiffMiddleware": 540,
     "tileharvest.middlewares.retry.PatientRetryMiddleware": 550,
     "tileharvest.middlewares.outage.OutageMiddleware": 560,
+    "tileharvest.middlewares.aside.AsideMiddleware": 570,
     "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
     "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
 }

@@ -66,7 +66,15 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         )
     for row in rows:
         table.add_row(*row)
-    console(sys.stdout).print(table)
+    print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """On stdout; in a terminal too narrow for it its lines are broken, not cut off."""
+    shown = console(sys.stdout)
+    needed = shown.measure(table, options=shown.options.update(max_width=_WIDTH_OF_PIPES)).minimum
+    shown.width = max(shown.width, needed)
+    shown.print(table)
 
 
 def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:

@@ -231,7 +231,7 @@ def test_a_rate_set_by_hand_holds_for_the_running_harvest(
     project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
 ) -> None:
     server = nginx(publish(tmp_path / "site").folder)
-    project.add_map("small", server.url, delay=0.25)
+    project.add_map("small", server.url, requests_per_second=4)
     phases = {}
     with harvesting(project) as (process, log):
         assert await_condition(lambda: answered(server) > 0, process)

@@ -23,7 +23,7 @@ from scrapy.settings import Settings
 from tests.middlewares.making import NOW, run_jumping
 from tileharvest import settings as project_settings
 from tileharvest.middlewares.retry import PatientRetryMiddleware
-from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE
+from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -348,9 +348,11 @@ def test_while_a_host_rests_leased_requests_go_back_until_its_end() -> None:
         tested = middleware()
         await result(tested.process_response(leased(), answer(503, "20")))
         await asyncio.sleep(5)
-        return [tested.process_request(leased()) for _ in range(3)]
+        return [tested.process_request(request) for request in held]
 
+    held = [leased() for _ in range(3)]
     sent_back = run_jumping(run())
+    assert all(request.meta[NOT_SENT] for request in held)
     assert [pause_until(request) for request in sent_back] == pytest.approx([15, 15, 15])
     # It was not asked: that is no attempt, and it keeps its lane.
     assert [request.meta.get("retry_times", 0) for request in sent_back] == [0, 0, 0]

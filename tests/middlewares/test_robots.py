@@ -9,6 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.maps.robots import Robots
 from tileharvest.middlewares.robots import RobotsMiddleware
+from tileharvest.scheduler.requests import NOT_SENT
 
 SITE = "http://map.example.net"
 RULES = Robots.of(SITE, b"User-agent: *\nDisallow: /world-day/3/")
@@ -16,9 +17,11 @@ RULES = Robots.of(SITE, b"User-agent: *\nDisallow: /world-day/3/")
 
 def test_what_is_forbidden_ends_before_it_is_sent() -> None:
     middleware = RobotsMiddleware(SimpleNamespace(robots=RULES))
+    forbidden, allowed = Request(f"{SITE}/world-day/3/0.png"), Request(f"{SITE}/world-day/0/0.png")
     with pytest.raises(IgnoreRequest, match=r"^robots.txt forbids it$"):
-        middleware.process_request(Request(f"{SITE}/world-day/3/0.png"))
-    middleware.process_request(Request(f"{SITE}/world-day/0/0.png"))
+        middleware.process_request(forbidden)
+    middleware.process_request(allowed)
+    assert (NOT_SENT in forbidden.meta, NOT_SENT in allowed.meta) == (True, False)
 
 
 @pytest.mark.parametrize("spider", [SimpleNamespace(), SimpleNamespace(robots=None)])

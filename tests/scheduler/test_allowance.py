@@ -104,6 +104,28 @@ def test_a_request_that_waits_for_bytes_starts_when_one_on_the_way_has_cost_less
     asyncio.run(test())
 
 
+def test_what_answers_have_cost_beyond_what_was_granted_stays_owed_though_the_rest_is_given_back() -> None:
+    async def test() -> None:
+        async with working(Budget(received_bytes=1000)) as worker:
+            for _ in range(2):
+                worker.allowance.ended(await worker.start(100), 600)
+                await worker.allowance.give_back()
+            assert await worker.start() is None
+            assert worker.spent == ["bytes"]
+
+    asyncio.run(test())
+
+
+def test_a_request_that_was_not_sent_costs_nothing() -> None:
+    async def test() -> None:
+        async with working(Budget(requests=1)) as worker:
+            worker.allowance.ended(await worker.start(), 0, was_sent=False)
+            worker.allowance.ended(await worker.start(), 0)
+            assert await worker.start() is None
+
+    asyncio.run(test())
+
+
 def test_what_is_given_back_is_for_the_others() -> None:
     async def test() -> None:
         async with working(Budget(requests=AT_ONCE)) as worker:

@@ -242,6 +242,19 @@ def test_quiet_hours_hold_everything_back_until_they_end(caplog: pytest.LogCaptu
     assert "map 'world' has quiet hours: nothing is asked until 2026-11-21 23:00 UTC" in caplog.text
 
 
+def test_a_rate_that_is_set_while_the_first_requests_are_prepared_holds_for_them() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(0.1, 0.1)) as crawl:
+            pace = crawl.conduct.pace
+            assert pace is not None
+            await directions.set_rate(crawl.queue, "2/s")
+            await comes_true(lambda: crawl.conduct._steering.gap == Gap(0.5, 0.5))
+            crawl.conduct.offers(crawl.exchanging, pace)
+            await comes_true(lambda: crawl.exchanging.apart[-1] == 0.5)
+
+    asyncio.run(test())
+
+
 def test_what_is_asked_aside_waits_while_it_is_paused() -> None:
     async def test() -> None:
         async with crawling() as crawl:
@@ -252,6 +265,30 @@ def test_what_is_asked_aside_waits_while_it_is_paused() -> None:
             assert not asking.done()
             await directions.resume(crawl.queue)
             await asyncio.wait_for(asking, 5)
+
+    asyncio.run(test())
+
+
+def test_a_clock_that_is_put_back_holds_up_what_is_asked_aside_no_longer_than_the_gap() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(0.01, 0.01)) as crawl:
+            crawl.conduct._clock = lambda: 3600.0
+            await crawl.conduct.aside()
+            crawl.conduct._clock = lambda: 0.0
+            await asyncio.wait_for(crawl.conduct.aside(), 5)
+
+    asyncio.run(test())
+
+
+def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(3600.0, 3600.0)) as crawl:
+            await crawl.conduct.aside()
+            asking = asyncio.ensure_future(crawl.conduct.aside())
+            await asyncio.sleep(0)
+            crawl.conduct.cut_short()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(asking, 5)
 
     asyncio.run(test())
 

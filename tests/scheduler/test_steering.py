@@ -29,6 +29,7 @@ class Crawl:
         self.errors: list[QueueError] = []
         self.quiets = self.checks = 0
         self.is_quiet = False
+        self.disk: OSError | None = None
         self.steering = Steering(
             queue,
             self.gate,
@@ -52,6 +53,8 @@ class Crawl:
 
     def _check(self) -> None:
         self.checks += 1
+        if self.disk is not None:
+            raise self.disk
 
 
 def test_a_pause_shuts_the_gate_and_a_resume_opens_it() -> None:
@@ -165,5 +168,21 @@ def test_a_queue_that_cannot_be_asked_any_more_is_told_once(monkeypatch: pytest.
             await asyncio.sleep(0.01)
             await crawl.steering.end()
             assert crawl.errors == [error]
+
+    asyncio.run(test())
+
+
+def test_a_crawl_that_can_be_steered_no_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here because the disk cannot be looked at."""
+    monkeypatch.setattr(steering, "LOOK", 0.001)
+
+    async def test() -> None:
+        async with paced_memory() as queue:
+            crawl = Crawl(queue)
+            await crawl.steering.begin()
+            crawl.disk = PermissionError(13, "Permission denied")
+            await comes_true(lambda: bool(crawl.errors))
+            await crawl.steering.end()
+            assert "Permission denied" in str(crawl.errors[0])
 
     asyncio.run(test())

@@ -118,7 +118,7 @@ def _contacts(file: Path) -> list[str]:
 def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
     """A person's contact, asked for until it can be one; empty where none is wanted. `line` gives the answer
     to a question. Saying nothing takes the last of those known, which other maps have."""
-    _say("How does the map's owner reach you? Who can write to you need not shut you out.")
+    _say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
     if known[:-1]:
         _say(f"Other maps of yours have: {', '.join(known[:-1])}")
     offer = f"Enter takes {known[-1]}, {_NONE} leaves it out" if known else "Enter leaves it out"

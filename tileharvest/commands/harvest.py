@@ -13,6 +13,7 @@ from scrapy import signals
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
+from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.history.progress import progress_of
 from tileharvest.lookout import Lookout, Sources
@@ -124,7 +125,7 @@ class Command(BaseRunSpiderCommand):
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         for name in names:
-            harvesting_for(self.settings, {**arguments, "map": name})
+            courtesy_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
         if not names:
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names

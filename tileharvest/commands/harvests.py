@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -11,7 +10,7 @@ from rich.table import Table
 from tileharvest.history.reading import HarvestSummary, harvest_summaries
 from tileharvest.map_command import MapCommand
 from tileharvest.outcomes import Outcome
-from tileharvest.terminal import bytes_in_words, console, counts_as_plain, write_json
+from tileharvest.terminal import bytes_in_words, counts_as_plain, print_table, write_json
 from tileharvest.wiring import open_history_for_reading
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Command(MapCommand):
         if opts.json:
             write_json([_plain(summary) for summary in summaries])
         else:
-            console(sys.stdout).print(_table(summaries))
+            print_table(_table(summaries))
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:
@@ -86,9 +85,8 @@ def _line(summary: HarvestSummary) -> list[str]:
 
 
 def _end(summary: HarvestSummary) -> str:
-    if summary.reason is not None:
-        return summary.reason
-    return "unfinished" if summary.stopped is None else f"unfinished: {summary.stopped}"
+    state = summary.reason or "unfinished"
+    return state if summary.stopped is None else f"{state}: {summary.stopped}"
 
 
 def _spared(summary: HarvestSummary) -> tuple[str, str]:

@@ -31,14 +31,15 @@ INTERRUPTED = "interrupted"
 
 
 def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
-    """Keeps the counts and the end. Raises HarvestEndedError when the harvest has ended already.
+    """Keeps the counts and the end; why its last run ended only where it was not finished. Raises
+    HarvestEndedError when the harvest has ended already.
 
     What is still provisionally gone is not counted: counted are the versions that were recorded.
     """
     ending = (
         update(harvests)
         .where(harvests.c.id == harvest, harvests.c.ended.is_(None))
-        .values(ended=ended, reason=reason, stopped=None)
+        .values({"ended": ended, "reason": reason} | ({"stopped": None} if reason == FINISHED else {}))
     )
     if connection.execute(ending).rowcount == 0:
         refuse_ended(connection, harvest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import VERSION_COLUMNS, version_of
@@ -115,15 +115,19 @@ def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
 
 
 def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
-    """When a harvest of that map and segment was finished, in UTC; None if none was."""
+    """When a harvest of that map and segment was finished, in UTC; None if none was, or if another one of it,
+    begun again since, is unfinished."""
     query = (
-        select(func.max(harvests.c.ended))
+        select(harvests.c.ended, harvests.c.reason)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.segment == segment, harvests.c.reason == FINISHED)
+        .where(maps.c.name == map_name, harvests.c.segment == segment)
+        .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
+        .order_by(harvests.c.id.desc())
+        .limit(1)
     )
     with history.reading() as connection:
-        ended: datetime | None = connection.execute(query).scalar()
-        return ended
+        row = connection.execute(query).one_or_none()
+        return None if row is None else row.ended
 
 
 def tile_versions(

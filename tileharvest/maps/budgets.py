@@ -8,6 +8,8 @@ from typing import Final
 
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*", re.ASCII)
 _UNITS: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_TOO_MUCH: Final = 10**18
+"""Bytes: a million TB are a slip of the pen, and more than 64 bits no database takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Budget:
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes of `2 GB`, `500 MB` or a plain number, in powers of 1000. Raises ValueError."""
+    """Bytes of `2 GB`, `500 MB` or a plain number, in powers of 1000, less than 10**18. Raises ValueError."""
     found = _SIZE.fullmatch(str(text))
-    if found is None:
+    if found is None or float(found[1]) * _UNITS[found[2] or "B"] >= _TOO_MUCH:
         raise ValueError(f"'{text}' is no size: write for example \"500 MB\"")
     return int(float(found[1]) * _UNITS[found[2] or "B"])

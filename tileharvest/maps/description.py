@@ -15,7 +15,7 @@ import msgspec
 
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import Gap, parse_rate
+from tileharvest.maps.rates import LONGEST, Gap, parse_rate
 from tileharvest.maps.zones import Zone
 
 if TYPE_CHECKING:
@@ -76,10 +76,12 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError("key 'concurrency': this cannot be; write for example 4")
-        if self.requests_per_second is not None and not 0 < self.requests_per_second < inf:
-            raise ValueError(
-                "key 'requests_per_second': this cannot be; write for example requests_per_second = 5"
-            )
+        _check_rate(self.requests_per_second)
+
+    @property
+    def gap(self) -> Gap | None:
+        """Between two requests; None where the entry says nothing."""
+        return None if self.requests_per_second is None else Gap.of_rate(self.requests_per_second)
 
 
 class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,8 +142,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(all(self.layers) and len(set(self.layers)) == len(self.layers), "layers")
         _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
         _check(self.concurrency >= 1, "concurrency")
-        per_second = self.requests_per_second
-        _check(per_second is None or 0 < per_second < inf, "requests_per_second")
+        _check_rate(self.requests_per_second)
         _check_courtesy(self)
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
         if self.timezone not in available_timezones():
@@ -200,9 +201,14 @@ def _check_courtesy(description: MapDescription) -> None:
             made()
         except ValueError as error:
             raise ValueError(f"key '{key}': {error}") from None
-    _check(all(one.isprintable() for one in (description.contact, *description.user_agents)), "contact")
-    _check(all(description.user_agents), "user_agents")
+    _check(description.contact.isprintable(), "contact")
+    _check(all(one and one.isprintable() for one in description.user_agents), "user_agents")
     _check(all(one in NOTICES for one in description.on or ()), "on")
+
+
+def _check_rate(per_second: float | None) -> None:
+    """Raises ValueError, also for less than one in a day."""
+    _check(per_second is None or 1 / LONGEST <= per_second < inf, "requests_per_second")
 
 
 def _check(holds: bool, key: str) -> None:

@@ -18,21 +18,32 @@ if TYPE_CHECKING:
 
 _MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
+_HOST_NAME: Final = re.compile(r"[^\s/:@\[\]]+|[0-9a-fA-F:.]+")
+"""As an address has it between its scheme and its port; the second form is IPv6."""
+
 HOSTS: Final = "hosts"
 """The table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
 
 
 def load_hosts(file: Path) -> dict[str, HostEntry]:
-    """What the file says of hosts, by name. Raises ConfigurationError as `load_maps` does."""
+    """What the file says of hosts, by name. Raises ConfigurationError as `load_maps` does, also for what is
+    no host's name, as nothing would be limited by it."""
     table = _entries(file).get(HOSTS, {})
     if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
         raise ConfigurationError(f'{file}: [{HOSTS}] holds hosts; write [{HOSTS}."map.example.net"]')
     hosts = {}
     for name, entry in table.items():
+        if _HOST_NAME.fullmatch(name) is None:
+            raise ConfigurationError(
+                f"{file}: '{name}' is no host; write its name alone, such as [{HOSTS}.\"map.example.net\"]"
+            )
         try:
-            hosts[name] = msgspec.convert(entry, HostEntry)
+            hosts[name.lower()] = msgspec.convert(entry, HostEntry)
         except msgspec.ValidationError as error:
-            raise ConfigurationError(f"{file}: host '{name}': {error}") from None
+            raise ConfigurationError(
+                f"{file}: host '{name}': {_in_words(str(error))}; a host can have:"
+                f" {', '.join(HostEntry.__struct_fields__)}, and its name stands in quotes"
+            ) from None
     return hosts
 
 

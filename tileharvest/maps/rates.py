@@ -87,5 +87,6 @@ def rate_in_words(gap: Gap) -> str:
     per_second = 1 / gap.mean
     for unit, seconds in _SECONDS.items():
         if per_second * seconds >= 1 or unit == "h":
-            return f"{per_second * seconds:.3g}/{unit}"
+            number = per_second * seconds
+            return f"{number:,.0f}/{unit}" if number >= 100 else f"{number:.3g}/{unit}"
     raise AssertionError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.requests import EXPECTED_BYTES
+from tileharvest.scheduler.requests import EXPECTED_BYTES, NOT_SENT
 from tileharvest.verdict import (
     Answer,
     NextStep,
@@ -55,8 +55,13 @@ class DiffMiddleware:
         """A host that has refused one HEAD would refuse them all: ask it by GET at once."""
         meta = request.meta
         if request.method == "HEAD" and "tile" in meta and meta["download_slot"] in self._refusing_head:
-            return self._conditional_get(request)
+            return self._instead(request)
         return None
+
+    async def _instead(self, request: Request) -> Request:
+        get = await self._conditional_get(request)
+        request.meta[NOT_SENT] = True
+        return get
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         if "tile" not in request.meta:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
 
-from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE
+from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
 from tileharvest.verdict import Answer, may_pass, pause_before, retry_after
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class PatientRetryMiddleware:
             return self._await_rest(host)
         left = self._resting[host] - asyncio.get_running_loop().time()
         if left > 0:
-            return self._later(request, left)
+            later = self._later(request, left)
+            request.meta[NOT_SENT] = True
+            return later
         del self._resting[host]
         return None
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy.exceptions import IgnoreRequest
 
+from tileharvest.scheduler.requests import NOT_SENT
+
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -34,4 +36,5 @@ class RobotsMiddleware:
     def process_request(self, request: Request) -> None:
         robots: Robots | None = getattr(self._spider, "robots", None)
         if robots is not None and not robots.is_open and not robots.allows(request.url):
+            request.meta[NOT_SENT] = True
             raise IgnoreRequest(FORBIDDEN)

@@ -70,10 +70,12 @@ class Allowance:
         """The purse is asked for nothing more."""
         self._over = True
 
-    def ended(self, request: object, received_bytes: int) -> None:
-        """The request is over, and has cost so many bytes."""
+    def ended(self, request: object, received_bytes: int, *, was_sent: bool = True) -> None:
+        """The request is over, and has cost so many bytes; nothing at all if it was not sent."""
         if request in self._reserved:
             reserved = self._reserved.pop(request)
+            if not was_sent and self._budget.requests is not None:
+                self._requests += 1
             if self._budget.received_bytes is not None:
                 self._bytes += reserved - received_bytes
                 self._largest = max(self._largest, received_bytes)
@@ -87,11 +89,14 @@ class Allowance:
         return wanted == Amount() or (await self._purse.grant(wanted, Amount())).is_granted
 
     async def give_back(self) -> None:
-        """What was granted and will not be spent, for the other workers. Raises QueueError."""
+        """What was granted and will not be spent, for the other workers. Raises QueueError.
+
+        What answers have cost beyond what was granted stays owed, and is paid with the next request.
+        """
         if self._task is not None:
             await asyncio.wait([self._task])
         rest = Amount(self._requests, max(0, self._bytes))
-        self._requests = self._bytes = 0
+        self._requests, self._bytes = 0, min(0, self._bytes)
         if rest != Amount():
             await self._purse.grant(Amount(), rest)
 

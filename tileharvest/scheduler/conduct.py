@@ -17,7 +17,7 @@ from tileharvest.scheduler.allowance import Allowance
 from tileharvest.scheduler.gate import Gate, Reason
 from tileharvest.scheduler.pacing import Pace
 from tileharvest.scheduler.steering import Steering
-from tileharvest.scheduler.turn import Turn
+from tileharvest.scheduler.turn import Turn, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ class Conduct:
         self._changed = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
         self._returning: asyncio.Task[None] | None = None
-        self._is_over = False
+        self._over = asyncio.Event()
 
     async def begin(self) -> None:
         """Hear what a person has told the map, and go on hearing. Raises QueueError."""
@@ -104,17 +104,16 @@ class Conduct:
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
         waits for it is to end too."""
-        while not (self.gate.is_open or self._is_over):
+        while not (self.gate.is_open or self._over.is_set()):
             self._changed.clear()
             await self._changed.wait()
-        if self._is_over:
+        if self._over.is_set():
             raise asyncio.CancelledError
 
     async def aside(self) -> None:
-        """The turn of a request that is not offered by the queue, as those that probe a site. Raises
-        BudgetError and QueueError, and CancelledError as `may_go_on`."""
+        """The turn of a request that probes a site. Raises BudgetError, QueueError, and as `may_go_on`."""
         gap = (self._steering.gap or NO_GAP).draw(random.random())  # noqa: S311 - no secret
-        await asyncio.sleep(max(0.0, self._last_aside + gap - self._clock()))
+        await wait(min(gap, self._last_aside + gap - self._clock()), self._over)
         await self.may_go_on()
         self._last_aside = self._clock()
         if not await self._may_spend():
@@ -161,6 +160,7 @@ class Conduct:
         """From now on requests are offered, at this pace."""
         self._exchanging = exchanging
         self._keep(pace)
+        self._steering.offered(pace.gap)
         if self._last_aside > 0:
             exchanging.wait_until(self._last_aside + pace.gap.least)
 
@@ -199,7 +199,7 @@ class Conduct:
 
     def cut_short(self) -> None:
         """Nobody waits any more for what is held back."""
-        self._is_over = True
+        self._over.set()
         self._changed.set()
         self._turn.stop()
 

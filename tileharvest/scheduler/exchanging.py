@@ -136,6 +136,7 @@ class Exchanging:
         The plus lane goes before whatever was leased ahead.
         """
         now = self._clock()
+        self._leases.see(now)
         if self._leases.waiting:
             self._drop_lost(now)
         lease, earliest = None, self._leases.earliest

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from tileharvest.scheduler.port import Lease
+
+_SET_BACK: Final = 1.0
+"""Seconds: a clock that is kept right step by step goes back by less."""
 
 
 class Leases:
@@ -23,6 +26,17 @@ class Leases:
         self._rests_until = 0.0
         self._spacing = 0.0
         self._next_start = float("-inf")
+        self._now = float("-inf")
+
+    def see(self, now: float) -> None:
+        """The present moment. Where the clock was set back, what was to come goes back with it: else nothing
+        would start for as long as it went back."""
+        back = self._now - now
+        if back > _SET_BACK:
+            self._starts = deque(start - back for start in self._starts)
+            self._rests_until -= back
+            self._next_start -= back
+        self._now = now
 
     @property
     def held(self) -> Collection[Lease]:

@@ -172,6 +172,7 @@ class Offering:
         return Work(
             self.exchanging,
             segment,
+            queue=self._scheduling.queue,
             writer=self._writer,
             is_first=is_first,
             shared=self._scheduling.shared,

@@ -65,6 +65,9 @@ async def join_work(
     if not continued and scheduling.shared is None:
         await queue.forget(segment)
         await load_filter(scheduling, entries)
+    # A harvest makes no request of an earlier one's: each would take a turn only to be dropped. Now, as the
+    # filter has been made for as many requests as the last segment had.
+    await queue.forget_others(1, segment)
     if pace is not None and scheduling.shared is not None:
         return await scheduling.shared.join(segment, harvest, pace)
     if pace is not None:

@@ -26,18 +26,24 @@ NOT_BEFORE: Final = "not_before"
 """In a request's meta when it is enqueued: seconds since 1970 before which it is not offered."""
 FAILURE: Final = "failure"
 """In a request's meta when it is through: why it goes to the failure list."""
+ASIDE: Final = "aside"
+"""In the meta of a request that no queue offers, as those that probe a site."""
 DELAY: Final = "delay"
 """In a request's meta: seconds, or from how many to how many, after the start of the one before it."""
 EXPECTED_BYTES: Final = "expected_bytes"
 """In a GET's meta: how long its answer will be, as the answer to the HEAD has said."""
 RECEIVED_BYTES: Final = "received_bytes"
 """In a request's meta when it is through: how long its answer was."""
+NOT_SENT: Final = "not_sent"
+"""In a request's meta when it is through: true where it was never sent, and so has cost nothing."""
+ONCE_MORE: Final = "once_more"
+"""In a request's meta: it was given up unanswered, and is tried once more before its harvest ends."""
 
 PUSHED: Final = ""
 """The segment of requests that a person has pushed: of none, so that they wait until they are made."""
 
 _OF_THE_MOMENT: Final = frozenset(
-    {ATTEMPT, NOT_BEFORE, FAILURE, RECEIVED_BYTES, "download_latency", "download_timeout"}
+    {ATTEMPT, NOT_BEFORE, FAILURE, RECEIVED_BYTES, NOT_SENT, "download_latency", "download_timeout"}
 )
 """Keys of meta that say something of one attempt, or are kept in the entry itself."""
 

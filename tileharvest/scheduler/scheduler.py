@@ -184,8 +184,9 @@ class Scheduler(BaseScheduler):
         offering = self._offering_for(spider)
         try:
             offering.failures = await open_queue(self._scheduling)
-            await load_filter(self._scheduling, offering.entries)
+            # At once: an order to stop that comes while the filter is loaded is one for this crawl.
             await self._conduct.begin()
+            await load_filter(self._scheduling, offering.entries)
         except TileHarvestError as error:
             self._give_up(error)
             await self._scheduling.queue.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import QueueError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from tileharvest.maps.rates import Gap
     from tileharvest.scheduler.gate import Gate
     from tileharvest.scheduler.port import RequestQueue
+
+_logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
 """Seconds between two looks: a person who pauses a fleet waits for no more than two."""
@@ -72,6 +75,11 @@ class Steering:
         """Between two requests, as it was last looked up; None while none may start."""
         return self._gap
 
+    def offered(self, gap: Gap) -> None:
+        """Requests are offered with this gap from now on: if another one was heard of since it was looked up,
+        the next look tells it."""
+        self._gap = gap
+
     async def look(self) -> None:
         """Raises QueueError."""
         before, self.now = self.now, await directions(self._queue)
@@ -99,6 +107,14 @@ class Steering:
             await asyncio.sleep(LOOK)
             try:
                 await self.look()
-            except QueueError as error:
-                self._failed(error)
+            except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
+                self._failed(error if isinstance(error, QueueError) else _unexpected(error))
                 return
+
+
+def _unexpected(error: Exception) -> QueueError:
+    _logger.error("a mistake in the program stopped the crawl", exc_info=error)
+    return QueueError(
+        f"what a person tells the harvest cannot be heard any more ({error!r}), so it ends; nothing was lost:"
+        " run again, and report this"
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.maps.rates import Gap
-from tileharvest.scheduler.requests import DELAY, EXPECTED_BYTES, RECEIVED_BYTES
+from tileharvest.scheduler.requests import DELAY, EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,8 @@ class Turn:
     def over(self, request: Any) -> None:
         """The request has ended, however."""
         if self.allowance is not None:
-            self.allowance.ended(request, request.meta.get(RECEIVED_BYTES, 0))
+            was_sent = not request.meta.get(NOT_SENT, False)
+            self.allowance.ended(request, request.meta.get(RECEIVED_BYTES, 0), was_sent=was_sent)
 
     def stop(self) -> None:
         """Nothing is waited for any more."""
@@ -70,6 +72,13 @@ class Turn:
                 self._wake()
 
             self._timer = asyncio.get_running_loop().call_later(seconds, passed)
+
+
+async def wait(seconds: float, over: asyncio.Event) -> None:
+    """Returns when the seconds have passed, at once for less than none, or as soon as it is over."""
+    if seconds > 0:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), seconds)
 
 
 def _expected(request: Any) -> int | None:

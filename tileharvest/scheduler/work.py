@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.errors import QueueError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from tileharvest.scheduler.exchanging import Exchanging
     from tileharvest.scheduler.fleet import SharedQueue
+    from tileharvest.scheduler.port import Failure, RequestQueue
     from tileharvest.scheduler.requests import RequestWriter
     from tileharvest.scheduler.sharing import Sharing
 
@@ -28,6 +30,7 @@ class Work:
         exchanging: Exchanging,
         segment: str,
         *,
+        queue: RequestQueue,
         writer: RequestWriter,
         is_first: bool = True,
         shared: SharedQueue | None = None,
@@ -35,6 +38,7 @@ class Work:
     ) -> None:
         self._exchanging = exchanging
         self._segment = segment
+        self._queue = queue
         self._writer = writer
         self._shared = shared
         self._sharing = sharing
@@ -64,6 +68,19 @@ class Work:
         """Its end is written: the others end too."""
         if self._shared is not None:
             await self._shared.ended(self._segment)
+
+    async def given_up(self) -> list[tuple[Failure, Any]]:
+        """What of the segment is in the failure list, each with its request."""
+        found: list[tuple[Failure, Any]] = []
+        for failure in await self._queue.failures():
+            if failure.segment == self._segment:
+                with contextlib.suppress(UnreadableRequestError):
+                    found.append((failure, self._writer.read(failure.body, failure.attempts)))
+        return found
+
+    def take_up(self, failure: Failure) -> None:
+        """It is to leave the failure list, as it is enqueued again."""
+        self._exchanging.take_up(failure.id, None)
 
     async def doubtful(self) -> dict[bytes, Any]:
         """Requests that were dropped as seen, and might not have been; each by what `confirm` takes."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
+from tileharvest.outcomes import Outcome
+from tileharvest.scheduler.requests import ONCE_MORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy import Request
 
-    from tileharvest.outcomes import Outcome
     from tileharvest.scheduler.work import Work
     from tileharvest.spiders.tiles import TileSpider
 
@@ -39,6 +41,8 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
     """Whether there was anything: dropped as seen and without a result, or known and not reached."""
     doubtful = {} if work is None else await work.doubtful()
     missed = await _without_result(spider, doubtful.values())
+    if work is not None:
+        missed += await _unanswered(spider, work)
     if not missed:
         # Only now: what is below a tile that was missed would pass for vanished.
         missed = [spider.ask(*one, surely=True) for one in await spider.harvesting.unasked()]
@@ -47,6 +51,27 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
     if work is not None and doubtful:
         await work.confirm(list(doubtful))
     return bool(missed)
+
+
+async def _unanswered(spider: TileSpider, work: Work) -> list[Request]:
+    """What was given up without a result, as it was leased in process after process that was killed: most of
+    it was never sent. It is tried once more; what then has no result again has failed."""
+    requests = {}
+    for failure, request in await work.given_up():
+        requests[request.meta["layer"], Tile(*request.meta["tile"])] = failure, request
+    asked: list[Request] = []
+    for layer in {layer for layer, _ in requests}:
+        tiles = [tile for name, tile in requests if name == layer]
+        for tile in await spider.harvesting.without_result(layer, tiles):
+            failure, request = requests[layer, tile]
+            if ONCE_MORE in request.meta:
+                failed = TileResult(layer, tile, Outcome.FAILED, reason=failure.reason)
+                await spider.harvesting.keep(failed)
+            elif (again := spider.again(request, surely=True)) is not None:
+                again.meta[ONCE_MORE] = True
+                work.take_up(failure)
+                asked.append(again)
+    return asked
 
 
 async def _without_result(spider: TileSpider, requests: Iterable[Request]) -> list[Request]:

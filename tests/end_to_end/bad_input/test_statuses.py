@@ -138,3 +138,12 @@ def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None
     stage.site.rules[address("3")] = rules.status(500)
     assert visit(stage.project, FIRST_DAY).counts == {"add": 15, "fail": 1}
     assert [methods(stage.site, f"3{last}") for last in "0123"] == [[], [], [], []]
+
+
+def test_a_look_at_the_site_that_is_repeated_keeps_the_delay_and_the_budget(stage: Stage) -> None:
+    """Of the budget robots.txt takes one, and each attempt at the configuration one."""
+    stage.site.rules["/overviewerConfig.js"] = rules.first(9, rules.status(503))
+    done = visit(stage.project, FIRST_DAY, "-s", "DELAY=0.2", "-s", 'BUDGET={"requests": 3}')
+    moments = [request.time for request in stage.site.received]
+    assert (done.status, len(moments)) == (4, 3)
+    assert all(later - earlier > 0.15 for earlier, later in pairwise(moments))

@@ -1,0 +1,40 @@
+"""A harvest that is killed again and again before it gets far: more often than a request is offered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, staged, visit
+from tests.end_to_end.project import await_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.bad_input.small_site import Stage
+
+KILLS = 6
+"""One more than a request is offered (MAX_ATTEMPTS)."""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        stage.project.maps_file.unlink()
+        stage.project.add_map("small", f"{stage.site.url}/", requests_per_second=25)
+        yield stage
+
+
+def test_what_was_leased_in_every_killed_process_is_asked_for_before_the_end(slow: Stage) -> None:
+    for _ in range(KILLS):
+        already = len(slow.site.received)
+        with slow.project.running("harvest", "small", "-a", f"day={FIRST_DAY}") as process:
+            # robots.txt, the configuration, and two tiles.
+            assert await_condition(lambda so_far=already: len(slow.site.received) >= so_far + 4, process)
+            process.kill()
+    done = visit(slow.project, FIRST_DAY)
+    assert done.status == 0
+    assert set(slow.project.outcomes().values()) == {"add"}
+    assert len(slow.project.versions()) == len(PATHS)

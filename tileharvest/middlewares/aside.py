@@ -1,0 +1,33 @@
+"""Lets what the queue does not offer wait for its turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from tileharvest.scheduler.requests import ASIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+
+class AsideMiddleware:
+    """Asks our scheduler for the turn of each request that has ASIDE in its meta, its repeats and redirects
+    too: they cost the owner as much. Others pass. Raises what the scheduler's `aside` raises."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> Awaitable[None] | None:
+        if ASIDE not in request.meta:
+            return None
+        scheduler: Any = getattr(self._crawler.engine, "scheduler", None)
+        # Other schedulers than ours know no such turn.
+        aside: Awaitable[None] | None = scheduler.aside() if hasattr(scheduler, "aside") else None
+        return aside

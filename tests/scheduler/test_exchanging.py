@@ -232,3 +232,16 @@ def test_it_is_not_empty_while_the_queue_may_have_more_than_was_wanted() -> None
             assert side.exchanging.is_empty
 
     run(test())
+
+
+def test_an_exchange_that_asks_for_nothing_does_not_end_the_asking() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c", ahead=2) as side:
+            side.exchanging.seeded()
+            await side.hear(2)
+            assert not side.exchanging.is_empty
+            assert side.bodies() == ["a", "b"]
+            await side.hear(3)
+            assert side.bodies() == ["c"]
+
+    run(test())

@@ -218,7 +218,8 @@ class Exchanging:
         await asyncio.sleep(0)
         wanted = max(0, self._ahead - self._leases.waiting) if self._may_have_more else 0
         changes = self._news.taken(self._in_flight())
-        self._may_have_more = False
+        # An exchange that asks for nothing, as enough is leased ahead, learns nothing of what there is.
+        self._may_have_more = self._may_have_more and not wanted
         try:
             answer = await self._queue.exchange(changes, wanted, self._clock())
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it

@@ -44,6 +44,7 @@ def test_places_where_nothing_is_are_no_tiles_that_were_done() -> None:
         (figures(expected=0), None),
         (figures(rate=None), None),
         (figures(rate=Rate(9, 0)), None),
+        (figures(is_pruned=True), None),
         (figures(state=State(Activity.WAITING)), 40),
         (figures(state=State(Activity.PAUSED)), None),
         (figures(state=State(Activity.INTERRUPTED)), None),
@@ -55,6 +56,7 @@ def test_places_where_nothing_is_are_no_tiles_that_were_done() -> None:
         "a first harvest",
         "without a rate",
         "without any tile lately",
+        "a pruned harvest",
         "waiting",
         "paused",
         "nobody",
@@ -82,6 +84,18 @@ def test_the_history_alone_tells_the_rate_over_the_time_worked_by_each_process(
     counts = {Outcome.ADDED: 20, Outcome.NOTHING: NOTHING_THERE}
     progress = HarvestProgress("s", date(2021, 2, 16), began, None, 100, counts, cost)
     assert Figures.of(progress, RUNNING, workers).rate == rate
+
+
+@pytest.mark.parametrize(("walk", "is_pruned"), [("pruned", True), ("full", False), (None, False)])
+def test_the_history_tells_whether_the_walk_is_pruned(walk: str | None, is_pruned: bool) -> None:
+    began = datetime(2021, 2, 16, tzinfo=UTC)
+    progress = HarvestProgress("s", date(2021, 2, 16), began, None, 100, {}, Cost(), walk)
+    assert Figures.of(progress, RUNNING).is_pruned is is_pruned
+
+
+def test_skipped_tiles_are_done_once_they_are_known() -> None:
+    counts = {Outcome.IGNORED: 4, Outcome.SKIPPED: 96, Outcome.NOTHING: NOTHING_THERE}
+    assert Figures(100, counts, Cost(), is_pruned=True).done == 100
 
 
 def test_the_rate_is_that_of_the_last_minute() -> None:
@@ -139,6 +153,7 @@ def test_nothing_that_is_told_is_less_than_nothing_or_cannot_be_json() -> None:
         "paused_since": None,
         "quiet_until": None,
         "stopped": None,
+        "walk": "full",
         "tiles_done": 21,
         "tiles_expected": 20,
         "failures": 3,

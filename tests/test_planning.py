@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -77,6 +78,49 @@ def test_what_an_older_release_has_not_noted_is_taken_from_the_tiles_and_the_clo
     plan = plan_by_last(last_harvest(spared=0, seconds=0.0), courtesy())
     assert plan.expected.seconds == pytest.approx(600.0)
     assert plan.most.received_bytes == 105_000
+
+
+def pruned_harvest() -> Precedent:
+    """The harvest after `last_harvest`: of its 100 tiles 90 were not asked, nor the places with nothing."""
+    full = last_harvest()
+    counts = {Outcome.IGNORED: 6, Outcome.UPDATED: 4, Outcome.SKIPPED: 90}
+    summary = replace(
+        full.summary, id=2, requests=16, received_bytes=4_000, counts=counts, seconds=9.0, walk="pruned"
+    )
+    return Precedent(summary, full.present_bytes, summary, full.summary)
+
+
+def test_a_pruned_walk_costs_what_the_last_one_did() -> None:
+    assert plan_by_last(pruned_harvest(), courtesy()).pruned == Expense(100, 16, 4_000, 9.0)
+
+
+def test_a_pruned_walk_takes_no_less_than_the_pace_allows() -> None:
+    plan = plan_by_last(pruned_harvest(), courtesy(Gap(2.0, 4.0)))
+    assert plan.pruned == Expense(100, 16, 4_000, 48.0)
+
+
+def test_a_full_walk_after_a_pruned_one_asks_what_that_has_skipped_and_the_places_with_nothing() -> None:
+    requests = 16 + 90 + 20
+    plan = plan_by_last(pruned_harvest(), courtesy())
+    assert plan.expected == Expense(100, requests, 4_000, pytest.approx(requests * 300 / 135))
+    assert plan.most.requests == requests + 96
+
+
+@pytest.mark.parametrize(
+    ("audit", "least_audited", "requests"),
+    [
+        pytest.param(0.0, 20, 4, id="the first level alone"),
+        pytest.param(0.02, 20, 24, id="and what is always audited"),
+        pytest.param(0.5, 20, 54, id="and a larger share of the tiles"),
+        pytest.param(1.0, 20, 104, id="and all of them"),
+        pytest.param(0.02, 500, 104, id="of which there are no more"),
+    ],
+)
+def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
+    audit: float, least_audited: int, requests: int
+) -> None:
+    plan = plan_by_last(last_harvest(), courtesy(), audit=audit, least_audited=least_audited)
+    assert plan.pruned == Expense(100, requests, 0, pytest.approx(requests * 300 / 135))
 
 
 def test_a_pace_that_has_become_slower_since_counts() -> None:

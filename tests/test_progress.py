@@ -107,11 +107,15 @@ def watched(harvest: Harvesting, given: Sources, *steps: tuple[float, Callable[[
             f"paused since {SINCE}; 1,203 tiles; {ASKED}",
         ),
         (
+            replace(FOUND, is_pruned=True),
+            f"1,203 tiles in a pruned walk of about 2,400; {ASKED}; 38.2 tiles/s",
+        ),
+        (
             Figures(0, {}, Cost(), State(Activity.BEGINNING)),
             "asking the site; 0 tiles; none found yet; 0 requests, 0 bytes",
         ),
     ],
-    ids=["half", "beyond", "paused", "beginning"],
+    ids=["half", "beyond", "paused", "pruned", "beginning"],
 )
 def test_all_figures_in_one_line(figures: Figures, words: str) -> None:
     assert in_words(figures) == words
@@ -131,6 +135,28 @@ def test_on_a_terminal_there_are_two_lines_however_narrow_it_is(activity: Activi
     assert max(map(len, lines)) <= width
     assert lines[1].startswith("  fail 100,000")
     assert activity is not Activity.PAUSED or "  paused since 2026" in lines[0]
+
+
+def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:
+    file = io.StringIO()
+    Console(file=file, width=120, color_system=None, markup=False).print(
+        drawn("world", replace(FOUND, is_pruned=True))
+    )
+    first, _ = file.getvalue().splitlines()
+    assert "1,203 tiles, pruned" in first
+    assert "2,400" not in first
+    assert "left" not in first
+
+
+@pytest.mark.parametrize("walk", ["pruned", "full"])
+def test_before_a_continued_harvest_has_begun_its_earlier_run_tells_the_walk(
+    tmp_path: Path, walk: str
+) -> None:
+    async def progress() -> HarvestProgress:
+        return replace(RECORDED, walk=walk)
+
+    (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
+    assert begun.is_pruned is (walk == "pruned")
 
 
 def test_on_a_pipe_there_is_a_line_per_interval(running: Harvesting) -> None:

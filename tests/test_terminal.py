@@ -87,6 +87,7 @@ def test_the_outcome_table_has_every_outcome_in_order(capsys: pytest.CaptureFixt
     assert [line.split()[:2] for line in lines] == [
         ["404", "0"],
         ["ign", "12,345"],
+        ["skip", "0"],
         ["nMod", "0"],
         ["upd", "7"],
         ["add", "0"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -160,17 +160,21 @@ class Figures:
     state: State = RUNNING
     rate: Rate | None = None
     """Lately where that is known, else over the time worked; None where neither is."""
+    is_pruned: bool = False
+    """Whether it skips what lies below unchanged tiles. How many those are, nobody knows before its end:
+    until then they are not among the counts."""
 
     @classmethod
     def of(cls, progress: HarvestProgress, state: State, workers: int = 1) -> Figures:
         """From the history alone, for that many processes that go on as fast as one did on the average."""
-        figures = cls(progress.expected, progress.counts, progress.cost, state)
-        return cls(*figures.whole, state, figures.average(workers))
-
-    @property
-    def whole(self) -> tuple[int, Mapping[Outcome, int], Cost]:
-        """What does not depend on the moment."""
-        return self.expected, self.counts, self.cost
+        figures = cls(
+            progress.expected,
+            progress.counts,
+            progress.cost,
+            state,
+            is_pruned=progress.walk == "pruned",
+        )
+        return replace(figures, rate=figures.average(workers))
 
     def average(self, workers: int = 1) -> Rate | None:
         """Over the time worked, for so many processes, at least one; None where no time is known."""
@@ -198,10 +202,10 @@ class Figures:
     def seconds_left(self) -> float | None:
         """Until as many tiles are done as are expected, at the present rate; at least 0.
 
-        None where that is not known: in a map's first harvest, beyond what was expected, without a rate or
-        with none of tiles, and while nobody works or is allowed to.
+        None where that is not known: in a map's first harvest and in a pruned one, beyond what was expected,
+        without a rate or with none of tiles, and while nobody works or is allowed to.
         """
-        if not self.expected or self.is_beyond or not self.state.is_at_work:
+        if not self.expected or self.is_pruned or self.is_beyond or not self.state.is_at_work:
             return None
         if self.rate is None or self.rate.tiles <= 0:
             return None
@@ -215,6 +219,7 @@ class Figures:
             "paused_since": self.state.paused_since,
             "quiet_until": self.state.quiet_until,
             "stopped": self.state.stopped,
+            "walk": "pruned" if self.is_pruned else "full",
             "tiles_done": self.done,
             "tiles_expected": self.expected or None,
             "failures": self.failures,

@@ -23,6 +23,7 @@ from tileharvest.history.spending import spent
 from tileharvest.layer_walks import layer_walks, recorded
 from tileharvest.outcomes import Outcome
 from tileharvest.storing import Storing
+from tileharvest.walking import Walking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -167,6 +168,7 @@ class Harvesting:
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
         self._expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
         self._versions = KnownVersions(self._harvest)
+        self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
         self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
         self.traffic.start()
 
@@ -216,6 +218,8 @@ class Harvesting:
                 raise
             # The lease was lost, and another worker has had the tile's result since.
             return
+        if not result.is_kept:
+            return
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
@@ -233,6 +237,10 @@ class Harvesting:
         if vanished > self._known_before / 2:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
+
+    async def flush(self) -> None:
+        """Returns when everything that was found so far is recorded."""
+        await self._commits.flush()
 
     async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
         """Which of these tiles the harvest has no result of: neither of this process nor of another."""
@@ -267,6 +275,7 @@ class Harvesting:
         if self.is_open:
             self.is_open = False
             self._versions.close()
+            self.walking.close()
             try:
                 await self._commits.close()
             finally:

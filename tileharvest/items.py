@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tileharvest.versions import Image, Validator
 
 _WITH_IMAGE = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
+_NOT_SKIPPING = frozenset({Outcome.NOTHING, Outcome.GONE, Outcome.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,21 @@ class TileResult:
     """The GET's; given with an image and for `nMod`."""
     reason: str | None = None
     """Why a `fail` is one, for a person: a line such as `500 Internal Server Error, 5 attempts`."""
+    seen: Validator | None = None
+    """What the server said of the tile, where that is to be remembered for the walk; empty for a tile that
+    is not there. None: nothing new."""
+    skips: bool = False
+    """Whether what lies below is not asked, as the tile is unchanged and trusted."""
+    is_kept: bool = True
+    """False for a tile of a zoom that is not kept: of it only what was seen is recorded, and a `fail`."""
 
     def __post_init__(self) -> None:
+        if self.outcome is Outcome.SKIPPED:
+            raise ValueError("what was not asked has no result")
+        if self.skips and (self.seen is not None or self.outcome in _NOT_SKIPPING):
+            raise ValueError(f"outcome {self.outcome}: only what lies below an unchanged tile is not asked")
+        if self.image is not None and not self.is_kept:
+            raise ValueError("a tile of a zoom that is not kept comes with an image")
         if (self.outcome in _WITH_IMAGE) != (self.image is not None):
             raise ValueError(f"outcome {self.outcome} with image {self.image}")
         if (self.image is None) != (self.body is None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvesting import Harvesting
     from tileharvest.history.progress import HarvestProgress
+    from tileharvest.walking import Walking
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
@@ -86,6 +87,7 @@ class Lookout:
             harvesting.expected or (recorded.expected if recorded else 0),
             recorded.counts if recorded else dict(harvesting.tally),
             recorded.cost if recorded and self._sources.is_shared else own,
+            is_pruned=self._is_pruned(),
         )
         state = self._state(is_idle=self._recent.is_idle(now))
         if state.is_at_work:
@@ -95,7 +97,14 @@ class Lookout:
             self._recent.clear()
         # How many the others are, only the queue knows.
         average = None if self._sources.is_shared else figures.average()
-        return Figures(*figures.whole, state, self._recent.rate() or average)
+        return replace(figures, state=state, rate=self._recent.rate() or average)
+
+    def _is_pruned(self) -> bool:
+        # How it walks is decided when the harvest begins; until then an earlier run's decision may be known.
+        walking: Walking | None = getattr(self.harvesting, "walking", None)
+        if walking is None:
+            return self._recorded is not None and self._recorded.walk == "pruned"
+        return any(decision.is_pruned for decision in walking.decisions.values())
 
     def _state(self, *, is_idle: bool) -> State:
         return State.of(

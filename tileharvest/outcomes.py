@@ -10,6 +10,8 @@ class Outcome(StrEnum):
     """Nothing here, and nothing known."""
     IGNORED = "ign"
     """The server's validator is the stored one: not fetched."""
+    SKIPPED = "skip"
+    """Not asked, as nothing above it has changed. Counted when a harvest ends; no tile's result."""
     NOT_MODIFIED = "nMod"
     """Fetched, and the same bytes as the latest version."""
     UPDATED = "upd"

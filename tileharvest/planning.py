@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
     from tileharvest.courtesy import Courtesy
     from tileharvest.history.precedent import Precedent
+    from tileharvest.history.reading import HarvestSummary
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
     from tileharvest.maps.sample import Estimate, Quantity
 
+FIRST_LEVEL: Final = 4
+"""Tiles of a layer that every walk asks, where it begins at the first level."""
 _FETCHED: Final = (Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED)
 
 
@@ -39,26 +42,59 @@ class Plan:
     least: Expense | None
     """None where it may cost next to nothing."""
     most: Expense
+    pruned: Expense | None = None
+    """If the walk is pruned; `expected` is if it is full. None where that was not asked."""
 
 
-def plan_by_last(last: Precedent, courtesy: Courtesy) -> Plan:
-    """As the last harvest; at most what that would have cost if all its tiles had changed.
+def plan_by_last(last: Precedent, courtesy: Courtesy, *, audit: float = 0.0, least_audited: int = 0) -> Plan:
+    """As the last harvest, whatever it skipped asked as well; at most what that would have cost if all its
+    tiles had changed.
 
-    It takes as long for a request as the last, or longer if the pace has become slower since.
+    The pruned walk as the last one was, or, without one, the least that it takes. `audit`: the share of the
+    skipped tiles that is asked all the same; `least_audited`: how many are, in each layer, whatever the share
+    is; both as `walking`. It takes as long for a request as the last full walk, or longer if the pace has
+    become slower since.
     """
-    counts = last.summary.counts
-    requests, received = last.summary.requests, last.summary.received_bytes
-    tiles = sum(counts.values()) - counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.GONE, 0)
+    full, counts, gap = last.full or last.summary, last.summary.counts, mean_gap(courtesy)
+    tiles = _present(last.summary)
     unfetched = max(0, tiles - sum(counts.get(outcome, 0) for outcome in _FETCHED))
-    each = max(mean_gap(courtesy), (last.summary.took or 0.0) / max(1, requests))
-    everything = requests + unfetched
+    each = max(gap, (full.took or 0.0) / max(1, full.requests))
+    # Of the places with nothing below skipped tiles only the last full walk can tell.
+    vain = max(0, full.counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.NOTHING, 0))
+    skipped = counts.get(Outcome.SKIPPED, 0)
+    requests = last.summary.requests + skipped + (vain if skipped else 0)
+    received = last.summary.received_bytes
     # What was spared is not known of harvests that an older release made.
     brought = max(received + last.summary.spared_bytes, last.present_bytes)
     return Plan(
         Expense(tiles, requests, received, requests * each),
         None,
-        Expense(tiles, everything, brought, everything * each),
+        Expense(tiles, requests + unfetched, brought, (requests + unfetched) * each),
+        _as_last_pruned(last.pruned, gap)
+        or _least_pruned(tiles, requests, each, len(full.depth), audit, least_audited),
     )
+
+
+def _as_last_pruned(pruned: HarvestSummary | None, gap: float) -> Expense | None:
+    if pruned is None:
+        return None
+    seconds = max(pruned.requests * gap, pruned.took or 0.0)
+    return Expense(_present(pruned), pruned.requests, pruned.received_bytes, seconds)
+
+
+def _least_pruned(
+    tiles: int, requests: int, each: float, layers: int, audit: float, least_audited: int
+) -> Expense:
+    """Of a day without a change. Where zones let a walk begin deeper, it begins with fewer tiles, or more."""
+    audited = max(least_audited * layers, ceil(audit * tiles)) if audit else 0
+    least = min(requests, FIRST_LEVEL * layers + min(tiles, audited))
+    return Expense(tiles, least, 0, least * each)
+
+
+def _present(harvest: HarvestSummary) -> int:
+    """Tiles that it knew to be there when it ended."""
+    counts = harvest.counts
+    return sum(counts.values()) - counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.GONE, 0)
 
 
 def plan_by_sample(

@@ -130,8 +130,8 @@ def _log_above(console: Console) -> Iterator[None]:
 
 
 def _bar(figures: Figures, colour: str) -> ProgressBar:
-    if not figures.expected:
-        # How much there is, nobody knows yet: a light that moves, or stands while nothing is done.
+    if not figures.expected or figures.is_pruned:
+        # How much there is to do, nobody knows yet: a light that moves, or stands while nothing is done.
         return ProgressBar(
             total=None,
             pulse_style=colour or "bar.pulse",
@@ -146,6 +146,8 @@ def _bar(figures: Figures, colour: str) -> ProgressBar:
 
 
 def _done_of_expected(figures: Figures) -> str:
+    if figures.is_pruned:
+        return f"{figures.done:,} tiles, pruned"
     expected = f"{figures.expected:,}"
     return f"{figures.done:>{len(expected)},}/{expected}" if figures.expected else f"{figures.done:,} tiles"
 
@@ -177,6 +179,8 @@ def _tiles_in_words(figures: Figures) -> str:
     done, expected = figures.done, figures.expected
     if not expected:
         return f"{done:,} tiles"
+    if figures.is_pruned:
+        return f"{done:,} tiles in a pruned walk of about {expected:,}"
     if figures.is_beyond:
         return f"{done:,} tiles, where about {expected:,} were expected"
     return f"{done:,} of about {expected:,} tiles, {100 * done // expected} %"

@@ -113,6 +113,7 @@ def bytes_in_words(count: int) -> str:
 _MEANINGS = {
     Outcome.NOTHING: "nothing there, nothing known",
     Outcome.IGNORED: "unchanged by its ETag, not fetched",
+    Outcome.SKIPPED: "not asked: nothing above it has changed",
     Outcome.NOT_MODIFIED: "fetched, and the same bytes",
     Outcome.UPDATED: "other bytes than before",
     Outcome.ADDED: "first version",

@@ -26,6 +26,7 @@ WORDS: Final = {
     "gone": "gone",
     "ign": "unchanged by its ETag",
     "nMod": "fetched, the same bytes",
+    "skip": "not asked, nothing above it changed",
     "rep": "changed again that day",
     "upd": "changed",
 }

@@ -32,7 +32,8 @@ NAMES: Final = {"TileHarvest", "English", "scrapy", "harvest", "world", "lightin
     DEEP,
     NEVER,
     # Figures and what stands beside them, and the history's own words for outcomes.
-    *("X", "Z", "r", "mca", "kB", "MB", "B", "ETag", "add", "upd", "rep", "gone", "fail", "nMod", "ign"),
+    *("X", "Z", "r", "mca", "kB", "MB", "B", "ETag"),
+    *("add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip"),
 }
 """Words that are the same in every language."""
 

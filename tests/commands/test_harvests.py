@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from io import StringIO
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tileharvest.commands.harvests import _table
+from tileharvest.commands.harvests import _plain, _table
 from tileharvest.history.reading import HarvestSummary
 from tileharvest.outcomes import Outcome
 
-COUNTS = dict(zip(Outcome, (8_123, 54_321, 1_234, 4_321, 1_234, 12, 321, 17), strict=True))
+COUNTS = dict(zip(Outcome, (8_123, 54_321, 43_210, 1_234, 4_321, 1_234, 12, 321, 17), strict=True))
 LARGE = HarvestSummary(
     id=7,
     segment="2021-02-13",
@@ -30,6 +31,7 @@ LARGE = HarvestSummary(
     spared_bytes=17_100_000_000,
     seconds=12_345.6,
     expected=61_000,
+    walk="pruned",
 )
 
 
@@ -48,21 +50,27 @@ def cells(line: str) -> str:
 def test_all_of_a_large_harvest_fits() -> None:
     *_, line = shown()
     assert cells(line) == (
-        "2021-02-13 02-13 06:05 12,346 interrupted 12 8,123 54,321 1,234 4,321 1,234 12 321 17 123,456"
-        " 1.9 GB 19.0 GB 17.1 GB 90% 500.0 MB"
+        "2021-02-13 02-13 06:05 12,346 interrupted pruned 12 8,123 54,321 43,210 1,234 4,321 1,234 12 321 17"
+        " 123,456 1.9 GB 19.0 GB 17.1 GB 90% 500.0 MB"
     )
+
+
+def test_a_program_is_told_the_walk_its_reason_and_the_requests_it_spared() -> None:
+    told = _plain(replace(LARGE, walk_reason="walk = pruned is set"))
+    assert (told["walk"], told["walk_reason"]) == ("pruned", "walk = pruned is set")
+    assert (told["requests"], told["spared_requests"]) == (123_456, 43_210)
 
 
 def test_why_a_harvest_was_stopped_takes_more_lines_and_nothing_from_the_figures() -> None:
     lines = shown(ended=None, reason=None, stopped="budget: 123,456 requests")
     first = next(line for line in lines if line.startswith("2021"))
     assert cells(first).endswith("1.9 GB 19.0 GB 17.1 GB 90% 500.0 MB")
-    assert "unfinished: budget: 123,456 requests" in cells(" ".join(line[31:50] for line in lines[3:]))
+    assert "unfinished: budget: 123,456 requests" in cells(" ".join(line[31:46] for line in lines[3:]))
 
 
 @pytest.mark.parametrize(("ended", "took"), [(LARGE.ended, "36,000 "), (None, "")])
 def test_what_an_older_release_did_not_note_is_not_made_up(ended: datetime | None, took: str) -> None:
     reason = None if ended is None else "finished"
-    *_, line = shown(seconds=0.0, spared_bytes=0, expected=0, ended=ended, reason=reason)
+    *_, line = shown(seconds=0.0, spared_bytes=0, expected=0, ended=ended, reason=reason, walk=None)
     assert cells(line).startswith(f"2021-02-13 02-13 06:05 {took}{reason or 'unfinished'} 12 ")
     assert cells(line).endswith(" 123,456 1.9 GB 500.0 MB")

@@ -86,7 +86,8 @@ def test_the_command_refuses_a_folder_of_others(tmp_path: Path, capsys: pytest.C
 
 def test_the_maps_file_is_toml_with_one_map(tmp_path: Path) -> None:
     file = write_maps_file(tmp_path, "http://127.0.0.1:8000/")
-    assert tomllib.loads(file.read_text()) == {"demo": {"url": "http://127.0.0.1:8000/", "timezone": "UTC"}}
+    entry = {"url": "http://127.0.0.1:8000/", "timezone": "UTC", "audit": 0}
+    assert tomllib.loads(file.read_text()) == {"demo": entry}
 
 
 def test_the_maps_file_can_be_harvested_from(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD
+from tests.end_to_end.rendering import LAYER
+from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tests.end_to_end.real_maps import Harvested
@@ -45,6 +47,25 @@ def counted(harvested: Harvested, *outcomes: str) -> list[int]:
     return [harvested.summary["counts"].get(outcome, 0) for outcome in outcomes]
 
 
+def the_proof(antworld: list[Harvested]) -> dict[str, Any]:
+    """Of the last version, from the names and times of its files; it was harvested long ago."""
+    rendering = antworld[-1].rendering
+    paths = rendering.paths()
+    times = [int(rendering.file(path).stat().st_mtime) for path in paths]
+    return {
+        "walk": "full",
+        "reason": f"the last full walk was on {antworld[-1].day}",
+        "holds": True,
+        "day": antworld[-1].day,
+        "pairs": sum(path.rpartition("/")[0] in paths for path in paths),
+        "broken": 0,
+        "undated": 0,
+        "span_seconds": max(times) - min(times),
+        "withdrawn": None,
+        "withdrawn_day": None,
+    }
+
+
 def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[bytes]) -> None:
     done = told.scrapy("maps", "--json")
     assert json.loads(done.stdout) == [
@@ -55,6 +76,8 @@ def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[byte
             "paused": None,
             "note": "the ants' own",
             "last_harvest": {"day": antworld[-1].day, "reason": "finished"},
+            "walk": "full",
+            "proofs": {LAYER: the_proof(antworld)},
             "tiles": len(antworld[-1].images),
             "versions": sum(sum(counted(harvested, "add", "upd")) for harvested in antworld),
             "bytes": sum(map(len, images)),
@@ -66,6 +89,8 @@ def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[byte
             "paused": None,
             "note": "",
             "last_harvest": None,
+            "walk": "full",
+            "proofs": {},
             "tiles": 0,
             "versions": 0,
             "bytes": 0,
@@ -75,10 +100,21 @@ def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[byte
 
 
 def test_maps_as_a_table(told: Project, antworld: list[Harvested]) -> None:
-    first, second = rows(told.scrapy("maps").stdout)
-    assert first.split()[:4] == [ANTWORLD, antworld[-1].day, "finished", str(len(antworld[-1].images))]
+    first, second, walk = rows(told.scrapy("maps").stdout)
+    assert first.split()[:5] == [
+        ANTWORLD,
+        antworld[-1].day,
+        "finished",
+        "full",
+        str(len(antworld[-1].images)),
+    ]
     assert first.rstrip().endswith("the ants' own")
     assert second.startswith("asleep (not enabled)")
+    pairs, day = the_proof(antworld)["pairs"], antworld[-1].day
+    assert walk.startswith(
+        f"{ANTWORLD}: the next walk is full: the last full walk was on {day}; none of {pairs}"
+    )
+    assert walk.endswith(f"(as of {day})")
 
 
 def test_maps_without_any(project: Project) -> None:
@@ -93,8 +129,8 @@ def test_harvests_as_a_table(told: Project, antworld: list[Harvested]) -> None:
         cells = line.split()
         assert cells[0] == harvested.day
         assert cells[4] == "finished"
-        shown = [int(cell) for cell in cells[6:14]]
-        assert shown == counted(harvested, "404", "ign", "nMod", "upd", "add", "rep", "gone", "fail")
+        shown = [int(cell) for cell in cells[7:16]]
+        assert shown == counted(harvested, *Outcome)
 
 
 def test_history_as_json_has_every_version_once(told: Project, antworld: list[Harvested]) -> None:

@@ -73,7 +73,7 @@ def test_a_sample_tells_about_how_much_is_there(
 def test_a_map_smaller_than_the_sample_is_counted_to_the_request_and_so_is_the_next_harvest(
     project: Project, server: Nginx
 ) -> None:
-    project.add_map(ANTWORLD, server.url, **PART)
+    project.add_map(ANTWORLD, server.url, walk="full", **PART)
     sampled = planned(project, ANTWORLD)
     server.clear_log()
     report = project.harvest(ANTWORLD, "2021-05-12")
@@ -97,6 +97,34 @@ def test_a_map_smaller_than_the_sample_is_counted_to_the_request_and_so_is_the_n
     assert again["most"]["received_bytes"] == pytest.approx(report["received_bytes"], rel=0.1)
     assert planned(project, ANTWORLD, "--sample")["from"] == "sample"
     assert len(list(server.log())) == sampled["asked"]
+
+
+def test_both_walks_are_planned_as_harvests_that_make_them_turn_out(project: Project, server: Nginx) -> None:
+    always = {"full_every": 100_000, "audit": 0}
+    project.add_map(ANTWORLD, server.url, **always)
+    project.harvest(ANTWORLD, "2021-05-12")
+    first = planned(project, ANTWORLD)
+    assert (first["walk"], first["expected"]["requests"]) == ("pruned", 4)
+    assert "tiles changed after the one above it" in first["walk_reason"]
+
+    project.harvest(ANTWORLD, "2021-05-13")
+    plan, pruned = planned(project, ANTWORLD), project.harvests(ANTWORLD)[-1]
+    assert plan["expected"]["requests"] == plan["pruned"]["requests"] == pruned["requests"]
+    assert pruned["requests"] == 4 + len(LOOKED_AT)
+
+    project.maps_file.unlink()
+    project.add_map(ANTWORLD, server.url, **always, walk="full")
+    project.harvest(ANTWORLD, "2021-05-14")
+    assert plan["full"]["requests"] == project.harvests(ANTWORLD)[-1]["requests"]
+    assert plan["full"]["tiles"] == plan["pruned"]["tiles"]
+
+
+def test_the_table_tells_both_walks_and_which_will_be_made(project: Project, server: Nginx) -> None:
+    project.add_map(ANTWORLD, server.url, full_every=100_000)
+    project.harvest(ANTWORLD, "2021-05-12")
+    shown = project.scrapy("plan", ANTWORLD).stdout
+    assert "pruned, at least   full walk   at most" in shown
+    assert "the next walk is pruned: none of " in shown
 
 
 def test_the_table_and_the_budget(project: Project, server: Nginx) -> None:

@@ -32,6 +32,8 @@ _EMPTYING = "; ".join(
     [f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)]
     + [f"ALTER SEQUENCE {name}_id_seq RESTART" for name in _NUMBERED]
 )
+RECORDED = [outcome for outcome in Outcome if outcome is not Outcome.SKIPPED]
+"""The outcomes that a tile's result can have."""
 WITH_IMAGE = {Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED}
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, imag
 from tileharvest.errors import HistoryError
 from tileharvest.history import known
 from tileharvest.history.harvests import Harvest
-from tileharvest.history.known import LEVELS, MOST_BLOCKS, KnownVersions, block_area
+from tileharvest.history.known import LEVELS, MOST_BLOCKS, KnownMarks, KnownVersions, block_area
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.versions import Validator, Version
 
@@ -161,3 +162,42 @@ def test_after_a_failure_the_history_is_asked_again(history: History, harvest: W
 def rename(history: History, table: str, name: str) -> None:
     with history.writing() as connection:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {name}")
+
+
+async def marks_before_and_after_distrust(harvest: Harvest, *, forget: bool) -> list[bool]:
+    """Whether tile A is trusted, asked by one who had asked before."""
+    marks = KnownMarks(harvest)
+    trusted = []
+    for _ in range(2):
+        mark = await marks.mark(LAYER, A)
+        trusted.append(mark is not None and mark.is_trusted)
+        harvest.distrust(LAYER, "a change")
+        if forget:
+            marks.forget()
+    marks.close()
+    return trusted
+
+
+@pytest.mark.parametrize("forget", [True, False])
+def test_marks_are_kept_until_they_are_to_be_forgotten(history: History, forget: bool) -> None:
+    first = began(history)
+    first.record([replace(found("add"), seen=Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT"))])
+    ended(first)
+    trusted = asyncio.run(marks_before_and_after_distrust(began(history, LATER), forget=forget))
+    assert trusted == [True, not forget]
+
+
+def test_what_was_asked_before_forgetting_is_not_kept(harvest: WatchedHarvest) -> None:
+    """It may have been read before trust was withdrawn."""
+
+    async def run() -> None:
+        versions = KnownVersions(harvest)
+        waiting = asyncio.ensure_future(versions.version(LAYER, A))
+        await asyncio.sleep(0)
+        versions.forget()
+        await waiting
+        await versions.version(LAYER, A)
+        versions.close()
+
+    asyncio.run(run())
+    assert len(harvest.areas) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,12 @@ from sqlalchemy import MetaData, create_engine, insert, text
 from tests.history.making import A, began, ended, found, write_revision
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
+from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.history.schema import REVISION
 from tileharvest.history.spending import failing
-from tileharvest.maps.grid import Tile
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.versions import Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -233,3 +236,15 @@ def test_what_had_failed_in_a_third_history_has_failed_once_and_fails_on(third: 
         began(history, date(2021, 2, 16), segment="b").record([found("fail", A)])
         began(history, date(2021, 2, 17)).record([found("fail", A)])
         assert failing(history, "world") == {("day", A): 2, ("day", Tile(0, 3, 1)): 1}
+
+
+def test_nothing_is_remembered_or_proved_of_a_history_without_walks(third: str) -> None:
+    """Its harvests were full, but what they asked is not known: the next one trusts nothing."""
+    with History.open(third) as history:
+        assert proofs(history, "world") == {}
+        assert last_full(history, "world") == date(2021, 2, 13)
+        harvest = began(history, date(2021, 2, 16), segment="b")
+        assert harvest.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
+        harvest.record([replace(found("ign", A), seen=Validator('"1"'))])
+        ended(harvest)
+        assert [summary.walk for summary in harvest_summaries(history, "world")] == [None, None]

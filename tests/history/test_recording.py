@@ -12,6 +12,7 @@ from tests.history.making import (
     EVERYWHERE,
     LATER,
     LAYER,
+    RECORDED,
     A,
     B,
     C,
@@ -113,7 +114,7 @@ def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(history: History
     assert reason() is None
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("outcome", RECORDED)
 def test_recording_the_same_result_again_changes_nothing(
     history: History, later: Harvest, outcome: Outcome
 ) -> None:
@@ -123,7 +124,7 @@ def test_recording_the_same_result_again_changes_nothing(
     assert dump(history) == before
 
 
-@pytest.mark.parametrize(("first", "second"), list(product(Outcome, Outcome)))
+@pytest.mark.parametrize(("first", "second"), list(product(RECORDED, RECORDED)))
 def test_of_two_results_the_one_that_says_most_is_kept(
     later: Harvest, first: Outcome, second: Outcome
 ) -> None:
@@ -134,7 +135,7 @@ def test_of_two_results_the_one_that_says_most_is_kept(
     assert later.counts() == {kept: 1}
 
 
-@pytest.mark.parametrize("first", list(Outcome))
+@pytest.mark.parametrize("first", RECORDED)
 def test_the_result_of_an_earlier_harvest_is_always_replaced(history: History, first: Outcome) -> None:
     earlier = began(history)
     earlier.record([found(first)])

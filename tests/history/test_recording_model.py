@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import select
 
-from tests.history.making import LAYER, WITH_IMAGE, A, B, D, began, empty, found
+from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, empty, found
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.history.schema import changes
@@ -33,7 +33,7 @@ TILES = [A, B, D, Tile(0, -1, -17)]
 WEAK_TO_STRONG = ["fail", "404", "ign", "nMod", "rep", "upd add gone"]
 RESULTS = st.builds(
     found,
-    st.sampled_from(Outcome),
+    st.sampled_from(RECORDED),
     st.sampled_from(TILES),
     st.sampled_from([b"sea", b"island"]),
     st.sampled_from(['"1"', 'W/"2"']),

@@ -21,11 +21,11 @@ from tests.history import beginning_worker
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
 from tileharvest.history.beginning import Beginning, NewHarvest
+from tileharvest.history.charging import add_cost
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestLayer
 from tileharvest.history.reading import HarvestSummary, harvest_summaries, map_summaries
-from tileharvest.history.recording import add_cost
 from tileharvest.history.schema import changes
 from tileharvest.outcomes import Outcome
 

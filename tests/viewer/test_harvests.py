@@ -63,6 +63,8 @@ def test_harvests_are_told_newest_first(world: World) -> None:
         "stopped": None,
         "seconds_worked": 0.0,
         "spared_bytes": 0,
+        "walk": None,
+        "walk_reason": None,
     }
     assert answer == {
         "harvests": [
@@ -141,6 +143,23 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
     }
     (shown,) = answer["harvests"]
     assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)
+
+
+def test_a_pruned_harvest_tells_how_it_walks_and_not_how_long_it_will_take(
+    world: World, worker: WorkerLock
+) -> None:
+    world.describe()
+    with History.open(f"sqlite:///{world.history_file}") as history:
+        harvest = begun(history, FIRST)
+        harvest.walks("pruned", "walk = pruned is set")
+        harvest.expect(100)
+        harvest.record([TileResult(DAY_LAYER, A, Outcome.IGNORED)], Cost(4, seconds=1.0))
+    worker.acquire()
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    (shown,) = answer["harvests"]
+    assert (shown["walk"], shown["walk_reason"]) == ("pruned", "walk = pruned is set")
+    assert (answer["running"]["tiles_done"], answer["running"]["seconds_left"]) == (1, None)
 
 
 def test_a_harvest_that_was_stopped_says_why_and_not_how_long_it_will_take(world: World) -> None:

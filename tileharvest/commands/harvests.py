@@ -45,7 +45,10 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
         "depth": summary.depth,
         "expected": summary.expected,
         "counts": counts_as_plain(summary.counts),
+        "walk": summary.walk,
+        "walk_reason": summary.walk_reason,
         "requests": summary.requests,
+        "spared_requests": summary.counts.get(Outcome.SKIPPED, 0),
         "received_bytes": summary.received_bytes,
         "stored_bytes": summary.stored_bytes,
         "spared_bytes": summary.spared_bytes,
@@ -54,13 +57,14 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
 
 
 def _table(summaries: Sequence[HarvestSummary]) -> Table:
-    """Closer than other tables and with heads of two lines: eighteen columns are to fit into a terminal of
+    """Closer than other tables and with heads of two lines: twenty columns are to fit into a terminal of
     160. Where they do not, why a harvest was stopped is broken into lines."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for head in ("day", "began\n(UTC)"):
         table.add_column(head, no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     table.add_column("end")
+    table.add_column("walk", no_wrap=True)
     outcomes = [outcome.value for outcome in Outcome]
     for head in ("depth", *outcomes, "requests", "received", "without\nETags", "spared", "stored"):
         table.add_column(head, justify="right", no_wrap=True)
@@ -75,6 +79,7 @@ def _line(summary: HarvestSummary) -> list[str]:
         f"{summary.started:%m-%d %H:%M}",
         "" if summary.took is None else f"{summary.took:,.0f}",
         _end(summary),
+        summary.walk or "",
         ", ".join(str(depth) for depth in sorted(set(summary.depth.values()))),
         *(f"{summary.counts.get(outcome, 0):,}" for outcome in Outcome),
         f"{summary.requests:,}",

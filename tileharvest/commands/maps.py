@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.exceptions import UsageError
 
 from tileharvest.errors import QueueError
 from tileharvest.history.reading import MapSummary, map_summaries
 from tileharvest.map_command import MapCommand
+from tileharvest.next_walk import LayerProspect, NextWalk, next_walk
 from tileharvest.scheduling import directions_for
 from tileharvest.terminal import bytes_in_words, write_error, write_json, write_line, write_table
 from tileharvest.wiring import all_maps, has_history, open_history_for_reading
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
 
 
@@ -28,7 +31,7 @@ class Command(MapCommand):
         return "[options]"
 
     def short_desc(self) -> str:
-        return "List the configured maps with their last harvest, tiles, versions and bytes"
+        return "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
 
     def check(self, args: list[str]) -> None:
         if args:
@@ -36,16 +39,37 @@ class Command(MapCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         descriptions = all_maps(settings)
-        summaries: dict[str, MapSummary] = {}
+        known: dict[str, _Known] = {}
         if has_history(settings):
             with open_history_for_reading(settings) as history:
-                summaries = {summary.name: summary for summary in map_summaries(history)}
+                known = _known(history, descriptions, datetime.now(UTC))
         paused = asyncio.run(_paused(settings, descriptions))
-        rows = [_row(one, summaries.get(name), paused[name]) for name, one in descriptions.items()]
         if opts.json:
-            write_json(rows)
+            write_json([_row(one, known.get(name), paused[name]) for name, one in descriptions.items()])
         else:
-            _write(rows)
+            _write([_in_words(one, known.get(name), paused[name]) for name, one in descriptions.items()])
+            for name in descriptions:
+                if name in known:
+                    _write_walk(name, known[name].walk)
+
+
+class _Known(NamedTuple):
+    """What the history tells of a map."""
+
+    summary: MapSummary
+    walk: NextWalk
+    """Without layers where the map was never harvested."""
+
+
+def _known(history: History, descriptions: Mapping[str, MapDescription], now: datetime) -> dict[str, _Known]:
+    found = {}
+    for summary in map_summaries(history):
+        description, last = descriptions.get(summary.name), summary.last_harvest
+        if description is not None:
+            today = now.astimezone(description.zone_info).date()
+            layers = () if last is None else last.depth
+            found[summary.name] = _Known(summary, next_walk(history, description, layers, today))
+    return found
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
@@ -63,8 +87,10 @@ async def _since(settings: BaseSettings, name: str) -> str | None:
         return None
 
 
-def _row(description: MapDescription, summary: MapSummary | None, paused: str | None) -> dict[str, Any]:
+def _row(description: MapDescription, known: _Known | None, paused: str | None) -> dict[str, Any]:
+    summary = None if known is None else known.summary
     last = None if summary is None else summary.last_harvest
+    layers = {} if known is None else known.walk.layers
     return {
         "map": description.name,
         "url": description.url,
@@ -74,28 +100,65 @@ def _row(description: MapDescription, summary: MapSummary | None, paused: str | 
         "last_harvest": None
         if last is None
         else {"day": last.day.isoformat(), "reason": last.reason or "unfinished"},
+        "walk": "pruned" if known is not None and known.walk.is_pruned else "full",
+        "proofs": {name: _proof(prospect) for name, prospect in layers.items()},
         "tiles": 0 if summary is None else summary.tiles,
         "versions": 0 if summary is None else summary.versions,
         "bytes": 0 if summary is None else summary.image_bytes,
     }
 
 
-def _write(rows: list[dict[str, Any]]) -> None:
-    columns = ["map", "last harvest", ">tiles", ">versions", ">bytes", "url", "note"]
-    write_table(columns, [_in_words(row) for row in rows])
+def _proof(prospect: LayerProspect) -> dict[str, Any]:
+    """How the layer will be walked, and what is proved of it; what is not known is null."""
+    stored = prospect.stored
+    said = {"walk": "pruned" if prospect.decision.is_pruned else "full", "reason": prospect.decision.reason}
+    if stored is None:
+        return {**said, "holds": False} | dict.fromkeys(_PROVED)
+    proof, withdrawn_day = stored.proof, stored.withdrawn_day
+    values = (
+        stored.day.isoformat(),
+        proof.pairs,
+        proof.broken,
+        proof.undated,
+        proof.span,
+        stored.withdrawn,
+        None if withdrawn_day is None else withdrawn_day.isoformat(),
+    )
+    holds = proof.holds and stored.withdrawn is None
+    return {**said, "holds": holds, **dict(zip(_PROVED, values, strict=True))}
+
+
+_PROVED: Final = ("day", "pairs", "broken", "undated", "span_seconds", "withdrawn", "withdrawn_day")
+
+
+def _write(rows: Sequence[Sequence[str]]) -> None:
+    columns = ["map", "last harvest", "next walk", ">tiles", ">versions", ">bytes", "url", "note"]
+    write_table(columns, rows)
     if not rows:
         write_line("no map yet: scrapy add NAME URL")
 
 
-def _in_words(row: dict[str, Any]) -> list[str]:
-    last = row["last_harvest"]
-    states = ["not enabled"] * (not row["enabled"]) + ["paused"] * (row["paused"] is not None)
+def _write_walk(name: str, walk: NextWalk) -> None:
+    """Why it will be walked so, in a line; where layers differ, in one for each."""
+    said = {layer: prospect.in_words for layer, prospect in walk.layers.items()}
+    if len(set(said.values())) == 1:
+        write_line(f"{name}: the next walk is {next(iter(said.values()))}")
+        return
+    for layer, words in said.items():
+        write_line(f"{name}, layer {layer}: the next walk is {words}")
+
+
+def _in_words(description: MapDescription, known: _Known | None, paused: str | None) -> list[str]:
+    summary = None if known is None else known.summary
+    last = None if summary is None else summary.last_harvest
+    states = ["not enabled"] * (not description.enabled) + ["paused"] * (paused is not None)
     return [
-        f"{row['map']} ({', '.join(states)})" if states else row["map"],
-        "never" if last is None else f"{last['day']} {last['reason']}",
-        f"{row['tiles']:,}",
-        f"{row['versions']:,}",
-        bytes_in_words(row["bytes"]),
-        row["url"],
-        row["note"],
+        f"{description.name} ({', '.join(states)})" if states else description.name,
+        "never" if last is None else f"{last.day} {last.reason or 'unfinished'}",
+        "full" if known is None else known.walk.in_short,
+        f"{0 if summary is None else summary.tiles:,}",
+        f"{0 if summary is None else summary.versions:,}",
+        bytes_in_words(0 if summary is None else summary.image_bytes),
+        description.url,
+        description.note,
     ]

@@ -11,6 +11,7 @@ from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.precedent import Precedent, precedent
 from tileharvest.map_command import MapCommand
+from tileharvest.next_walk import NextWalk, next_walk
 from tileharvest.planning import (
     Expense,
     Plan,
@@ -22,6 +23,7 @@ from tileharvest.planning import (
 )
 from tileharvest.spiders.sampling import USUAL_REQUESTS, SamplingSpider
 from tileharvest.terminal import bytes_in_words, write_json, write_line, write_table
+from tileharvest.walking import LEAST_AUDITED
 from tileharvest.wiring import described_map, open_history_if_any, quieten
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ class _Answer:
     """What the expected expense is called."""
     notes: tuple[str, ...]
     is_exact: bool
+    walk: NextWalk | None = None
+    """None where that is not known: for a map without a history, and one whose site was asked."""
+    pruned: str | None = None
+    """What the expense of a pruned walk is called; None where there will be none."""
+
+    @property
+    def next(self) -> Expense:
+        """Of the walk that will be made, as far as that is known."""
+        is_pruned = self.walk is not None and self.walk.is_pruned
+        return self.plan.pruned if is_pruned and self.plan.pruned is not None else self.plan.expected
 
 
 class Command(MapCommand):
@@ -62,7 +74,8 @@ class Command(MapCommand):
     def long_desc(self) -> str:
         return (
             f"{self.short_desc()}. From the last harvest, without asking the site; for a map that has none,"
-            " from a sample of its tiles. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
+            " from a sample of its tiles. Tells how the next harvest will walk,"
+            " and why. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -87,9 +100,11 @@ class Command(MapCommand):
             )
         description = described_map(settings, args[0])
         courtesy = courtesy_for(settings, description)
-        last = None if opts.sample else _last_harvest(settings, description.name)
-        if last is not None:
-            answer = _by_last(description.name, plan_by_last(last, courtesy), last)
+        known = None if opts.sample else _last_harvest(settings, description)
+        if known is not None:
+            last, walk = known
+            plan = plan_by_last(last, courtesy, audit=description.audit, least_audited=LEAST_AUDITED)
+            answer = _by_last(description, plan, last, walk)
         else:
             seed = SystemRandom().randrange(_SEEDS) if opts.seed is None else opts.seed
             sampled = self._sampled(description, courtesy, opts.requests, seed)
@@ -139,24 +154,43 @@ def _present_gap(description: MapDescription, courtesy: Courtesy) -> Gap:
     return gap.at_least(courtesy.host_gap)
 
 
-def _last_harvest(settings: BaseSettings, map_name: str) -> Precedent | None:
+def _last_harvest(settings: BaseSettings, description: MapDescription) -> tuple[Precedent, NextWalk] | None:
     history = open_history_if_any(settings)
     if history is None:
         return None
     with history:
-        return precedent(history, map_name)
+        last = precedent(history, description.name)
+        if last is None:
+            return None
+        today = datetime.now(UTC).astimezone(description.zone_info).date()
+        return last, next_walk(history, description, last.summary.depth, today)
 
 
-def _by_last(map_name: str, plan: Plan, last: Precedent) -> _Answer:
-    day = last.summary.day
+def _by_last(description: MapDescription, plan: Plan, last: Precedent, walk: NextWalk) -> _Answer:
+    name, day = description.name, last.summary.day
+    may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
+    pruned = "pruned walk" if last.pruned is not None else "pruned, at least"
+    is_as_last = last.full is last.summary and not may_prune
     return _Answer(
-        map_name,
+        name,
         plan,
-        {"from": "harvest", "day": day.isoformat()},
-        f"{map_name}, by its harvest of {day}; its site was not asked",
-        "as last time",
-        ("at most: if every tile has changed, and none is new; --sample asks the site",),
+        {
+            "from": "harvest",
+            "day": day.isoformat(),
+            "walk": "pruned" if walk.is_pruned else "full",
+            "walk_reason": walk.reason,
+            "full": _plain_expense(plan.expected),
+            "pruned": _plain_expense(plan.pruned) if may_prune and plan.pruned is not None else None,
+        },
+        f"{name}, by its harvest of {day}; its site was not asked",
+        "as last time" if is_as_last else "full walk",
+        (
+            f"the next walk is {walk.in_short}: {walk.reason}",
+            "at most: if every tile has changed, and none is new; --sample asks the site",
+        ),
         is_exact=True,
+        walk=walk,
+        pruned=pruned if may_prune else None,
     )
 
 
@@ -192,7 +226,8 @@ def _expenses(answer: _Answer) -> dict[str, Expense]:
     """Those that are worth a column."""
     plan = answer.plan
     if plan.least is None:
-        return {answer.expected: plan.expected, "at most": plan.most}
+        pruned = {answer.pruned: plan.pruned} if answer.pruned and plan.pruned else {}
+        return {**pruned, answer.expected: plan.expected, "at most": plan.most}
     if answer.is_exact:
         return {answer.expected: plan.expected}
     return {answer.expected: plan.expected, "at least": plan.least, "at most": plan.most}
@@ -221,7 +256,7 @@ def _write(answer: _Answer, budgets: dict[str, Budget]) -> None:
     for note in answer.notes:
         write_line(note)
     for unit, budget in budgets.items():
-        runs, most = runs_needed(answer.plan.expected, budget), runs_needed(answer.plan.most, budget)
+        runs, most = runs_needed(answer.next, budget), runs_needed(answer.plan.most, budget)
         if most > 1:
             several = f"{runs}" if runs == most else f"{runs} to {most}"
             write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
@@ -232,11 +267,11 @@ def _plain(answer: _Answer, budgets: dict[str, Budget]) -> dict[str, Any]:
     return {
         "map": answer.map_name,
         **answer.origin,
-        "expected": _plain_expense(plan.expected),
+        "expected": _plain_expense(answer.next),
         "least": None if plan.least is None else _plain_expense(plan.least),
         "most": _plain_expense(plan.most),
         **{
-            f"{unit}s": runs_needed(plan.expected, budget) if budget else None
+            f"{unit}s": runs_needed(answer.next, budget) if budget else None
             for unit, budget in budgets.items()
         },
     }

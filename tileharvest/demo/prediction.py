@@ -1,53 +1,71 @@
 """What a harvest of the demo's map must find on each day, from the world itself. Pure.
 
 Written from the rules, not from the harvest's code: it knows which tiles the world has on each day,
-their bytes and their times, and counts what somebody would find who walks down the map, asks for what
-he knows of besides, and remembers everything.
+their bytes and their times, and counts what somebody would find who walks down the map, not below what is
+unchanged where its time can be relied on, asks for what he knows of besides, and remembers everything.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.pyramid import DrawnTile, Tiles, tiles_on
 from tileharvest.maps.grid import Tile, first_level
 from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tileharvest.demo.world import World
+
+_UNSEEN: Final = frozenset({Outcome.NOTHING, Outcome.SKIPPED})
 
 
 def predicted_outcomes(world: World, day_number: int) -> dict[Outcome, int]:
     """How often each outcome comes up when every day from 1 on is harvested once; zeros are left out.
 
-    All zooms are kept, and the site's ETags are made of time and size. Raises ValueError for a day that
-    the world does not have.
+    All zooms are kept, nothing is audited, and the site's ETags are made of time and size. Raises
+    ValueError for a day that the world does not have.
     """
     world.depth(day_number)
     counts: Counter[Outcome] = Counter()
     known: dict[Tile, DrawnTile | None] = {}
     for day in range(1, day_number + 1):
         there = tiles_on(world, day)
-        asked = _asked(world, day, there, known)
-        found = {tile: _outcome(there.get(tile), known.get(tile)) for tile in asked}
+        found = _found(world.depth(day), there, known)
         counts = Counter(found.values())
-        known |= {tile: there.get(tile) for tile, outcome in found.items() if outcome is not Outcome.NOTHING}
+        known |= {tile: there.get(tile) for tile, outcome in found.items() if outcome not in _UNSEEN}
     return dict(counts)
 
 
-def _asked(world: World, day: int, there: Tiles, known: dict[Tile, DrawnTile | None]) -> set[Tile]:
-    """The first level, the children of all tiles that are there, and all that were there when last seen."""
-    asked = {tile for tile, last in known.items() if last is not None}
-    return asked.union(first_level(world.depth(day)), _children(there))
+def _found(depth: int, there: Tiles, known: Mapping[Tile, DrawnTile | None]) -> dict[Tile, Outcome]:
+    """For the first level, the children of all tiles that are there, and all that were there when last seen.
+
+    What lies below an unchanged tile is skipped as soon as times can prove anything: when not all tiles were
+    drawn on one day.
+    """
+    skips = len({tile.drawn for tile in known.values() if tile is not None}) > 1
+    found: dict[Tile, Outcome] = {}
+    pending = list(first_level(depth))
+    while pending:
+        tile = pending.pop()
+        found[tile] = _outcome(there.get(tile), known.get(tile))
+        is_skipping = skips and found[tile] is Outcome.IGNORED
+        if tile in there and tile.zoom < 0 and not is_skipping:
+            pending += tile.children()
+    unchanged = {tile for tile, outcome in found.items() if outcome is Outcome.IGNORED} if skips else set()
+    for tile, last in known.items():
+        if last is not None and tile not in found:
+            is_below = any(above in unchanged for above in _above(tile, depth))
+            found[tile] = Outcome.SKIPPED if is_below else _outcome(there.get(tile), last)
+    return found
 
 
-def _children(tiles: Tiles) -> Iterator[Tile]:
-    for tile in tiles:
-        if tile.zoom < 0:
-            yield from tile.children()
+def _above(tile: Tile, depth: int) -> Iterator[Tile]:
+    while tile.zoom > 1 - depth:
+        tile = tile.parent()
+        yield tile
 
 
 def _outcome(now: DrawnTile | None, last: DrawnTile | None) -> Outcome:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import filterfalse, groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 
-from tileharvest.history.recording import is_provisionally_gone
-from tileharvest.history.schema import tiles, versions
+from tileharvest.history.schema import tiles, validators, versions
 from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.maps.pruning import Mark
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Image, Validator, Version
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from datetime import date
 
     from sqlalchemy import ColumnElement, Connection, Row, Select, Table
+
+    from tileharvest.history.squares import Place, Squares
 
 MOST_COLUMNS: Final = 256
 """Up to this many columns are named one by one, so that the database goes to each column's rows
@@ -77,7 +79,7 @@ VERSION_COLUMNS: Final = (
 _TILES_AT_ONCE: Final = 500
 """Named in one query, each by three parameters: a database allows only so many, and reads them in turn."""
 
-_ASKED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
+_ASKED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).where(
     tiles.c.layer == bindparam("in_layer"),
     tiles.c.harvest == bindparam("in_harvest"),
     tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("places", expanding=True)),
@@ -88,6 +90,11 @@ _LATEST: Final = AreaQuery.over(
     select(tiles.c.x, tiles.c.y, *VERSION_COLUMNS).join_from(
         tiles, versions, versions.c.id == tiles.c.version
     ),
+)
+
+_MARKS: Final = AreaQuery.over(
+    validators,
+    select(validators.c.x, validators.c.y, validators.c.etag, validators.c.last_modified, validators.c.whole),
 )
 
 
@@ -114,6 +121,11 @@ def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict
     return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
+def marks_of(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Mark]:
+    """As `latest_versions`, of what is remembered for the walk."""
+    return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in _MARKS.rows(connection, layer, area)}
+
+
 def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]) -> int:
     """Tiles whose latest version is not gone, each once even where areas overlap."""
     return sum(_count(connection, present) for present in _present(layer, areas))
@@ -121,46 +133,77 @@ def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]
 
 def count_known_before(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:
     """Of the present tiles those that were there before this harvest, at whatever moment this is asked."""
-    before = or_(_is_unasked(harvest), tiles.c.outcome != Outcome.ADDED.value)
+    before = or_(is_unasked(harvest), tiles.c.outcome != Outcome.ADDED.value)
     return sum(_count(connection, present & before) for present in _present(layer, areas))
 
 
-def count_vanished(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:
-    """Of the present tiles those that this harvest found gone or has no result for."""
-    lost = or_(is_provisionally_gone(harvest), _is_unasked(harvest))
-    return sum(_count(connection, present & lost) for present in _present(layer, areas))
+def count_vanished(
+    connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange], skipped: Squares
+) -> int:
+    """Of the present tiles those that this harvest found gone, or has no result for and did not skip."""
+    gone = is_provisionally_gone(harvest)
+    if not skipped:
+        lost = or_(gone, is_unasked(harvest))
+        return sum(_count(connection, present & lost) for present in _present(layer, areas))
+    found = sum(_count(connection, present & gone) for present in _present(layer, areas))
+    unasked = present_rows(connection, layer, areas, is_unasked(harvest))
+    return found + sum(not skipped.cover(place) for place in unasked)
 
 
 def unasked_tiles(
-    connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange], limit: int
+    connection: Connection,
+    harvest: int,
+    layer: int,
+    areas: Sequence[TileRange],
+    limit: int,
+    skipped: Squares,
 ) -> list[Tile]:
-    """Of the present tiles those that this harvest has no result for; coarse zooms first."""
-    found: list[Tile] = []
+    """Of the present tiles those that this harvest has no result for and did not skip; coarse zooms first.
+
+    Where it has skipped any, it reads all tiles that it did not ask, until the limit is reached.
+    """
+    rows = present_rows(connection, layer, areas, is_unasked(harvest), None if skipped else limit)
+    return [Tile(*place) for place in islice(filterfalse(skipped.cover, rows), limit)]
+
+
+def present_rows(
+    connection: Connection,
+    layer: int,
+    areas: Sequence[TileRange],
+    condition: ColumnElement[bool] | None = None,
+    limit: int | None = None,
+) -> Iterator[Place]:
+    """The present tiles that fulfil the condition, each once; coarse zooms first, up to `limit` of each."""
     for present in _present(layer, areas):
         query = (
             select(tiles.c.zoom, tiles.c.x, tiles.c.y)
             .join_from(tiles, versions, versions.c.id == tiles.c.version)
-            .where(present, _is_unasked(harvest))
-            .limit(limit - len(found))
+            .where(present if condition is None else present & condition)
+            .limit(limit)
         )
-        found += [Tile(*row) for row in connection.execute(query)]
-        if len(found) >= limit:
-            break
-    return found
+        yield from ((zoom, x, y) for zoom, x, y in connection.execute(query).all())
 
 
-def asked_tiles(connection: Connection, harvest: int, layer: int, asked: Sequence[Tile]) -> set[Tile]:
+def asked_tiles(
+    connection: Connection, harvest: int, layer: int, asked: Sequence[Tile]
+) -> dict[Tile, Outcome]:
     """Of these tiles those that this harvest has a result for. A query for each part of them."""
-    found: set[Tile] = set()
+    found: dict[Tile, Outcome] = {}
     for start in range(0, len(asked), _TILES_AT_ONCE):
         places = [(tile.zoom, tile.x, tile.y) for tile in asked[start : start + _TILES_AT_ONCE]]
         rows = connection.execute(_ASKED, {"in_harvest": harvest, "in_layer": layer, "places": places})
-        found.update(Tile(*row) for row in rows)
+        found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
     return found
 
 
-def _is_unasked(harvest: int) -> ColumnElement[bool]:
+def is_unasked(harvest: int) -> ColumnElement[bool]:
+    """Of tiles: whether this harvest has no result for the tile."""
     return tiles.c.harvest.is_distinct_from(harvest)
+
+
+def is_provisionally_gone(harvest: int) -> ColumnElement[bool]:
+    """Of tiles: whether this harvest found the tile gone."""
+    return (tiles.c.harvest == harvest) & (tiles.c.outcome == Outcome.GONE.value)
 
 
 def _count(connection: Connection, condition: ColumnElement[bool]) -> int:

@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, insert, select, update
 from tileharvest.errors import HistoryError
 from tileharvest.history import ending
 from tileharvest.history.errors import SegmentFinishedError
-from tileharvest.history.recording import insert_into
+from tileharvest.history.inserting import insert_into
 from tileharvest.history.schema import batches, harvest_layers, harvests, layers, maps, versions
 
 if TYPE_CHECKING:

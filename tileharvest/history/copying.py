@@ -12,7 +12,9 @@ from tileharvest.history.schema import (
     harvests,
     layers,
     maps,
+    proofs,
     tiles,
+    validators,
     versions,
 )
 
@@ -48,4 +50,5 @@ def _queries(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
     yield harvest_layers, select(harvest_layers).where(harvest_layers.c.harvest.in_(its_harvests))
     yield harvest_counts, select(harvest_counts).where(harvest_counts.c.harvest.in_(its_harvests))
     yield versions, select(versions).where(versions.c.id.in_(its_latest))
-    yield tiles, select(tiles).where(tiles.c.layer.in_(its_layers))
+    for table in (tiles, validators, proofs):
+        yield table, select(table).where(table.c.layer.in_(its_layers))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, literal, select, update
 
+from tileharvest.history.areas import is_provisionally_gone
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.recording import counting, insert_into, is_provisionally_gone
+from tileharvest.history.inserting import insert_into
+from tileharvest.history.proving import prove_layers
+from tileharvest.history.recording import counting
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
     changes,
@@ -17,6 +21,8 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
+from tileharvest.history.skipping import count_skipped
+from tileharvest.history.trusting import settle
 from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -30,11 +36,14 @@ INTERRUPTED = "interrupted"
 """Why a harvest ended that was still unfinished when the map's next one began."""
 
 
-def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
+def end(
+    connection: Connection, harvest: int, ended: datetime, reason: str, *, is_complete: bool = False
+) -> None:
     """Keeps the counts and the end; why its last run ended only where it was not finished. Raises
     HarvestEndedError when the harvest has ended already.
 
-    What is still provisionally gone is not counted: counted are the versions that were recorded.
+    What is still provisionally gone is not counted: counted are the versions that were recorded. What was
+    seen on the way is not trusted, unless `end_and_settle` says that it may be.
     """
     ending = (
         update(harvests)
@@ -44,13 +53,16 @@ def end(connection: Connection, harvest: int, ended: datetime, reason: str) -> N
     if connection.execute(ending).rowcount == 0:
         refuse_ended(connection, harvest)
     _keep_counts(connection, harvest, tiles.c.outcome != Outcome.GONE.value)
+    _keep_count_of_skipped(connection, harvest)
+    settle(connection, harvest, is_complete=is_complete)
 
 
 def end_and_settle(connection: Connection, dialect: str, harvest: int, ended: datetime, reason: str) -> None:
-    """As `end`; and each tile found gone gets the version that says so."""
-    end(connection, harvest, ended, reason)
+    """As `end`; and each tile found gone gets the version that says so. For a harvest that is complete."""
+    end(connection, harvest, ended, reason, is_complete=True)
     _keep_counts(connection, harvest, tiles.c.outcome == Outcome.GONE.value)
     _record_gone(connection, dialect, harvest)
+    prove_layers(connection, dialect, harvest)
 
 
 def end_and_take_back(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
@@ -101,6 +113,30 @@ def _keep_counts(connection: Connection, harvest: int, condition: ColumnElement[
     rows = select(literal(harvest), counted.c.layer, counted.c.outcome, counted.c.tiles)
     columns = ["harvest", "layer", "outcome", "tiles"]
     connection.execute(insert(harvest_counts).from_select(columns, rows))
+
+
+def counts(connection: Connection, harvest: int) -> dict[Outcome, int]:
+    """Tiles per outcome, only those that occurred; so far, while the harvest is unfinished.
+
+    Reads all tiles of the map then.
+    """
+    kept = select(harvest_counts).where(harvest_counts.c.harvest == harvest)
+    is_ended = reason_of(connection, harvest) is not None
+    counted: Counter[Outcome] = Counter()
+    for row in connection.execute(kept if is_ended else count_outcomes(harvest)):
+        counted[Outcome(row.outcome)] += row.tiles
+    if not is_ended:
+        counted.update({Outcome.SKIPPED: sum(count_skipped(connection, harvest).values())})
+    return {outcome: count for outcome, count in counted.items() if count}
+
+
+def _keep_count_of_skipped(connection: Connection, harvest: int) -> None:
+    rows = [
+        {"harvest": harvest, "layer": layer, "outcome": Outcome.SKIPPED.value, "tiles": count}
+        for layer, count in count_skipped(connection, harvest).items()
+    ]
+    if rows:
+        connection.execute(insert(harvest_counts), rows)
 
 
 def _record_gone(connection: Connection, dialect: str, harvest: int) -> None:

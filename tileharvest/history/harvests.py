@@ -17,11 +17,13 @@ from tileharvest.history.areas import (
     latest_versions,
     unasked_tiles,
 )
+from tileharvest.history.charging import add_cost, note_batch
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.recording import Recorder, add_cost, note_batch
+from tileharvest.history.recording import Recorder
 from tileharvest.history.schema import harvests
-from tileharvest.outcomes import Outcome
+from tileharvest.history.skipping import squares_of
+from tileharvest.history.walked import WalkedHarvest
 from tileharvest.versions import EXTENSIONS
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.items import TileResult
     from tileharvest.maps.grid import Tile, TileRange
+    from tileharvest.outcomes import Outcome
     from tileharvest.versions import Version
 
 
@@ -70,7 +73,7 @@ class HarvestLayer:
             raise ValueError(f"layer '{self.name}': north direction {self.north_direction} is not 0 to 3")
 
 
-class Harvest:
+class Harvest(WalkedHarvest):
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do so too. Every method
@@ -81,14 +84,10 @@ class Harvest:
     def __init__(
         self, history: History, row: HarvestRow, layer_ids: Mapping[str, int], map_name: str, segment: str
     ) -> None:
-        self._history = history
-        self._layer_ids = dict(layer_ids)
+        super().__init__(history, row, layer_ids)
         self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
-        self.id = row.id
         self.map_name = map_name
         self.segment = segment
-        self.day = row.day
-        """Of all versions it records: the day on which it began, also when it is continued later."""
         self.continued = row.continued
         self.identity = f"{row.id}@{row.started.astimezone(UTC).isoformat(timespec='microseconds')}"
         """What no other harvest ever has, and the same in each process that has a part in this one.
@@ -171,7 +170,10 @@ class Harvest:
         return self._history.write(lambda connection: ending.note_stop(connection, self.id, reason))
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
-        """Up to `limit` tiles that exist by their latest version and have no result in this harvest."""
+        """Up to `limit` tiles that exist by their latest version and have no result in this harvest.
+
+        Not those that it has skipped, as nothing above them has changed.
+        """
 
         def read(connection: Connection) -> list[tuple[str, Tile]]:
             found: list[tuple[str, Tile]] = []
@@ -179,7 +181,8 @@ class Harvest:
                 missing = limit - len(found)
                 if missing <= 0:
                     break
-                tiles = unasked_tiles(connection, self.id, layer, ranges, missing)
+                skipped = squares_of(connection, self.id, layer)
+                tiles = unasked_tiles(connection, self.id, layer, ranges, missing, skipped)
                 found += [(name, tile) for tile in tiles]
             return found
 
@@ -199,14 +202,15 @@ class Harvest:
         return self._history.read(lambda connection: ending.reason_of(connection, self.id))
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """How many of the `known` tiles this harvest found gone, or has not asked.
+        """How many of the `known` tiles this harvest found gone, or has not asked nor skipped.
 
         Not asked are also those below a tile that is gone. To be compared with `known` before `finish`:
         when most tiles have vanished it is the map that has moved.
         """
         return self._history.read(
             lambda connection: sum(
-                count_vanished(connection, self.id, layer, ranges) for _, layer, ranges in self._by_id(areas)
+                count_vanished(connection, self.id, layer, ranges, squares_of(connection, self.id, layer))
+                for _, layer, ranges in self._by_id(areas)
             )
         )
 
@@ -215,15 +219,7 @@ class Harvest:
 
         Exact, whatever was recorded twice. Reads all tiles of the map: meant for once in a while.
         """
-
-        def read(connection: Connection) -> dict[Outcome, int]:
-            counted: dict[Outcome, int] = {}
-            for row in connection.execute(ending.count_outcomes(self.id)):
-                outcome = Outcome(row.outcome)
-                counted[outcome] = counted.get(outcome, 0) + row.tiles
-            return counted
-
-        return self._history.read(read)
+        return self._history.read(lambda connection: ending.counts(connection, self.id))
 
     def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
         """Ends the harvest: counts, end and versions of gone tiles, in one transaction; False where another
@@ -249,11 +245,6 @@ class Harvest:
                 raise
             return False
         return True
-
-    def _id_of(self, layer: str) -> int:
-        if layer not in self._layer_ids:
-            raise ValueError(f"layer '{layer}' does not belong to this harvest")
-        return self._layer_ids[layer]
 
     def _by_id(
         self, areas: Mapping[str, Sequence[TileRange]]

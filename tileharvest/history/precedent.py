@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 
 class Precedent(NamedTuple):
-    """The last finished harvest, and what fetching every tile would bring."""
+    """The last finished harvests, and what fetching every tile would bring."""
 
     summary: HarvestSummary
+    """The last one, however it walked."""
     present_bytes: int
     """The sizes of the latest versions of all tiles that are not gone."""
+    pruned: HarvestSummary | None = None
+    """The last one whose walk was pruned."""
+    full: HarvestSummary | None = None
+    """The last one whose walk was full, as a map's first is; None where only a restored history lacks it."""
 
 
 def precedent(history: History, map_name: str) -> Precedent | None:
@@ -36,4 +41,8 @@ def precedent(history: History, map_name: str) -> Precedent | None:
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
     finished = [one for one in harvest_summaries(history, map_name) if one.reason == FINISHED]
-    return Precedent(finished[-1], present) if finished else None
+    if not finished:
+        return None
+    pruned = [one for one in finished if one.walk == "pruned"]
+    full = [one for one in finished if one.walk != "pruned"]
+    return Precedent(finished[-1], present, pruned[-1] if pruned else None, full[-1] if full else None)

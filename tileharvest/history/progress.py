@@ -36,6 +36,8 @@ class HarvestProgress:
     counts: Mapping[Outcome, int]
     """Tiles per outcome, only those that occurred; provisional `gone` ones too."""
     cost: Cost
+    walk: str | None = None
+    """`full` or `pruned`; None before that was decided."""
 
     @classmethod
     def of(cls, summary: HarvestSummary) -> HarvestProgress:
@@ -47,6 +49,7 @@ class HarvestProgress:
             summary.expected,
             summary.counts,
             summary.cost,
+            summary.walk,
         )
 
 

@@ -10,9 +10,8 @@ from sqlalchemy import func, or_, select
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import VERSION_COLUMNS, version_of
 from tileharvest.history.costs import Cost
-from tileharvest.history.ending import FINISHED, count_outcomes
+from tileharvest.history.ending import FINISHED, counts
 from tileharvest.history.schema import (
-    harvest_counts,
     harvest_layers,
     harvests,
     layers,
@@ -21,7 +20,6 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
     from tileharvest.history.database import History
+    from tileharvest.outcomes import Outcome
     from tileharvest.versions import Version
 
 
@@ -64,6 +63,10 @@ class HarvestSummary:
     """Tiles known when it began; 0 where an older release did not note it."""
     stopped: str | None = None
     """Why its last run ended, where one did that was not killed and the harvest is unfinished."""
+    walk: str | None = None
+    """`full` or `pruned`; None of a release that knew only the full one."""
+    walk_reason: str | None = None
+    """Why it walked so."""
 
     @property
     def cost(self) -> Cost:
@@ -199,21 +202,14 @@ def harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harve
         stored_bytes=row.stored_bytes,
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
         renderer=row.renderer,
-        counts=_counts(connection, row.id, ended=row.ended is not None),
+        counts=counts(connection, row.id),
         spared_bytes=row.spared_bytes,
         seconds=row.seconds,
         expected=row.expected,
         stopped=row.stopped,
+        walk=row.walk,
+        walk_reason=row.walk_reason,
     )
-
-
-def _counts(connection: Connection, harvest: int, *, ended: bool) -> dict[Outcome, int]:
-    kept = select(harvest_counts).where(harvest_counts.c.harvest == harvest)
-    counted: dict[Outcome, int] = {}
-    for row in connection.execute(kept if ended else count_outcomes(harvest)):
-        outcome = Outcome(row.outcome)
-        counted[outcome] = counted.get(outcome, 0) + row.tiles
-    return counted
 
 
 def _versions_of(map_id: int, tile: Tile | None) -> Select[Any]:

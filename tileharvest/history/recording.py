@@ -13,9 +13,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tileharvest.history.schema import BLOCK_LEVELS, batches, changes, harvests, tiles, versions
+from tileharvest.history.inserting import insert_into
+from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
+from tileharvest.history.trusting import Remembered
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
 
@@ -23,14 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection, Table, Update
-    from sqlalchemy.sql.dml import ReturningInsert
+    from sqlalchemy import ColumnElement, Connection, Update
 
-    from tileharvest.history.costs import Cost
+    from tileharvest.history.inserting import Insert
     from tileharvest.items import TileResult
     from tileharvest.versions import Image
 
-Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 Row: TypeAlias = dict[str, Any]
 
 _STRENGTH: Final = {
@@ -53,40 +52,6 @@ _RESULT: Final = ("harvest", "outcome", "reason")
 _IMAGE: Final = ("sha1", "extension", "size", "etag", "last_modified", "harvest")
 
 
-def insert_into(dialect: str, table: Table) -> Insert:
-    """An INSERT that can say what happens to rows which are there already."""
-    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
-
-
-def add_cost(harvest: int, cost: Cost) -> Update:
-    """Locks the harvest's row until the transaction ends."""
-    return (
-        update(harvests)
-        .where(harvests.c.id == harvest)
-        .values(
-            requests=harvests.c.requests + cost.requests,
-            received_bytes=harvests.c.received_bytes + cost.received_bytes,
-            stored_bytes=harvests.c.stored_bytes + cost.stored_bytes,
-            spared_bytes=harvests.c.spared_bytes + cost.spared_bytes,
-            seconds=harvests.c.seconds + cost.seconds,
-        )
-    )
-
-
-def note_batch(harvest: int, worker: str, number: int) -> ReturningInsert[tuple[int]]:
-    """Gives a row, but none when the worker has recorded the batch of this number, or a later one, already.
-
-    Waits for a transaction that records it just now: that of a connection which was lost may still run.
-    """
-    statement = postgresql.insert(batches).values(harvest=harvest, worker=worker, number=number)
-    noted = statement.on_conflict_do_update(
-        index_elements=list(batches.primary_key.columns),
-        set_={"number": statement.excluded.number},
-        where=batches.c.number < statement.excluded.number,
-    )
-    return noted.returning(batches.c.number)
-
-
 @dataclass(frozen=True, slots=True)
 class Recorder:
     """Records the results of one harvest, within a transaction that the caller opens.
@@ -102,12 +67,19 @@ class Recorder:
 
     def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
         """Records them in their order. Raises ValueError for a layer that the harvest does not have."""
-        if not results:
-            return
-        connection.execute(_upsert_tiles(self.dialect), self._tile_rows(results))
-        for wave in _waves(results):
+        kept = [result for result in results if result.is_kept or result.outcome is Outcome.FAILED]
+        if kept:
+            connection.execute(_upsert_tiles(self.dialect), self._tile_rows(kept))
+        for wave in _waves(kept):
             self._record_images(connection, wave)
             self._record_validators(connection, wave)
+        self._remembered(results).write(connection, self.dialect, self.harvest)
+
+    def _remembered(self, results: Sequence[TileResult]) -> Remembered:
+        try:
+            return Remembered(self.layer_ids, results)
+        except KeyError as error:
+            raise _foreign(error) from None
 
     def _tile_rows(self, results: Sequence[TileResult]) -> list[Row]:
         ids, harvest = self.layer_ids, self.harvest
@@ -126,7 +98,7 @@ class Recorder:
                 for result in results
             ]
         except KeyError as error:
-            raise ValueError(f"layer {error} does not belong to this harvest") from None
+            raise _foreign(error) from None
 
     def _record_images(self, connection: Connection, wave: list[TileResult]) -> None:
         rows = [self._version_row(result, result.image) for result in wave if result.image is not None]
@@ -182,6 +154,10 @@ class Recorder:
         ]
         if rows:
             connection.execute(_renew_validators(), rows)
+
+
+def _foreign(layer: KeyError) -> ValueError:
+    return ValueError(f"layer {layer} does not belong to this harvest")
 
 
 def _waves(results: Sequence[TileResult]) -> Iterator[list[TileResult]]:
@@ -288,8 +264,3 @@ def _renew_validators() -> Update:
 
 def _is_tile(columns: Any) -> list[ColumnElement[bool]]:
     return [columns[name] == bindparam(f"its_{name}") for name in _TILE]
-
-
-def is_provisionally_gone(harvest: int) -> ColumnElement[bool]:
-    """Of tiles: whether this harvest found the tile gone."""
-    return (tiles.c.harvest == harvest) & (tiles.c.outcome == Outcome.GONE.value)

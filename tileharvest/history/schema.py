@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Date,
@@ -32,7 +33,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
-REVISION: Final = "0004"
+REVISION: Final = "0005"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -104,6 +105,9 @@ harvests: Final = Table(
     Column("seconds", Float, nullable=False, server_default=text("0")),
     Column("spared_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("stopped", Text, nullable=True),
+    Column("walk", Text, nullable=True),
+    Column("walk_reason", Text, nullable=True),
+    Column("kept", Text, nullable=True),
     CheckConstraint("(ended IS NULL) = (reason IS NULL)", name="end"),
 )
 """Several harvests of one segment may exist; `reason` says why one ended, such as `finished`.
@@ -113,7 +117,8 @@ harvests: Final = Table(
 time worked, of all processes together and without their pauses. `expected` is how many tiles were known when
 it began. They are 0 for harvests of releases that did not note them. `stopped` says why the last run ended
 before the harvest did, such as `budget: 1,000 requests`; null while a run goes on, after one that was killed,
-and once the harvest has ended.
+and once the harvest has ended. `walk` is `full` or `pruned` and `walk_reason` says why; of releases that knew
+only the full one both are null. `kept` says which zones and zooms it was for, in a form of the caller's.
 """
 
 Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)
@@ -229,6 +234,49 @@ changes: Final = Table(
 
 x and y are the centre of the tile three levels coarser that covers the block. Follows from `versions`
 and is kept in the same transactions, so that it is never behind: no row has 0 tiles.
+"""
+
+validators: Final = Table(
+    "validators",
+    metadata,
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("zoom", Integer, primary_key=True, autoincrement=False),
+    Column("x", Integer, primary_key=True, autoincrement=False),
+    Column("y", Integer, primary_key=True, autoincrement=False),
+    Column("etag", Text, nullable=True),
+    Column("last_modified", Text, nullable=True),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    Column("whole", Boolean, nullable=False),
+    Column("skipped", Integer, ForeignKey("harvests.id"), nullable=True),
+    sqlite_with_rowid=False,
+)
+"""What the server said of a tile when it last said something new, for the walk; of tiles at zooms that are
+not kept too. Not what `versions` has: that is the GET's, and only of images.
+
+Both null: the tile is not there. `harvest` wrote the row last, and `whole` says whether it, or one after it,
+has asked everything below without a failure; see `trusting`. `skipped` is the last harvest in which the tile
+was unchanged and what lies below it was not asked.
+"""
+
+proofs: Final = Table(
+    "proofs",
+    metadata,
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    Column("day", Date, nullable=False),
+    Column("pairs", Integer, nullable=False),
+    Column("broken", Integer, nullable=False),
+    Column("undated", Integer, nullable=False),
+    Column("span", Float, nullable=False),
+    Column("withdrawn", Text, nullable=True),
+    Column("withdrawn_day", Date, nullable=True),
+    CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
+    sqlite_with_rowid=False,
+)
+"""What the last full walk of each layer told of its times, as `maps.pruning.Proof` has it; `span` in seconds.
+
+`harvest` wrote the row last: that of the proof, or, where `withdrawn` says why it is not valid any more, that
+which withdrew it. A layer that was walked without a proof may have a withdrawal alone: with no pairs.
 """
 
 BLOCK_LEVELS: Final = 3

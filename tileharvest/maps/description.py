@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -43,6 +43,10 @@ EXAMPLES: Final = {
     "notify": 'notify = ["mailto://${MAIL_USER}:${MAIL_PASSWORD}@example.net"]',
     "on": 'on = ["change", "failure"]',
     "viewer": 'viewer = "http://127.0.0.1:8000/"',
+    "walk": 'walk = "auto"',
+    "audit": "audit = 0.02",
+    "full_every": "full_every = 7",
+    "check": 'check = "head"',
     "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
@@ -131,6 +135,15 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """When: `change`, `failure`, `always`."""
     viewer: str = ""
     """The address of the viewer, for links in messages."""
+    walk: Literal["auto", "full", "pruned"] = "auto"
+    """Whether tiles are asked that lie below an unchanged one: `full` all of them, `pruned` none, `auto` none
+    where the host was proved to give every parent the time of its newest child."""
+    audit: float = 0.02
+    """Which share of the tiles that were not asked is asked nevertheless, 0 to 1."""
+    full_every: int = 7
+    """Days after which all tiles are asked again, at least 1."""
+    check: Literal["head", "conditional"] = "head"
+    """How it is asked whether a tile has changed: by HEAD, then GET; or by one conditional GET."""
     max_depth: int | None = None
     """Levels below the first tiles asked that the walk may go; None: all."""
     enabled: bool = True
@@ -144,6 +157,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(self.concurrency >= 1, "concurrency")
         _check_rate(self.requests_per_second)
         _check_courtesy(self)
+        _check(0 <= self.audit <= 1, "audit")
+        _check(self.full_every >= 1, "full_every")
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
         if self.timezone not in available_timezones():
             meant = difflib.get_close_matches(self.timezone, available_timezones(), n=1)

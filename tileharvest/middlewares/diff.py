@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.requests import EXPECTED_BYTES, NOT_SENT
+from tileharvest.scheduler.requests import ATTEMPT, AUDITED, EXPECTED_BYTES, IN_FULL, LATE, NOT_SENT
 from tileharvest.verdict import (
     Answer,
     NextStep,
@@ -46,20 +46,34 @@ class DiffMiddleware:
     def __init__(self, harvesting: Harvesting) -> None:
         self._harvesting = harvesting
         self._refusing_head: set[str] = set()
+        self._is_conditional = harvesting.description.check == "conditional"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(harvesting_of(crawler))
 
-    def process_request(self, request: Request) -> Awaitable[Request] | None:
-        """A host that has refused one HEAD would refuse them all: ask it by GET at once."""
+    def process_request(self, request: Request) -> Awaitable[Request | None] | None:
+        """A host that has refused one HEAD would refuse them all: ask it by GET at once. So may a person wish
+        it for tiles that are known."""
         meta = request.meta
-        if request.method == "HEAD" and "tile" in meta and meta["download_slot"] in self._refusing_head:
-            return self._instead(request)
+        if "tile" not in meta:
+            return None
+        if meta.get(ATTEMPT, 1) > 1:
+            # What lies below may have been asked after the attempt before this one.
+            meta[LATE] = True
+        if request.method == "HEAD" and meta["download_slot"] in self._refusing_head:
+            return self._instead(request, is_known=False)
+        if request.method == "HEAD" and self._is_conditional and self._keeps(request):
+            return self._instead(request, is_known=True)
         return None
 
-    async def _instead(self, request: Request) -> Request:
-        get = await self._conditional_get(request)
+    async def _instead(self, request: Request, *, is_known: bool) -> Request | None:
+        """The GET that takes the place of a HEAD, which is not sent then. Where only tiles that are known are
+        asked by it (`is_known`), None for others: a HEAD costs less, as the tile may not be there."""
+        headers = conditional_headers(await self._latest(request))
+        if is_known and not headers:
+            return None
+        get = _get(request, headers)
         request.meta[NOT_SENT] = True
         return get
 
@@ -100,6 +114,15 @@ class DiffMiddleware:
             known = await self._harvesting.knows_below(layer, tile)
             reason = with_attempts(reason or "", meta.get("retry_times", 0) + 1)
         meta["known"] = known
+        seen, skips = await self._harvesting.walking.judge(
+            layer,
+            tile,
+            verdict.outcome,
+            answer.validator,
+            is_on_walk=LATE not in meta,
+            in_full=IN_FULL in meta,
+            is_audited=AUDITED in meta,
+        )
         meta["result"] = TileResult(
             layer,
             tile,
@@ -108,6 +131,9 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=reason,
+            seen=seen,
+            skips=skips,
+            is_kept=self._keeps(request) or verdict.outcome is Outcome.FAILED,
         )
 
     async def _conditional_get(self, request: Request) -> Request:

@@ -65,6 +65,9 @@ async def _be_allowed(spider: TileSpider) -> None:
 
 
 def _tell(spider: TileSpider, site: Site) -> None:
+    for name, decision in spider.harvesting.walking.decisions.items():
+        way = "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
+        spider.logger.info("layer %s: %s: %s", name, way, decision.reason)
     spider.logger.info(
         "%s the harvest of map '%s' for %s: %s",
         "continuing" if spider.harvesting.continued else "beginning",

@@ -9,6 +9,7 @@ from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.requests import ONCE_MORE
+from tileharvest.spiders.auditing import audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,14 +39,17 @@ async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] 
 
 
 async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
-    """Whether there was anything: dropped as seen and without a result, or known and not reached."""
+    """Whether there was anything: dropped as seen and without a result, known and not reached, or skipped and
+    to be looked at after all."""
     doubtful = {} if work is None else await work.doubtful()
     missed = await _without_result(spider, doubtful.values())
     if work is not None:
         missed += await _unanswered(spider, work)
     if not missed:
         # Only now: what is below a tile that was missed would pass for vanished.
-        missed = [spider.ask(*one, surely=True) for one in await spider.harvesting.unasked()]
+        missed = [spider.ask(*one, surely=True, late=True) for one in await spider.harvesting.unasked()]
+    if not missed:
+        missed = await audit(spider)
     for request in missed:
         spider.crawler.engine.crawl(request)
     if work is not None and doubtful:

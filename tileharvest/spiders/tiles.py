@@ -15,7 +15,7 @@ from tileharvest.items import TileResult
 from tileharvest.limits import Room
 from tileharvest.maps.grid import Tile
 from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.requests import ATTEMPT, FAILURE, PUSHED
+from tileharvest.scheduler.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
 from tileharvest.spiders.addressing import addressed
 from tileharvest.spiders.beginning import begin, offer
 from tileharvest.spiders.completing import complete
@@ -149,10 +149,27 @@ class TileSpider(Spider):
             return None
         meta = found.meta
         layer = self.harvesting.layers[meta["layer"]].layer
-        return self.ask(layer, Tile(*meta["tile"]), meta["depth"], surely=surely)
+        return self.ask(
+            layer, Tile(*meta["tile"]), meta["depth"], surely=surely, late=surely, in_full=IN_FULL in meta
+        )
 
-    def ask(self, layer: SiteLayer, tile: Tile, depth: int = 0, *, surely: bool = False) -> Request:
-        """The request that asks whether a tile has changed; `surely`: although it was asked already."""
+    def ask(
+        self,
+        layer: SiteLayer,
+        tile: Tile,
+        depth: int = 0,
+        *,
+        surely: bool = False,
+        late: bool = False,
+        in_full: bool = False,
+        audited: bool = False,
+    ) -> Request:
+        """The request that asks whether a tile has changed; `surely`: although it was asked already.
+
+        `late`: what lies below it may have been asked before. `in_full`: nothing below it is to be skipped.
+        `audited`: it was skipped, and what lies below it is not asked unless it has changed.
+        """
+        kinds = ((LATE, late), (IN_FULL, in_full), (AUDITED, audited))
         return Request(
             layer.tile_url(tile),
             method="HEAD",
@@ -167,6 +184,7 @@ class TileSpider(Spider):
                 # It has been made valid once for the whole layer.
                 "verbatim_url": True,
                 "download_slot": layer.host,
+                **{kind: True for kind, holds in kinds if holds},
             },
         )
 
@@ -239,11 +257,12 @@ class TileSpider(Spider):
         layer, walk = self.harvesting.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             meta[FAILURE] = result.reason
-        depth = meta["depth"] + 1
+        depth, in_full = meta["depth"] + 1, IN_FULL in meta
         # The tiles below come first: what is yielded after the result waits until that is durable.
-        for child in walk.below(result.tile, result.outcome, known=meta["known"]):
-            yield self.ask(layer, child, depth)
-        if walk.keeps(result.tile.zoom) or result.outcome is Outcome.FAILED:
+        if not result.skips:
+            for child in walk.below(result.tile, result.outcome, known=meta["known"]):
+                yield self.ask(layer, child, depth, in_full=in_full)
+        if result.is_kept or result.seen is not None or result.skips:
             yield result
 
     def _addressed(self, request: Request) -> Request | None:

@@ -92,6 +92,8 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
         "counts": {
             outcome.value: summary.counts[outcome] for outcome in Outcome if summary.counts.get(outcome)
         },
+        "walk": summary.walk,
+        "walk_reason": summary.walk_reason,
         "requests": summary.requests,
         "received_bytes": summary.received_bytes,
         "stored_bytes": summary.stored_bytes,

@@ -7,9 +7,9 @@ import { bytesInWords, durationInWords, language, number, text } from "./text.js
 /** In the order of the bar: what changed first. The words are those of the history. */
 const OUTCOMES = {
   add: "outcomeAdd", upd: "outcomeUpd", rep: "outcomeRep", gone: "outcomeGone", fail: "outcomeFail",
-  nMod: "outcomeNMod", ign: "outcomeIgn", 404: "outcome404",
+  nMod: "outcomeNMod", ign: "outcomeIgn", skip: "outcomeSkip", 404: "outcome404",
 };
-const ORDER = ["add", "upd", "rep", "gone", "fail", "nMod", "ign", "404"];
+const ORDER = ["add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip", "404"];
 const ENDS = { finished: "endFinished", interrupted: "endInterrupted", moved: "endMoved" };
 const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
@@ -49,7 +49,9 @@ function section(map, answer) {
 /** @param {string} map @param {api.Harvests} answer */
 function progress(map, { running, harvests: [harvest] }) {
   if (running === null) return null;
-  const { tiles_done: done, tiles_expected: expected, active, stopped } = running;
+  const { tiles_done: done, active, stopped } = running;
+  // How many tiles a pruned one will skip is known at its end only.
+  const expected = harvest.walk === "pruned" ? null : running.tiles_expected;
   if (!active) {
     const command = element("code", {}, `scrapy harvest ${map}`);
     const words = stopped === null
@@ -102,10 +104,16 @@ function row(harvest, most) {
     cell([...new Set(Object.values(harvest.depth))].sort().join(", ")),
     element("td", {}, outcomeBar(harvest.counts, most)),
     element("td", { class: failed > 0 ? "figure failures" : "figure" }, number(failed)),
-    cell(number(harvest.requests)),
+    requests(harvest),
     cell(bytesInWords(harvest.received_bytes)),
     spared(harvest),
     cell(bytesInWords(harvest.stored_bytes)));
+}
+
+/** And on which walk; older releases did not note it. @param {api.Harvest} harvest */
+function requests({ requests: made, walk }) {
+  const title = walk === null ? {} : { title: text(walk === "pruned" ? "harvestPruned" : "harvestFull") };
+  return element("td", { class: "figure", ...title }, number(made));
 }
 
 /** The time worked; of older releases' harvests that from beginning to end. @param {api.Harvest} harvest */

@@ -1,0 +1,180 @@
+"""What the tests of pruned walks share: a site that can be drawn lawfully or not, and what harvests say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tests.end_to_end.bad_input.small_site import drawn
+from tests.end_to_end.project import Project
+from tests.end_to_end.rendering import Rendering
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.project import LayerTile
+    from tests.servers.misbehaving import Misbehaving
+
+RARELY: Final = 100_000
+"""Days from one full harvest to the next, for versions of a map that lie months apart."""
+NOON: Final = 1_714_500_000
+"""When a drawn site was begun, in seconds since 1970."""
+HOUR: Final = 3600
+LAYER: Final = "world-day"
+LEAVES: Final = ("000", "001", "013", "022", "120", "300", "311")
+DAYS: Final = tuple(f"2024-05-{day:02}" for day in range(1, 30))
+
+_WAYS: Final = {"every tile is asked": False, "what lies below unchanged tiles is skipped": True}
+_DECIDED: Final = re.compile(rf"INFO: layer (\S+): ({'|'.join(_WAYS)}): (.*)")
+
+
+class Walked(NamedTuple):
+    """How a harvest says that it walks a layer."""
+
+    is_pruned: bool
+    reason: str
+
+
+def walked(log: str) -> dict[str, Walked]:
+    """By layer, from what a crawl has written."""
+    return {layer: Walked(_WAYS[way], reason) for layer, way, reason in _DECIDED.findall(log)}
+
+
+def the_walk(log: str) -> Walked:
+    """Of a map with one layer."""
+    (found,) = walked(log).values()
+    return found
+
+
+def latest(project: Project) -> dict[LayerTile, bytes]:
+    """The tiles that the history takes for present, with their bytes."""
+    stored, found = project.stored(), {}
+    for version in sorted(project.versions(), key=lambda version: version.day):
+        if version.sha1 is None:
+            found.pop(version.tile, None)
+        else:
+            found[version.tile] = stored[f"{version.sha1[:2]}/{version.sha1}.{version.extension}"]
+    return found
+
+
+def counts(project: Project) -> dict[str, int]:
+    """Of the last harvest: tiles by outcome."""
+    rows = project.query(
+        "SELECT outcome, sum(tiles) FROM harvest_counts"
+        " WHERE harvest = (SELECT max(id) FROM harvests) GROUP BY outcome"
+    )
+    return {outcome: int(tiles) for outcome, tiles in rows}
+
+
+def twin(project: Project, url: str, name: str, folder: Path, **keys: Any) -> Project:
+    """A project with a copy of the same data, and the same map with other keys."""
+    folder.mkdir()
+    other = Project(folder)
+    other.adopt(project.data)
+    other.add_map(name, url, **keys)
+    return other
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSite:
+    """A layer that tests draw. Leaves are named by their digits, such as `012`; a tile above another is named
+    by its beginning."""
+
+    folder: Path
+    depth: int = 3
+    layer: str = LAYER
+    _drawings: Iterator[int] = field(default_factory=count)
+
+    @property
+    def rendering(self) -> Rendering:
+        return Rendering(self.folder, self.depth, self.layer)
+
+    def configure(self) -> None:
+        tileset = {"path": self.layer, "zoomLevels": self.depth, "imgextension": "png", "isOverlay": False}
+        text = f"var overviewerConfig = {json.dumps({'tilesets': [tileset]})};\n"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
+
+    def draw(self, leaf: str, seconds: int) -> None:
+        """As Overviewer does: the leaf, and all above it anew, each with the time of its newest child."""
+        self.draw_alone(leaf, seconds)
+        self._draw_above(leaf)
+
+    def draw_alone(self, path: str, seconds: int) -> None:
+        """Against the law: nothing above it is touched."""
+        self.rendering.replace(self._digits(path), drawn(f"{self.layer} {next(self._drawings)}"), seconds)
+
+    def remove_alone(self, path: str) -> None:
+        """Against the law, as Overviewer's `--check-tiles` does."""
+        self.file(path).unlink()
+
+    def redate(self, path: str, seconds: int) -> None:
+        """The same bytes."""
+        os.utime(self.file(path), (seconds, seconds))
+
+    def file(self, path: str) -> Path:
+        return self.rendering.file(self._digits(path))
+
+    def address(self, path: str) -> str:
+        return f"/{self.layer}{self._digits(path)}.png"
+
+    def tile(self, path: str) -> LayerTile:
+        return self.rendering.tile(self._digits(path))
+
+    def _draw_above(self, leaf: str) -> None:
+        for length in range(len(leaf) - 1, 0, -1):
+            above = leaf[:length]
+            children = [self.file(above + digit) for digit in "0123"]
+            newest = max(int(child.stat().st_mtime) for child in children if child.exists())
+            self.draw_alone(above, newest)
+
+    @staticmethod
+    def _digits(path: str) -> str:
+        return "".join(f"/{digit}" for digit in path)
+
+
+def drawn_site(folder: Path, leaves: Iterable[str] = LEAVES) -> DrawnSite:
+    """A site whose leaves were drawn five hours apart: its times tell that it keeps the law."""
+    site = DrawnSite(folder)
+    site.configure()
+    for number, leaf in enumerate(leaves):
+        site.draw(leaf, NOON + number * 5 * HOUR)
+    return site
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A drawn site that is harvested day by day as the map `small`."""
+
+    files: DrawnSite
+    server: Misbehaving
+    project: Project
+
+    def describe(self, **keys: Any) -> None:
+        self.project.maps_file.unlink(missing_ok=True)
+        self.project.add_map("small", f"{self.server.url}/", **keys)
+
+    def harvest(self, day: str, *more: str) -> str:
+        """Its log; `asked` is of this harvest alone."""
+        self.server.received.clear()
+        return self.project.crawl("small", day, "-s", "RETRY_PAUSE=0.02", *more).stderr
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """Method and digits of the requests for tiles, in order."""
+        received = [one for one in self.server.received if one.path.endswith(".png")]
+        prefix = f"/{self.files.layer}/"
+        return [
+            (one.method, one.path.removeprefix(prefix).removesuffix(".png").replace("/", ""))
+            for one in received
+        ]
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether the history has what the site has, tile by tile, and nothing else."""
+        return latest(self.project) == self.files.rendering.images()

@@ -1,0 +1,126 @@
+"""Hosts whose times prove nothing: auto asks every tile there, and says why."""
+
+from __future__ import annotations
+
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, Stage, Walked, drawn_site, the_walk
+from tests.servers import rules
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from aiohttp import web
+
+    from tests.end_to_end.project import Project
+    from tests.servers.misbehaving import Exchange, Misbehaving, Rule
+    from tests.servers.nginx import Nginx
+
+
+@pytest.fixture
+def stage(project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]) -> Stage:
+    files = drawn_site(tmp_path / "site")
+    stage = Stage(files, misbehaving(files.folder), project)
+    stage.describe(audit=0)
+    return stage
+
+
+def content_etags(*, dated: bool) -> Rule:
+    """ETags made of the bytes, as hosts have them that keep files by their content."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        etag = f'"{sha1(exchange.proper.body).hexdigest()}"'
+        return await rules.headers(ETag=etag, **({} if dated else {"Last_Modified": None}))(exchange)
+
+    return answer
+
+
+def assert_asked_in_full(stage: Stage, reason: str) -> None:
+    """By the second harvest, which finds what has changed in the same way as ever."""
+    stage.harvest(DAYS[0])
+    stage.files.draw("120", NOON + 100 * HOUR)
+    assert the_walk(stage.harvest(DAYS[1])) == Walked(False, reason)
+    assert {path for _, path in stage.asked} >= {path_of(tile) for tile in stage.files.rendering.paths()}
+    assert stage.is_up_to_date
+
+
+def tiles(stage: Stage) -> int:
+    return len(stage.files.rendering.paths())
+
+
+def path_of(digits: str) -> str:
+    return digits.replace("/", "")
+
+
+def test_a_host_that_gives_every_file_the_time_of_its_upload(
+    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site", deploy=True)
+    server = nginx(site)
+    project.add_map("small", server.url)
+    assert the_walk(project.crawl("small", DAYS[0]).stderr) == Walked(
+        False, "no full harvest is finished so far"
+    )
+    published(shared_maps, "alexjj", 2, site, deploy=True)
+    second = the_walk(project.crawl("small", DAYS[1]).stderr)
+    assert not second.is_pruned
+    assert second.reason.startswith("all tiles changed within ")
+    assert second.reason.endswith(" seconds, as in one upload")
+
+
+def test_a_host_that_makes_etags_of_the_content_and_has_no_times(stage: Stage) -> None:
+    stage.server.rule_for_all = content_etags(dated=False)
+    assert_asked_in_full(
+        stage, f"the site does not say when {len(stage.files.rendering.paths())} tiles changed"
+    )
+
+
+def test_a_host_that_makes_etags_of_the_content_and_dates_all_files_alike(stage: Stage) -> None:
+    stage.server.rule_for_all = content_etags(dated=True)
+    for path in stage.files.rendering.paths():
+        stage.files.redate(path_of(path), NOON)
+    assert_asked_in_full(stage, "all tiles changed within 0 seconds, as in one upload")
+
+
+def test_a_host_without_times(stage: Stage) -> None:
+    stage.server.rule_for_all = rules.headers(Last_Modified=None)
+    assert_asked_in_full(
+        stage, f"the site does not say when {len(stage.files.rendering.paths())} tiles changed"
+    )
+
+
+def test_a_host_whose_clock_was_put_back_before_a_tile_was_drawn(stage: Stage) -> None:
+    """What lies above it is older than its other children."""
+    stage.files.draw_alone("01", NOON - HOUR)
+    stage.files.draw_alone("0", NOON - HOUR)
+    pairs = tiles(stage) - sum(path.count("/") == 1 for path in stage.files.rendering.paths())
+    assert_asked_in_full(stage, f"of {pairs} tiles below another one 3 changed after that one")
+
+
+def test_a_clock_that_is_put_back_after_the_proof_hides_no_change(stage: Stage) -> None:
+    """Times are compared as they are written: an earlier one is another one."""
+    stage.harvest(DAYS[0])
+    for path in ("013", "01", "0"):
+        stage.files.draw_alone(path, NOON - HOUR)
+    assert the_walk(stage.harvest(DAYS[1])).is_pruned
+    assert stage.is_up_to_date
+    # The first full harvest sees that its times are in disorder.
+    assert the_walk(stage.harvest(DAYS[7])).reason == f"the last full walk was on {DAYS[0]}"
+    assert "changed after that one" in the_walk(stage.harvest(DAYS[8])).reason
+
+
+def test_a_parent_that_looks_as_before_leads_to_what_changed_below_it_by_its_time(stage: Stage) -> None:
+    """Its ETag is that of its bytes, which are the same."""
+    stage.server.rule_for_all = content_etags(dated=True)
+    stage.harvest(DAYS[0])
+    stage.files.draw_alone("022", NOON + 100 * HOUR)
+    for above in ("02", "0"):
+        stage.files.redate(above, NOON + 100 * HOUR)
+    assert the_walk(stage.harvest(DAYS[1])).is_pruned
+    assert stage.is_up_to_date
+    assert "300" not in {path for _, path in stage.asked}

@@ -1,0 +1,176 @@
+"""Pruned harvests of real maps: the history is that of full ones, for a part of the requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from tests.end_to_end.project import Project
+from tests.end_to_end.pruned_stage import RARELY, Walked, counts, the_walk, twin
+from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
+from tests.servers.nginx import nginx
+from tests.servers.published import published, truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.project import RecordedVersion
+    from tests.end_to_end.real_maps import Harvested
+    from tests.servers.nginx import LogLine, Nginx
+
+UNCHANGED_DAY: Final = "2021-05-13"
+PRUNED: Final = {"audit": 0, "full_every": RARELY}
+ZONE: Final = {"center": [80, 22], "width": 40, "height": 24, "zoom": 0}
+
+
+class Step(NamedTuple):
+    """A harvest, and what was there when it had ended."""
+
+    way: Walked
+    log: list[LogLine]
+    versions: set[RecordedVersion]
+    stored: dict[str, bytes]
+    counts: dict[str, int]
+
+    @property
+    def tile_requests(self) -> list[LogLine]:
+        return of_tiles(self.log)
+
+
+def of_tiles(log: list[LogLine]) -> list[LogLine]:
+    return [line for line in log if line.path.endswith(".png")]
+
+
+def harvested(project: Project, server: Nginx, day: str) -> Step:
+    server.clear_log()
+    way = the_walk(project.crawl(ANTWORLD, day).stderr)
+    return Step(way, list(server.log()), project.versions(), project.stored(), counts(project))
+
+
+def most_requests(changed_and_added: int, depth: int) -> float:
+    """What the pruned walk may cost in a layer: a HEAD and a GET for each, half of one more for places beside
+    that are empty, and the way down from the top."""
+    return 2.5 * changed_and_added + 8 * depth
+
+
+@pytest.fixture(scope="module", params=["head", "conditional"])
+def steps(
+    request: pytest.FixtureRequest,
+    shared_maps: Path,
+    antworld: list[Harvested],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[list[Step]]:
+    """All versions in turn, then a day on which nothing has changed."""
+    folder = tmp_path_factory.mktemp("pruned")
+    project, site = Project(folder), published(shared_maps, ANTWORLD, 1, folder / "site")
+    with nginx(site) as server:
+        project.add_map(ANTWORLD, server.url, walk="pruned", check=request.param, **PRUNED)
+        found = []
+        for one in antworld:
+            published(shared_maps, ANTWORLD, one.version, site)
+            found.append(harvested(project, server, one.day))
+        yield [*found, harvested(project, server, UNCHANGED_DAY)]
+
+
+def test_every_version_leaves_the_history_and_the_images_of_a_full_harvest(
+    steps: list[Step], antworld: list[Harvested]
+) -> None:
+    assert not any("skip" in one.summary["counts"] for one in antworld)
+    for step, full in zip(steps, [*antworld, antworld[-1]], strict=True):
+        assert step.versions == full.versions
+        assert step.stored == full.stored
+    assert [step.way.is_pruned for step in steps] == [False, True, True, True, True]
+
+
+def test_requests_are_bounded_by_what_changed(steps: list[Step], shared_maps: Path) -> None:
+    for step, happened in zip(steps[1:4], truth(shared_maps, ANTWORLD), strict=True):
+        changes = sum(name.endswith(".png") for name in happened.changed | happened.added)
+        assert len(step.tile_requests) <= most_requests(changes, ANTWORLD_DEPTH)
+
+
+def test_where_nothing_changed_only_the_first_level_is_asked(steps: list[Step]) -> None:
+    paths = [line.path for line in steps[-1].tile_requests]
+    assert len(paths) <= 5
+    assert {path.count("/") for path in paths} == {2}
+
+
+def test_what_was_not_asked_is_counted(steps: list[Step], antworld: list[Harvested]) -> None:
+    """Tiles that are known: all of them have an outcome."""
+    for step, full in zip(steps[1:4], antworld[1:], strict=True):
+        found = step.counts
+        expected = full.summary["counts"]
+        assert found["ign"] + found["skip"] == expected["ign"]
+        names = ("add", "upd", "nMod", "gone")
+        assert {name: found.get(name) for name in names} == {name: expected.get(name) for name in names}
+
+
+def test_auto_walks_in_full_until_the_times_of_several_uploads_prove_the_law(
+    shared_maps: Path,
+    antworld: list[Harvested],
+    project: Project,
+    tmp_path: Path,
+    nginx: Callable[..., Nginx],
+) -> None:
+    """All of the first version was uploaded at once, so its times tell nothing."""
+    site = published(shared_maps, ANTWORLD, 2, tmp_path / "site")
+    server = nginx(site)
+    project.adopt(antworld[0].data)
+    project.add_map(ANTWORLD, server.url, **PRUNED)
+    second = harvested(project, server, antworld[1].day)
+    assert second.way == Walked(False, "all tiles changed within 0 seconds, as in one upload")
+    published(shared_maps, ANTWORLD, 3, site)
+    third = harvested(project, server, antworld[2].day)
+    assert third.way.is_pruned
+    assert "tiles changed after the one above it, in 3 days" in third.way.reason
+    assert (third.versions, third.stored) == (antworld[2].versions, antworld[2].stored)
+    assert len(third.log) < len(antworld[2].log) / 2
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"zones": [ZONE]}, {"zooms": [-1, 0]}, {"zooms": [-4, -2]}, {"zooms": [-1, 0], "zones": [ZONE]}],
+    ids=["a zone", "deep zooms", "zooms that leave out the deepest", "deep zooms of a zone"],
+)
+def test_what_is_not_kept_is_remembered_for_the_walk(
+    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx], keys: dict[str, object]
+) -> None:
+    """Two steps, one of them without changes, beside a full harvest of the same."""
+    site = published(shared_maps, ANTWORLD, 1, tmp_path / "site")
+    server = nginx(site)
+    project.add_map(ANTWORLD, server.url, walk="pruned", **PRUNED, **keys)
+    harvested(project, server, "2021-02-13")
+    full = twin(project, server.url, ANTWORLD, tmp_path / "full", walk="full", **keys)
+    published(shared_maps, ANTWORLD, 2, site)
+    changed, expected = (harvested(one, server, "2021-02-16") for one in (project, full))
+    assert (changed.versions, changed.stored) == (expected.versions, expected.stored)
+    assert changed.way.is_pruned
+    assert changed.counts["skip"] > 0
+    assert len(changed.tile_requests) < len(expected.tile_requests) / 2
+    unchanged = harvested(project, server, UNCHANGED_DAY)
+    assert unchanged.versions == changed.versions
+    # Only where the walk starts, which is not the first level where a zone has deep zooms only.
+    assert len({line.path.count("/") for line in unchanged.tile_requests}) == 1
+    assert len(unchanged.tile_requests) <= (9 if len(keys) == 2 else 5)
+
+
+def test_a_map_that_has_grown_is_pruned_under_the_names_that_stay(
+    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
+    server = nginx(site)
+    project.add_map(ANTWORLD, server.url, walk="pruned", **PRUNED)
+    harvested(project, server, "2016-10-06")
+    full = twin(project, server.url, ANTWORLD, tmp_path / "full", walk="full")
+    published(shared_maps, "alexjj", 2, site)
+    grown, expected = (harvested(one, server, "2016-10-07") for one in (project, full))
+    assert grown.way.is_pruned
+    assert (grown.versions, grown.stored) == (expected.versions, expected.stored)
+    # By their paths nearly all files were added. By the grid's names 48 were drawn and one has another time;
+    # 65 of the 169 requests are for empty places beside the new ones.
+    touched = sum(expected.counts.get(name, 0) for name in ("add", "upd", "nMod"))
+    assert len(grown.tile_requests) <= most_requests(touched, depth=6)
+    unchanged = harvested(project, server, "2016-10-08")
+    assert unchanged.versions == grown.versions
+    assert len(unchanged.tile_requests) <= 5

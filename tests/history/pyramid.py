@@ -1,0 +1,47 @@
+"""Four tiles on three levels, as a harvest sees them for its walk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from tests.history.making import LAYER, A, B, D, began, found
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.versions import Validator
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+    from tileharvest.history.harvests import Harvest
+    from tileharvest.items import TileResult
+    from tileharvest.maps.pruning import Mark
+
+OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"
+UPPER = Tile(-2, 4, 4)
+"""Of a zoom that is not kept; D lies below it, and A and B below D."""
+THIRD = date(2021, 2, 20)
+
+
+def seen(outcome: str, tile: Tile, last_modified: str | None = OLD, etag: str | None = '"1"') -> TileResult:
+    kept = tile.zoom > UPPER.zoom
+    return replace(found(outcome, tile), seen=Validator(etag, last_modified), is_kept=kept)
+
+
+def skipping(tile: Tile) -> TileResult:
+    return replace(found("ign", tile), skips=True, is_kept=tile.zoom > UPPER.zoom)
+
+
+def mark(harvest: Harvest, tile: Tile) -> Mark | None:
+    return harvest.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(tile)
+
+
+def is_trusted(harvest: Harvest, *tiles: Tile) -> list[bool]:
+    marks = [mark(harvest, tile) for tile in tiles]
+    return [one is not None and one.is_trusted for one in marks]
+
+
+def first_harvest(history: History) -> Harvest:
+    """One that has seen the pyramid and is not finished."""
+    harvest = began(history)
+    harvest.record([seen("ign", UPPER, NEW), seen("add", D, NEW), seen("add", A), seen("add", B, NEW)])
+    return harvest

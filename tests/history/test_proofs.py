@@ -1,0 +1,121 @@
+"""When a layer's times are proved, and which harvest was the last full one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
+from tests.history.pyramid import NEW, THIRD, UPPER, first_harvest, seen, skipping
+from tileharvest.history.proofs import StoredProof, last_full, proofs
+from tileharvest.history.reading import harvest_summaries
+from tileharvest.maps.grid import Tile
+from tileharvest.maps.pruning import Proof
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from tileharvest.history.database import History
+    from tileharvest.history.harvests import Harvest
+
+
+@pytest.fixture
+def first(history: History) -> Harvest:
+    return first_harvest(history)
+
+
+@pytest.fixture
+def second(history: History, first: Harvest) -> Harvest:
+    """The next one after it, of a later day."""
+    ended(first)
+    return began(history, LATER)
+
+
+def test_a_full_harvest_gives_a_proof(history: History, first: Harvest) -> None:
+    ended(first)
+    assert proofs(history, "world") == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), DAY)}
+
+
+def test_children_that_are_newer_break_the_proof(history: History, first: Harvest) -> None:
+    first.record([seen("ign", UPPER)])
+    ended(first)
+    assert proofs(history, "world")[LAYER].proof == Proof(3, 1, 0, 3600.0)
+
+
+def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(history: History, first: Harvest) -> None:
+    first.record([found("add", Tile(0, 3, 3))])
+    ended(first)
+    assert proofs(history, "world")[LAYER].proof == Proof(3, 0, 1, 3600.0)
+
+
+def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: Harvest) -> None:
+    second.record([found("gone", A), found("fail", B), found("ign", D)])
+    ended(second)
+    assert proofs(history, "world")[LAYER] == StoredProof(Proof(0, 0, 0, 0.0), LATER)
+
+
+def test_a_pruned_harvest_leaves_the_proof(history: History, second: Harvest) -> None:
+    second.record([skipping(UPPER)])
+    ended(second)
+    assert proofs(history, "world")[LAYER].day == DAY
+
+
+def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
+    history: History, second: Harvest
+) -> None:
+    second.distrust(LAYER, "a change")
+    every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
+    second.record(every)
+    ended(second)
+    withdrawn = StoredProof(Proof(3, 0, 0, 3600.0), DAY, "a change", LATER)
+    assert proofs(history, "world") == {LAYER: withdrawn}
+    third = began(history, THIRD)
+    third.record(every)
+    ended(third)
+    assert proofs(history, "world") == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), THIRD)}
+
+
+def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: Harvest) -> None:
+    first.distrust(LAYER, "a change")
+    assert proofs(history, "world") == {LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)}
+
+
+def test_an_unknown_map_has_no_proofs(history: History) -> None:
+    assert proofs(history, "world") == {}
+    assert last_full(history, "world") is None
+
+
+def test_how_a_harvest_walks_is_noted(history: History, first: Harvest) -> None:
+    (summary,) = harvest_summaries(history, "world")
+    assert (summary.walk, summary.walk_reason) == (None, None)
+    first.walks("full", "no full harvest is finished so far")
+    (summary,) = harvest_summaries(history, "world")
+    assert (summary.walk, summary.walk_reason) == ("full", "no full harvest is finished so far")
+
+
+def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(history: History) -> None:
+    for number, (walk, reason) in enumerate(
+        [(None, "finished"), ("full", "finished"), ("pruned", "finished"), ("full", "moved")]
+    ):
+        harvest = began(history, DAY.replace(day=14 + number))
+        if walk is not None:
+            harvest.walks(walk, "why")
+        ended(harvest, reason=reason)
+    began(history, THIRD).walks("full", "why")
+    assert last_full(history, "world") == DAY.replace(day=15)
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [(["all"], DAY), (["all", "all"], DAY), (["zone"], None), (["all", "zone"], None), ([None], None)],
+)
+def test_a_full_harvest_counts_while_all_since_kept_the_same(
+    history: History, kept: list[str | None], expected: date | None
+) -> None:
+    for number, one in enumerate(kept):
+        harvest = began(history, DAY.replace(day=13 + number))
+        harvest.walks("pruned" if number else "full", "why", one)
+        ended(harvest)
+    began(history, THIRD)
+    assert last_full(history, "world", "all") == expected

@@ -1,0 +1,67 @@
+"""What a harvest remembers and skips, compared step by step with a model of it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import LAYER
+from tests.history.walk_model import EDGES, EVERYWHERE, RandomWalks
+from tileharvest.history.database import History
+from tileharvest.history.proofs import proofs
+from tileharvest.maps.grid import TileRange
+
+if TYPE_CHECKING:
+    from tileharvest.history.harvests import Harvest
+    from tileharvest.maps.grid import Tile
+    from tileharvest.maps.pruning import Mark
+
+STEPS = 80
+
+
+def marks(harvest: Harvest) -> dict[Tile, Mark]:
+    """Of all tiles that are not missing."""
+    found: dict[Tile, Mark] = {}
+    for zoom, edge in EDGES.items():
+        found |= harvest.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
+    return {tile: mark for tile, mark in found.items() if mark.etag or mark.last_modified}
+
+
+def compare(walks: RandomWalks) -> None:
+    harvest, model = walks.harvest, walks.model
+    assert marks(harvest) == model.marks
+    assert harvest.skipped_tops(LAYER) == sorted(model.skipping)
+    assert harvest.skipped(LAYER, EVERYWHERE[LAYER]) == sorted(model.skipped)
+    assert {tile for _, tile in harvest.unasked(EVERYWHERE, 1000)} == model.unasked
+    assert harvest.vanished(EVERYWHERE) == len(model.unasked | model.gone & model.present)
+    assert harvest.counts() == model.counts
+    assert harvest.outcomes_of(LAYER, walks.tiles) == model.outcomes
+    proof = proofs(walks.history, "world").get(LAYER)
+    assert (proof is not None and proof.withdrawn is not None) == model.withdrawn
+    if proof is not None and model.proof is not None:
+        assert proof.proof == model.proof
+
+
+def run(history: History, seed: int) -> int:
+    """How many tiles were skipped, over all steps."""
+    walks = RandomWalks(history, Random(seed))
+    skipped = 0
+    for _ in range(STEPS):
+        walks.step()
+        compare(walks)
+        skipped += len(walks.model.skipped)
+    return skipped
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_remembered_and_skipped_is_that_of_the_model(seed: int) -> None:
+    with History.open_temporary() as history:
+        assert run(history, seed)
+
+
+def test_what_is_remembered_and_skipped_on_a_server_is_that_of_the_model(
+    postgresql_history: History,
+) -> None:
+    assert run(postgresql_history, 8)

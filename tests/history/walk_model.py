@@ -1,0 +1,210 @@
+"""What a harvest remembers, trusts and skips, over plain dictionaries and tile by tile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tests.history.making import LAYER, began, found
+from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.maps.pruning import Mark, prove
+from tileharvest.outcomes import Outcome
+from tileharvest.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from random import Random
+
+    from tileharvest.history.database import History
+    from tileharvest.history.harvests import Harvest
+    from tileharvest.items import TileResult
+    from tileharvest.maps.pruning import Proof
+
+KEPT = range(-2, 1)
+TOP = -4
+ABSENT = Validator()
+DATES = [f"Sat, 13 Feb 2021 0{hour}:00:00 GMT" for hour in (6, 7, 9)]
+END = datetime(2022, 1, 1, tzinfo=UTC)
+EDGES = {zoom: 32 - (1 << -zoom) for zoom in range(TOP, 1)}
+EVERYWHERE = {LAYER: [TileRange(zoom, -EDGES[zoom], EDGES[zoom], -EDGES[zoom], EDGES[zoom]) for zoom in KEPT]}
+
+
+def lineage(tile: Tile) -> Iterator[Tile]:
+    """All above a tile, from its parent to the first level."""
+    while tile.zoom > TOP:
+        tile = tile.parent()
+        yield tile
+
+
+def is_below(tile: Tile, tops: Iterable[Tile]) -> bool:
+    return not set(lineage(tile)).isdisjoint(tops)
+
+
+@dataclass
+class Row:
+    seen: Validator
+    harvest: int
+    whole: bool = False
+
+
+@dataclass
+class Model:
+    rows: dict[Tile, Row] = field(default_factory=dict)
+    present: set[Tile] = field(default_factory=set)
+    versioned: set[Tile] = field(default_factory=set)
+    outcomes: dict[Tile, Outcome] = field(default_factory=dict)
+    tops: set[Tile] = field(default_factory=set)
+    distrusted: bool = False
+    harvest: int = 1
+    proof: Proof | None = None
+    withdrawn: bool = False
+
+    def record(self, result: TileResult) -> None:
+        tile = result.tile
+        if tile.zoom in KEPT or result.outcome is Outcome.FAILED:
+            self.outcomes[tile] = result.outcome
+        if result.outcome is Outcome.ADDED:
+            self.present.add(tile)
+            self.versioned.add(tile)
+        if result.seen == ABSENT or result.outcome is Outcome.GONE:
+            if tile in self.rows:
+                self.rows[tile] = Row(ABSENT, self.harvest)
+        elif result.seen is not None:
+            self.rows[tile] = Row(result.seen, self.harvest)
+        if result.skips and tile in self.marks:
+            self.tops.add(tile)
+        elif result.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
+            self.tops.discard(tile)
+        if result.outcome is Outcome.FAILED:
+            self.doubt(tile)
+
+    def doubt(self, tile: Tile) -> None:
+        for one in (tile, *lineage(tile)):
+            if one in self.rows:
+                self.rows[one].whole = False
+
+    def distrust(self) -> None:
+        self.distrusted = self.withdrawn = True
+        for row in self.rows.values():
+            row.whole = False
+
+    @property
+    def skipping(self) -> set[Tile]:
+        return set() if self.distrusted else self.tops
+
+    @property
+    def skipped(self) -> set[Tile]:
+        return {tile for tile in self.present if is_below(tile, self.skipping)}
+
+    @property
+    def gone(self) -> set[Tile]:
+        return {tile for tile, outcome in self.outcomes.items() if outcome is Outcome.GONE}
+
+    @property
+    def unasked(self) -> set[Tile]:
+        return self.present - set(self.outcomes) - self.skipped
+
+    @property
+    def counts(self) -> Counter[Outcome]:
+        return Counter(self.outcomes.values()) + Counter(
+            {Outcome.SKIPPED: len(self.skipped - set(self.outcomes))}
+        )
+
+    def end(self, *, is_complete: bool) -> None:
+        if is_complete:
+            self.present -= self.gone
+            self._trust()
+        for tile in [tile for tile, outcome in self.outcomes.items() if outcome is Outcome.FAILED]:
+            self.doubt(tile)
+        for tile in [tile for tile, row in self.rows.items() if not row.whole and row.seen != ABSENT]:
+            self.doubt(tile)
+        if is_complete and not self.tops and not self.distrusted:
+            self.proof, self.withdrawn = prove(self.times()), False
+        self.harvest += 1
+        self.outcomes, self.tops, self.distrusted = {}, set(), False
+
+    def _trust(self) -> None:
+        for row in self.rows.values():
+            row.whole = row.whole or row.harvest == self.harvest
+        missing = {tile for tile, row in self.rows.items() if row.seen == ABSENT}
+        for tile, row in self.rows.items():
+            if row.harvest != self.harvest and row.seen != ABSENT and is_below(tile, missing):
+                self.rows[tile] = Row(ABSENT, self.harvest)
+
+    def times(self) -> dict[Tile, str | None]:
+        answered = {tile for tile, outcome in self.outcomes.items() if outcome is not Outcome.FAILED}
+        times = {
+            tile: self.rows[tile].seen.last_modified if tile in self.rows else None
+            for tile in self.present & answered
+        }
+        for tile, row in self.rows.items():
+            if tile not in self.versioned and tile not in self.outcomes and row.whole and row.seen != ABSENT:
+                times[tile] = row.seen.last_modified
+        return times
+
+    @property
+    def marks(self) -> dict[Tile, Mark]:
+        return {
+            tile: Mark(row.seen.etag, row.seen.last_modified, row.whole)
+            for tile, row in self.rows.items()
+            if row.seen != ABSENT
+        }
+
+
+class RandomWalks:
+    """Random harvests of one map beside the model of them.
+
+    No result follows from another: all that a site, or a walk that goes wrong, might bring about is there.
+    """
+
+    def __init__(self, history: History, random: Random) -> None:
+        self.history = history
+        self.random = random
+        self.model = Model()
+        self.day = date(2021, 2, 13)
+        ground = [Tile(0, 2 * random.randint(-16, 15) + 1, 2 * random.randint(-16, 15) + 1) for _ in range(8)]
+        self.tiles = sorted({one for tile in ground for one in (tile, *lineage(tile))})
+        self.harvest = self._begin()
+
+    def _begin(self) -> Harvest:
+        self.day += timedelta(days=1)
+        return began(self.history, self.day)
+
+    def step(self) -> None:
+        kind = self.random.random()
+        if kind < 0.8:
+            # Of several results for a tile which is kept is told elsewhere.
+            asked = self.random.sample(self.tiles, self.random.randint(0, 6))
+            batch = [self._result(tile) for tile in asked if tile not in self.model.outcomes]
+            self.harvest.record(batch)
+            for result in batch:
+                self.model.record(result)
+        elif kind < 0.85:
+            tops = self.harvest.distrust(LAYER, "a change was found")
+            assert tops == sorted(self.model.tops)
+            self.model.distrust()
+        else:
+            # One in a few is left unfinished, which the next one ends.
+            if kind < 0.97:
+                self.harvest.finish(END, "finished", settle_gone=kind < 0.95)
+            self.model.end(is_complete=kind < 0.95)
+            self.harvest = self._begin()
+
+    def _result(self, tile: Tile) -> TileResult:
+        random = self.random
+        is_kept, is_there = tile.zoom in KEPT, tile in self.model.present
+        if is_kept and not is_there:
+            words = ["add", "add", "add", "404", "fail"]
+        else:
+            words = ["ign", "ign", "ign", "gone" if is_kept else "404", "fail"]
+        outcome = Outcome(random.choice(words))
+        result = replace(found(outcome, tile), is_kept=is_kept)
+        if outcome in (Outcome.NOTHING, Outcome.GONE):
+            return replace(result, seen=ABSENT)
+        if outcome is Outcome.IGNORED and random.random() < 0.5:
+            return replace(result, skips=random.random() < 0.5)
+        if outcome is Outcome.FAILED:
+            return result
+        return replace(result, seen=Validator(random.choice(['"1"', None]), random.choice([*DATES, None])))

@@ -1,0 +1,140 @@
+"""The end of a pruned harvest, with a real history: what is asked before it may end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.middlewares.making import DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
+from tests.test_walking import BELOW, MISSING, harvest, said, skip
+from tileharvest.items import TileResult
+from tileharvest.maps.grid import Tile
+from tileharvest.outcomes import Outcome
+from tileharvest.spiders.auditing import audit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from tileharvest.harvesting import Harvesting
+
+
+@dataclass
+class AskingSpider:
+    """Notes what it is told to ask."""
+
+    harvesting: Harvesting
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("audited"))
+
+    def ask(self, layer: Any, tile: Tile, **kinds: bool) -> tuple[Tile, frozenset[str]]:
+        assert layer.name == LAYER
+        return tile, frozenset(kind for kind, holds in kinds.items() if holds)
+
+
+Asked = tuple[set[Tile], set[str]]
+
+
+async def asked(harvest: Harvesting) -> Asked:
+    """Which tiles, each once, and in which way, which is the same for all."""
+    requests: Sequence[Any] = await audit(AskingSpider(harvest))  # type: ignore[arg-type]
+    tiles = [tile for tile, _ in requests]
+    assert len(set(tiles)) == len(tiles)
+    assert len({kinds for _, kinds in requests}) <= 1
+    return set(tiles), {kind for _, kinds in requests for kind in kinds}
+
+
+NOTHING: Asked = (set(), set())
+AUDIT = {"surely", "late", "audited"}
+REPAIR = {"surely", "in_full"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    harvest(tmp_path)
+    return tmp_path
+
+
+def during(folder: Path, steps: Callable[[Harvesting], Awaitable[None]], **keys: Any) -> None:
+    async def run() -> None:
+        async with opened(folder, LATER, **keys) as harvest:
+            await steps(harvest)
+
+    asyncio.run(run())
+
+
+async def answer(harvest: Harvesting) -> None:
+    """All that is audited is as it was."""
+    for tile in DEEPEST:
+        outcome = Outcome.NOTHING if tile == MISSING else Outcome.IGNORED
+        await harvest.keep(TileResult(LAYER, tile, outcome))
+
+
+def test_nothing_is_asked_where_nothing_was_skipped(folder: Path) -> None:
+    async def steps(harvest: Harvesting) -> None:
+        assert await asked(harvest) == NOTHING
+
+    during(folder, steps)
+
+
+def test_skipped_places_are_asked_until_all_have_an_answer(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps(harvest: Harvesting) -> None:
+        await skip(harvest)
+        assert await asked(harvest) == (set(DEEPEST), AUDIT)
+        await harvest.keep(TileResult(LAYER, BELOW, Outcome.IGNORED))
+        assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
+        assert caplog.messages == []
+        await answer(harvest)
+        with caplog.at_level(logging.INFO):
+            assert await asked(harvest) == NOTHING
+        assert caplog.messages == [
+            f"layer {LAYER}: 16 of the skipped tiles were asked, seed {harvest.identity}: none had changed"
+        ]
+
+    during(folder, steps)
+
+
+def test_a_breach_is_not_looked_for_before_all_is_answered(folder: Path) -> None:
+    """Else it would depend on the order of answers what is withdrawn."""
+
+    async def steps(harvest: Harvesting) -> None:
+        await skip(harvest)
+        await harvest.keep(added(BELOW))
+        assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
+        assert await harvest.walking.distrusted() == {}
+
+    during(folder, steps)
+
+
+def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps(harvest: Harvesting) -> None:
+        await skip(harvest)
+        await answer(harvest)
+        await harvest.keep(added(BELOW))
+        assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
+        (message,) = caplog.messages
+        found = f"tile {BELOW} had changed below one that had not, found on {LATER}"
+        assert message.startswith(f"layer {LAYER}: {found}")
+        # A process that was killed here, or another one, asks the same, and does not complain again.
+        assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
+        assert len(caplog.messages) == 1
+        for top in FIRST_LEVEL:
+            await harvest.keep(TileResult(LAYER, top, Outcome.IGNORED, seen=said(top)))
+        assert await asked(harvest) == NOTHING
+
+    during(folder, steps)
+
+
+def test_without_an_audit_nothing_is_asked(folder: Path) -> None:
+    async def steps(harvest: Harvesting) -> None:
+        await skip(harvest)
+        assert await asked(harvest) == NOTHING
+
+    during(folder, steps, audit=0)

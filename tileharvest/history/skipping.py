@@ -1,0 +1,86 @@
+"""What a harvest did not ask, as nothing above it had changed.
+
+It skips below its tops: tiles that were unchanged and trusted. Below which of them a tile lies is looked up
+here and not in the database, which would go through all tiles once for each top.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from sqlalchemy import exists, select
+
+from tileharvest.history.areas import is_unasked, present_rows
+from tileharvest.history.schema import harvest_layers, proofs, tiles, validators, versions
+from tileharvest.history.squares import Squares
+from tileharvest.maps.grid import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import ColumnElement, Connection, Select
+
+    from tileharvest.history.squares import Place
+    from tileharvest.maps.grid import TileRange
+
+
+def layers_of(harvest: int) -> Select[int]:
+    """The ids of the layers that a harvest has."""
+    return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
+
+
+def is_distrusted(harvest: int) -> ColumnElement[bool]:
+    """Of validators: whether this harvest has found that their layer is not to be trusted."""
+    return exists().where(
+        proofs.c.layer == validators.c.layer,
+        proofs.c.harvest == harvest,
+        proofs.c.withdrawn.is_not(None),
+    )
+
+
+def tops_of(connection: Connection, harvest: int) -> dict[int, list[Place]]:
+    """By layer, without those that skip nothing. Reads all validators of the map."""
+    query = (
+        select(validators.c.layer, validators.c.zoom, validators.c.x, validators.c.y)
+        .where(validators.c.layer.in_(layers_of(harvest)), validators.c.skipped == harvest)
+        .where(~is_distrusted(harvest))
+    )
+    found: defaultdict[int, list[Place]] = defaultdict(list)
+    for layer, zoom, x, y in connection.execute(query):
+        found[layer].append((zoom, x, y))
+    return dict(found)
+
+
+def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
+    """What the harvest skips of the layer."""
+    return Squares(tops_of(connection, harvest).get(layer, ()))
+
+
+def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
+    """Present ones of these areas that lie below a top, in order; also those that were asked all the same."""
+    skipped = squares_of(connection, harvest, layer)
+    if not skipped:
+        return []
+    rows = present_rows(connection, layer, areas)
+    return sorted(Tile(*place) for place in rows if skipped.cover(place))
+
+
+def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
+    """By layer: present tiles below a top that the harvest has no result for; none where that is 0."""
+    counted = {
+        layer: _count_below(connection, harvest, layer, tops)
+        for layer, tops in tops_of(connection, harvest).items()
+    }
+    return {layer: count for layer, count in counted.items() if count}
+
+
+def _count_below(connection: Connection, harvest: int, layer: int, tops: list[Place]) -> int:
+    query = (
+        select(tiles.c.zoom, tiles.c.x, tiles.c.y)
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(tiles.c.layer == layer, tiles.c.zoom > min(tops)[0])
+        .where(versions.c.sha1.is_not(None), is_unasked(harvest))
+    )
+    skipped = Squares(tops)
+    return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))

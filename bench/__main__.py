@@ -8,6 +8,7 @@
     make bench ARGS="viewer --versions 1000000"
                                              the viewer on a long history, beside nginx and SQLite alone
     make bench ARGS="fleet --shared 20000"   workers that share a queue in Redis, beside scrapy-redis
+    make bench ARGS="walks --walked 1000"    full, pruned and conditional harvests as tiles change
     make bench ARGS="stock"                  stock Scrapy alone
 
 A crawler alone has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import fleet
+from bench import fleet, walks
 from bench.harvest import PROJECT, check, harvest_twice
 from bench.measuring import Cost, cores, on_core, run
 from bench.site import count, depth_for, generate
@@ -258,7 +259,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "part",
         nargs="?",
-        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "fleet", "stock"),
+        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "fleet", "walks", "stock"),
         default="all",
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
@@ -267,6 +268,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--versions", type=int, default=VERSIONS, help="in the history that is viewed")
     parser.add_argument("--shared", type=int, default=SHARED, help="least tiles of the fleet's map")
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS, help="in the fleets")
+    parser.add_argument("--walked", type=int, default=SHARED, help="least tiles of the walks' map")
     return parser.parse_args()
 
 
@@ -288,6 +290,8 @@ def main() -> None:
             result["viewer"] = viewer(bench, console, chosen.versions)
         if chosen.part in ("all", "fleet"):
             result["fleet"] = fleet.measure(bench.folder, console, chosen.shared, chosen.workers)
+        if chosen.part in ("all", "walks"):
+            result["walks"] = walks.measure(bench.folder, console, chosen.walked)
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

@@ -1,0 +1,251 @@
+"""A generated site that is far away, dates its tiles as Overviewer does, and has changed in part.
+
+    python -m bench.dated DEPTH SECONDS CHANGED
+
+Each answer leaves so many seconds after it was asked for; at least CHANGED tiles were drawn anew on the
+second day. It answers conditional GETs, and says of each tile what nginx would. The first line on standard
+output tells its ports: `far`, which waits, and `near`, which does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from email.utils import formatdate
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import uvloop
+
+from bench.harvest import PROJECT
+from bench.measuring import RunFailedError, cores, on_core
+from bench.site import config, count, image, tile_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DRAWN_IN: Final = 30 * 86_400
+"""Seconds in which the tiles were drawn before the first harvest."""
+_DRAWN_UNTIL: Final = 1_704_150_000
+"""Seconds since 1970: the evening before the first harvest."""
+_REDRAWN_AT: Final = 1_704_240_000
+"""Seconds since 1970: the first hour of the second harvest's day."""
+_REDRAWN_IN: Final = 600
+"""Seconds that the second render took at most."""
+_PATIENCE: Final = 30.0
+"""Seconds for the server to start and to answer; it needs a second at most."""
+
+
+class Drawing(NamedTuple):
+    """A tile's file as it is now."""
+
+    number: int
+    """Which bytes; no two drawings have the same."""
+    time: int
+    """Seconds since 1970."""
+
+    @property
+    def is_new(self) -> bool:
+        return self.time >= _REDRAWN_AT
+
+
+def drawings(depth: int, changed: int) -> list[Drawing]:
+    """Of all tiles, in the order of `tile_paths`; at least `changed` of them are new, if there are as many.
+
+    New are tiles of the deepest level, anywhere on the map, which is where a walk that prunes spares least,
+    and all above them. A tile above others has the time of the newest of them. The same for the same numbers.
+    """
+    times = [_times_of_leaves(depth, _leaves_to_change(depth, changed))]
+    while len(times[0]) > 4:
+        below = times[0]
+        times.insert(0, [max(below[at : at + 4]) for at in range(0, len(below), 4)])
+    whole = [time for level in times for time in level]
+    return [
+        Drawing(number + (len(whole) if time >= _REDRAWN_AT else 0), time)
+        for number, time in enumerate(whole, 1)
+    ]
+
+
+def _times_of_leaves(depth: int, new: set[int]) -> list[int]:
+    random = Random(1)  # noqa: S311
+    old = [_DRAWN_UNTIL - random.randrange(_DRAWN_IN) for _ in range(4**depth)]
+    return [_REDRAWN_AT + random.randrange(_REDRAWN_IN) if at in new else old[at] for at in range(4**depth)]
+
+
+def _leaves_to_change(depth: int, changed: int) -> set[int]:
+    """As few, drawn by lot, as bring so many changes with what lies above them."""
+    order = Random(2).sample(range(4**depth), 4**depth)  # noqa: S311
+    touched, leaves = set[tuple[int, int]](), set[int]()
+    for leaf in order:
+        if len(touched) >= changed:
+            break
+        leaves.add(leaf)
+        touched |= {(up, leaf >> 2 * up) for up in range(depth)}
+    return leaves
+
+
+@dataclass(slots=True)
+class Asked:
+    """What was asked for tiles since the last look."""
+
+    heads: int = 0
+    gets: int = 0
+    not_modified: int = 0
+    """GETs that were answered with 304."""
+    bytes: int = 0
+    """Of all answers, their heads included."""
+
+
+class DatedSite:
+    """The running server, seen from the bench."""
+
+    def __init__(self, near: int, far: int, depth: int, changed: int) -> None:
+        self._near = near
+        self.tiles = count(depth)
+        self.near_url = f"http://127.0.0.1:{near}"
+        self.url = f"http://127.0.0.1:{far}"
+        self.changed = [image(one.number) for one in drawings(depth, changed) if one.is_new]
+        """The images that the first day's site had not."""
+
+    def asked(self) -> Asked:
+        """The next look begins here."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._near, timeout=_PATIENCE)
+        try:
+            connection.request("GET", "/.asked")
+            return Asked(**json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+
+@contextmanager
+def dated_site(depth: int, latency: float, changed: int) -> Iterator[DatedSite]:
+    """Run one on the server's core until the block ends. `latency` is in seconds."""
+    command = [sys.executable, "-m", "bench.dated", str(depth), str(latency), str(changed)]
+    with on_core(cores()[1]):
+        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+    with process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            if not line:
+                raise RunFailedError("the dated site did not start; its own words are above")
+            yield DatedSite(**json.loads(line), depth=depth, changed=changed)
+        finally:
+            process.terminate()
+
+
+class _File(NamedTuple):
+    etag: bytes
+    head: bytes
+    body: bytes
+    not_modified: bytes
+
+
+class _Site:
+    """What both ports serve."""
+
+    def __init__(self, depth: int, changed: int) -> None:
+        self._asked = Asked()
+        self._config = _answer("200 OK", ("Content-Type: application/javascript",), config(depth).encode())
+        self._tiles = {
+            f"/{path}".encode(): _file(drawing)
+            for path, drawing in zip(tile_paths(depth), drawings(depth, changed), strict=True)
+        }
+
+    def answer(self, request: bytes) -> bytes:
+        method, path, rest = request.split(b" ", 2)
+        file = self._tiles.get(path)
+        if file is not None:
+            return self._told_of(file, method, rest)
+        if path == b"/.asked":
+            told, self._asked = asdict(self._asked), Asked()
+            return _answer("200 OK", (), json.dumps(told).encode())
+        return self._config if path == b"/overviewerConfig.js" else _NOTHING
+
+    def _told_of(self, file: _File, method: bytes, rest: bytes) -> bytes:
+        asked = self._asked
+        if method == b"HEAD":
+            asked.heads += 1
+            answer = file.head
+        else:
+            asked.gets += 1
+            is_known = _condition(rest) == file.etag
+            asked.not_modified += is_known
+            answer = file.not_modified if is_known else file.head + file.body
+        asked.bytes += len(answer)
+        return answer
+
+
+def _condition(rest: bytes) -> bytes | None:
+    """What `If-None-Match` says; crawlers write its name as they like."""
+    at = rest.lower().find(b"\r\nif-none-match:")
+    return None if at < 0 else rest[at + 16 :].split(b"\r\n", 1)[0].strip()
+
+
+class _Connection(asyncio.Protocol):
+    """Requests without bodies, one after the other, as crawlers make them."""
+
+    def __init__(self, site: _Site, latency: float) -> None:
+        self._site = site
+        self._latency = latency
+        self._received = b""
+        self._loop = asyncio.get_running_loop()
+
+    def connection_made(self, transport: Any) -> None:
+        # No asyncio.Transport by its type, but it does what one does.
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        *requests, self._received = (self._received + data).split(b"\r\n\r\n")
+        for request in requests:
+            self._loop.call_later(self._latency, self._write, self._site.answer(request))
+
+    def _write(self, answer: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(answer)
+
+
+def _file(drawing: Drawing) -> _File:
+    """The fields are those of nginx, so that the bytes of an answer are as many."""
+    body = image(drawing.number)
+    etag = f'"{drawing.time:x}-{len(body):x}"'
+    of_both = (f"Last-Modified: {formatdate(drawing.time, usegmt=True)}", f"ETag: {etag}")
+    of_body = ("Content-Type: image/png", f"Content-Length: {len(body)}", "Accept-Ranges: bytes")
+    return _File(
+        etag.encode(), _head("200 OK", (*of_both, *of_body)), body, _head("304 Not Modified", of_both)
+    )
+
+
+def _head(status: str, fields: tuple[str, ...]) -> bytes:
+    every = ("Server: bench", f"Date: {formatdate(_REDRAWN_AT, usegmt=True)}", "Connection: keep-alive")
+    return "\r\n".join((f"HTTP/1.1 {status}", *every, *fields, "", "")).encode()
+
+
+def _answer(status: str, fields: tuple[str, ...], body: bytes) -> bytes:
+    return _head(status, (*fields, f"Content-Length: {len(body)}")) + body
+
+
+_NOTHING: Final = _answer("404 Not Found", (), b"")
+
+
+async def _serve(depth: int, latency: float, changed: int) -> None:
+    site, loop = _Site(depth, changed), asyncio.get_running_loop()
+    ports = {}
+    for name, seconds in (("near", 0.0), ("far", latency)):
+
+        def connection(seconds: float = seconds) -> _Connection:
+            return _Connection(site, seconds)
+
+        server = await loop.create_server(connection, "127.0.0.1", 0, backlog=512)
+        ports[name] = server.sockets[0].getsockname()[1]
+    sys.stdout.write(json.dumps(ports) + "\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])))

@@ -189,3 +189,14 @@ def test_a_rate_set_by_hand_is_not_faster_than_quiet_hours_and_robots_txt_allow(
     assert courtesy.gap_at(NOON, by_hand=Gap(0.7, 0.7)) == Gap(0.7, 0.7)
     assert courtesy.gap_at(NOON, by_hand=Gap(0.1, 0.1)) == Gap(0.5, 0.5)
     assert courtesy.gap_at(EVENING, by_hand=Gap(0.1, 0.1)) == Gap(5.0, 5.0)
+
+
+def test_a_hosts_delay_may_be_random_and_of_both_the_slower_counts(settings: Settings) -> None:
+    table = '[hosts."maps.example.net"]\ndelay = [0.1, 0.9]\nrequests_per_second = 2\n'
+    assert owed(settings, table).host_gap == Gap(0.5, 0.9)
+
+
+def test_a_hosts_delay_on_the_command_line_takes_the_place_of_its_table(settings: Settings) -> None:
+    settings.set("HOST_DELAY", "[0.1, 0.2]", priority="cmdline")
+    table = '[hosts."maps.example.net"]\nrequests_per_second = 1\n'
+    assert owed(settings, table).host_gap == Gap(0.1, 0.2)

@@ -44,7 +44,7 @@ def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtes
         concurrency=description.concurrency,
         gap=said("DELAY", description.gap, _gap),
         host_concurrency=said("HOST_CONCURRENCY", of_host.concurrency, _number) or concurrency,
-        host_gap=said("HOST_REQUESTS_PER_SECOND", of_host.gap, _gap_of_rate) or host_gap,
+        host_gap=_of_host(settings, of_host.gap) or host_gap,
         store_gap=said("STORE_DELAY", None if store_delay is None else Gap.of(store_delay), _gap),
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
@@ -55,6 +55,19 @@ def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtes
         robots=said("ROBOTSTXT_OBEY", description.robots, _truth),
         user_agents=user_agents(settings, description),
     )
+
+
+def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
+    """Two settings tell the same: one of them on the command line takes the place of the table."""
+    ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}
+    at_once = {name: (settings.getpriority(name) or 0) >= _COMMAND_LINE for name in ways}
+    if of_table is not None and not any(at_once.values()):
+        return of_table
+    names = [name for name in ways if at_once[name] or not any(at_once.values())]
+    gap = NO_GAP
+    for name in names:
+        gap = gap.at_least(_said(settings, name, None, ways[name]))
+    return gap
 
 
 def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:

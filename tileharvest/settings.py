@@ -131,6 +131,9 @@ another one each time. Scrapy's DOWNLOAD_DELAY works besides, for each process b
 HOST_REQUESTS_PER_SECOND = 0
 """Of all maps of a host together; 0: no limit but those of its maps."""
 
+HOST_DELAY: float | list[float] = 0
+"""The same as DELAY is for a map: 0.5, or [0.2, 0.8] for another one each time. Of both the slower counts."""
+
 HOST_CONCURRENCY = 0
 """Requests on the way at the same time, of all maps of a host together; 0: as maps.toml says."""
 

@@ -76,16 +76,22 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     concurrency: int | None = None
     """Requests on the way at the same time."""
     requests_per_second: float | None = None
+    delay: float | tuple[float, float] | None = None
+    """Seconds between two requests; two: drawn anew each time."""
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError("key 'concurrency': this cannot be; write for example 4")
         _check_rate(self.requests_per_second)
+        try:
+            _gap_of(self.delay, self.requests_per_second)
+        except ValueError as error:
+            raise ValueError(f"key 'delay': {error}") from None
 
     @property
     def gap(self) -> Gap | None:
         """Between two requests; None where the entry says nothing."""
-        return None if self.requests_per_second is None else Gap.of_rate(self.requests_per_second)
+        return _gap_of(self.delay, self.requests_per_second)
 
 
 class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -168,9 +174,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     @property
     def gap(self) -> Gap | None:
         """Between two requests, as the entry says; None where it says nothing."""
-        said = [] if self.delay is None else [Gap.of(self.delay)]
-        said += [] if self.requests_per_second is None else [Gap.of_rate(self.requests_per_second)]
-        return None if not said else said[0].at_least(said[-1])
+        return _gap_of(self.delay, self.requests_per_second)
 
     @property
     def quiet(self) -> tuple[QuietHours, ...] | None:
@@ -200,6 +204,13 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 NOTICES: Final = ("change", "failure", "always")
 """When a message may go out."""
+
+
+def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Gap | None:
+    """What keeps both; None where neither is said. Raises ValueError."""
+    said = [] if delay is None else [Gap.of(delay)]
+    said += [] if rate is None else [Gap.of_rate(rate)]
+    return None if not said else said[0].at_least(said[-1])
 
 
 def _check_courtesy(description: MapDescription) -> None:

@@ -12,8 +12,8 @@ from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended
 from tests.history.pyramid import NEW, UPPER, first_harvest, seen
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
-from tileharvest.next_walk import next_walk
-from tileharvest.walking import Walking, kept_in_words
+from tileharvest.next_walk import kept_in_words, next_walk
+from tileharvest.walking import Walking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,9 +15,10 @@ from tileharvest.items import TileResult
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.zones import Zone
+from tileharvest.next_walk import kept_in_words
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
-from tileharvest.walking import LEAST_AUDITED, Remembered, kept_in_words
+from tileharvest.walking import LEAST_AUDITED, Remembered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

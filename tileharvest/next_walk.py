@@ -1,4 +1,4 @@
-"""How a map's next harvest would walk, for commands that tell it beforehand. Read only."""
+"""How a map's next harvest walks: for the harvest itself, and for commands that tell it before. Read only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.maps.pruning import Wish, decide
-from tileharvest.walking import kept_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,9 +65,9 @@ class NextWalk(NamedTuple):
 
 
 def next_walk(history: History, description: MapDescription, layers: Iterable[str], today: date) -> NextWalk:
-    """As a harvest that began on that day, in the map's time zone, would decide it.
+    """As a harvest that begins on that day, in the map's time zone, decides it.
 
-    `layers` are those of the last harvest: what the site has now, only a harvest finds out. Raises
+    Commands give the layers of the last harvest: what the site has now, only a harvest finds out. Raises
     HistoryError.
     """
     known = proofs(history, description.name)
@@ -81,3 +80,10 @@ def next_walk(history: History, description: MapDescription, layers: Iterable[st
         return LayerProspect(decide(wish, proof, withdrawn, full, today, every), stored)
 
     return NextWalk({name: prospect(name) for name in layers})
+
+
+def kept_in_words(description: MapDescription) -> str:
+    """Which tiles a map keeps, equal where they are the same: what is unchanged says nothing of what was not
+    asked."""
+    zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
+    return repr((description.layers, description.zooms, zones, description.max_depth))

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.history.known import KnownMarks
-from tileharvest.history.proofs import last_full, proofs
-from tileharvest.maps.pruning import Wish, audited, breaks_law, decide, may_skip, remembers
+from tileharvest.maps.pruning import audited, breaks_law, may_skip, remembers
+from tileharvest.next_walk import kept_in_words, next_walk
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
 
@@ -66,24 +66,9 @@ class Walking:
         """Decide how each layer is walked, and note it."""
 
         def look() -> dict[str, Decision]:
-            known = proofs(history, description.name)
-            kept = kept_in_words(description)
-            full = last_full(history, description.name, kept)
-            decisions = {}
-            for name in layers:
-                stored = known.get(name)
-                decisions[name] = decide(
-                    Wish(description.walk),
-                    None if stored is None else stored.proof,
-                    None if stored is None else stored.withdrawn,
-                    full,
-                    day,
-                    description.full_every,
-                )
-            is_pruned = any(decision.is_pruned for decision in decisions.values())
-            reason = "; ".join(dict.fromkeys(decision.reason for decision in decisions.values()))
-            harvest.walks("pruned" if is_pruned else "full", reason, kept)
-            return decisions
+            walk = next_walk(history, description, layers, day)
+            harvest.walks("pruned" if walk.is_pruned else "full", walk.reason, kept_in_words(description))
+            return {name: layer.decision for name, layer in walk.layers.items()}
 
         return cls(harvest, description, layers, await asyncio.to_thread(look))
 
@@ -161,10 +146,3 @@ class Walking:
 
     def close(self) -> None:
         self._marks.close()
-
-
-def kept_in_words(description: MapDescription) -> str:
-    """Which tiles a map keeps, equal where they are the same: what is unchanged says nothing of what was not
-    asked."""
-    zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
-    return repr((description.layers, description.zooms, zones, description.max_depth))

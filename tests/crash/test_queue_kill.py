@@ -15,7 +15,7 @@ from tileharvest.scheduler.sqlite import SqliteQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KILLS = 8
+KILLS = 20
 PROJECT = Path(__file__).parents[2]
 
 

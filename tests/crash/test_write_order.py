@@ -110,5 +110,5 @@ def test_a_kill_after_the_end_leaves_a_finished_harvest(stage: Stage, staged: Pr
     assert state(staged) == stage.undisturbed
     report = staged.harvest(SMALL, DAY, "-a", "segment=run")
     # What lies below unchanged tiles is not even asked.
-    assert report["counts"].keys() - {"skip"} == {"404", "ign"}
+    assert report["counts"].keys() == {"404", "ign", "skip"}
     assert staged.versions() == stage.undisturbed.versions

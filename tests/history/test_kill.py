@@ -13,7 +13,7 @@ from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.store.files import FileStore
 
-KILLS = 8
+KILLS = 20
 PROJECT = Path(__file__).parents[2]
 
 

@@ -142,6 +142,12 @@ def test_meta_that_json_does_not_give_back_is_refused_by_its_place(
     assert str(caught.value).startswith(f"meta['a'][0]: {said} cannot be kept")
 
 
+@pytest.mark.parametrize("delay", ["soon", -1, [2, 1], [1], None, {"least": 1}])
+def test_a_delay_that_is_none_is_refused_when_it_is_enqueued(writer: RequestWriter, delay: Any) -> None:
+    with pytest.raises(UnwritableRequestError, match=r"^meta\['delay'\] cannot be: "):
+        writer.write(Request(URL, meta={"delay": delay}))
+
+
 def planted() -> None:
     raise AssertionError("it was run")
 

@@ -6,6 +6,7 @@ import inspect
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from tileharvest.maps.rates import Gap
 from tileharvest.scheduler.codec import (
     QueuedRequest,
     UnreadableRequestError,
@@ -144,9 +145,14 @@ class RequestWriter:
 
 
 def _check_order(request: Any) -> None:
-    """Refuse what would make a queue fail: it is kept beside the request."""
+    """Refuse what would make a queue fail, or the scheduler when it comes to it."""
     due = request.meta.get(NOT_BEFORE)
     if due is not None and (type(due) not in (int, float) or not isfinite(due)):
         raise UnwritableRequestError(f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970")
+    if DELAY in request.meta:
+        try:
+            Gap.of(request.meta[DELAY])
+        except (TypeError, ValueError) as error:
+            raise UnwritableRequestError(f"meta['{DELAY}'] cannot be: {error}") from None
     if not -(2**63) <= request.priority < 2**63:
         raise UnwritableRequestError(f"priority {request.priority} cannot be kept: it has more than 64 bits")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileharvest.outages import HostHealth, OutageLimits
+from tileharvest.outages import HostHealth, OutageLimits, no_answer_in_words
 
 LIMITS = OutageLimits(failures=3, pause=1.0, longest_pause=8.0, patience=30.0)
 
@@ -111,3 +111,26 @@ def test_limits_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="cannot be"):
         OutageLimits(failures, pause, longest, patience)
+
+
+def test_a_connection_that_is_refused_is_called_so() -> None:
+    said = raised_from("Cannot connect to host 127.0.0.1:1 ssl:default [Connect call failed]", OSError())
+    assert isinstance(said.__cause__, OSError)
+    said.__cause__.os_error = ConnectionRefusedError()  # type: ignore[attr-defined]
+    assert no_answer_in_words(said) == "connection refused"
+
+
+@pytest.mark.parametrize("tls", ["default", "<ssl.SSLContext object at 0x7f5a94f60dd0>", "True"])
+def test_what_the_library_says_of_itself_is_left_out(tls: str) -> None:
+    said = raised_from(f"Cannot connect to host nowhere.invalid:443 ssl:{tls} [Name not known]")
+    assert no_answer_in_words(said) == "Cannot connect to host nowhere.invalid:443 [Name not known]"
+
+
+def test_what_says_nothing_is_named_by_its_kind() -> None:
+    assert no_answer_in_words(TimeoutError()) == "TimeoutError"
+
+
+def raised_from(message: str, cause: BaseException | None = None) -> Exception:
+    error = RuntimeError(message)
+    error.__cause__ = cause
+    return error

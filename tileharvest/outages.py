@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+_TLS: Final = re.compile(r" ssl:(<[^>]*>|\S+)")
+"""What aiohttp says of itself between the host and the reason."""
+
+
+def no_answer_in_words(error: BaseException) -> str:
+    """Why a download brought no answer, for a person. What aiohttp raised, and of that what the system did,
+    is the cause of what Scrapy raises."""
+    broken = getattr(error.__cause__, "os_error", error.__cause__)
+    if isinstance(broken, ConnectionRefusedError):
+        return "connection refused"
+    return _TLS.sub("", str(error)) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def test_it_says_so_once_when_the_host_goes_down_and_once_when_it_is_back(
         run(test)
     down, up = caplog.records
     assert (down.levelname, up.levelname) == ("WARNING", "INFO")
-    assert f"{HOST} does not answer (DownloadFailedError)" in down.getMessage()
+    assert f"{HOST} does not answer (reset)" in down.getMessage()
     assert "in 2 s and then after pauses of up to 8 s" in down.getMessage()
     assert f"{HOST} answers again after 7 s" in up.getMessage()
 

@@ -46,6 +46,7 @@ _BROKEN: Final = (
     ("name resolution", "no address"),
     ("No address associated", "no address"),
     ("Cannot connect", "no connection"),
+    ("connection refused", "no connection"),
     ("disconnected", "disconnected"),
     ("[Errno ", "disconnected"),
 )

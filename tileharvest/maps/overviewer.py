@@ -96,7 +96,7 @@ async def probe(description: MapDescription, fetch: Fetch) -> Site:
         text = answer.body.decode("utf-8", errors="replace")
         return Site(RENDERER, _chosen(description, parse_config(text, page)))
     if answer.status not in (404, 410):
-        raise SiteError(f"{url} answers {answer.status}: nothing was harvested; try again later")
+        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
     return Site(RENDERER, await _probe_layers(description, fetch), probed=True)
 
 
@@ -199,5 +199,5 @@ async def _is_there(fetch: Fetch, url: str) -> bool:
     if answer.status in (405, 501):
         answer = await fetch("GET", url)
     if answer.status not in (200, 404, 410):
-        raise SiteError(f"{url} answers {answer.status}: nothing was harvested; try again later")
+        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
     return answer.status == 200

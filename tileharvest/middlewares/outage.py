@@ -12,7 +12,7 @@ from scrapy import Request, signals
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.outages import HostHealth, OutageLimits
+from tileharvest.outages import HostHealth, OutageLimits, no_answer_in_words
 from tileharvest.scheduler.gate import Reason
 from tileharvest.scheduler.requests import ATTEMPT
 from tileharvest.verdict import Answer, may_pass
@@ -173,7 +173,7 @@ class OutageMiddleware:
             response = await self._crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:  # noqa: BLE001
-            return type(error).__name__
+            return no_answer_in_words(error)
         return Answer(response.status).phrase if _is_failure(response) else None
 
     def _let_go(self, host: str, health: HostHealth, gate: Gate) -> None:

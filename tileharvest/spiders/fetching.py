@@ -8,6 +8,7 @@ from scrapy import Request
 
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.maps.overviewer import Answer
+from tileharvest.outages import no_answer_in_words
 from tileharvest.scheduler.requests import ASIDE
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def fetch_with(crawler: Crawler) -> Fetch:
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:
             raise SiteError(
-                f"{url} cannot be reached ({error or type(error).__name__}):"
-                f" nothing was harvested; try again later"
+                f"{url} cannot be reached ({no_answer_in_words(error)}): nothing was changed; try again later"
             ) from error
         # Other schedulers than ours count nothing.
         if hasattr(scheduler, "received_aside"):

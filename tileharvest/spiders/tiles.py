@@ -14,6 +14,7 @@ from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.items import TileResult
 from tileharvest.limits import Room
 from tileharvest.maps.grid import Tile
+from tileharvest.outages import no_answer_in_words
 from tileharvest.outcomes import Outcome
 from tileharvest.scheduler.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
 from tileharvest.spiders.addressing import addressed
@@ -196,7 +197,8 @@ class TileSpider(Spider):
         """Yield a `fail` for a request that got no answer."""
         meta = failure.request.meta  # type: ignore[attr-defined]
         name, tile = meta["layer"], Tile(*meta["tile"])
-        reason = with_attempts(failure.getErrorMessage(), meta.get("retry_times", 0) + 1)
+        assert failure.value is not None
+        reason = with_attempts(no_answer_in_words(failure.value), meta.get("retry_times", 0) + 1)
         meta["known"] = await self.harvesting.knows_below(name, tile)
         for step in self._go_on(TileResult(name, tile, Outcome.FAILED, reason=reason), meta):
             yield step

@@ -46,3 +46,12 @@ def test_the_room_of_a_folder_to_be_made_is_that_of_the_one_above(tmp_path: Path
     asked: list[Path] = []
     Room(tmp_path / "data" / "x", 1, free=lambda place: asked.append(place) or 2).check()  # type: ignore[func-returns-value]
     assert asked == [tmp_path]
+
+
+def test_sizes_are_told_as_people_write_them(tmp_path: Path) -> None:
+    room = Room(tmp_path, 80_000_000_000, free=lambda place: 1_500_000)
+    with pytest.raises(BudgetError, match=r"only 1\.5 MB are free .* min_free is 80\.0 GB") as raised:
+        room.check()
+    assert raised.value.reason == "min_free: 80.0 GB"
+    with pytest.raises(BudgetError, match=r"\(600\.0 MB of 500\.0 MB\)"):
+        budget_of_run("m", Budget(), Budget(None, 500_000_000), Cost(received_bytes=600_000_000))

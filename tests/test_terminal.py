@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileharvest.errors import ConfigurationError, HistoryError, MovedError
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.outcomes import Outcome
 from tileharvest.terminal import (
-    bytes_in_words,
     console,
     counts_as_plain,
     failing_clearly,

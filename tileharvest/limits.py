@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import BudgetError
-from tileharvest.maps.budgets import Budget
+from tileharvest.maps.budgets import Budget, bytes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,15 +32,19 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:
             raise BudgetError(
-                f"map '{name}' has spent its daily budget ({already:,.0f} of {most:,.0f} {what}); nothing was"
-                " asked; run it again tomorrow to go on",
-                f"daily budget: {most:,.0f} {what}",
+                f"map '{name}' has spent its daily budget ({_much(already, what)} of {_much(most, what)});"
+                " nothing was asked; run it again tomorrow to go on",
+                f"daily budget: {_much(most, what)}",
             )
     return Budget(
         _less(budget.requests, daily.requests, spent.requests),
         _less(budget.received_bytes, daily.received_bytes, spent.received_bytes),
         _less(budget.seconds, daily.seconds, spent.seconds),
     )
+
+
+def _much(number: float, what: str) -> str:
+    return bytes_in_words(int(number)) if what == "bytes" else f"{number:,.0f} {what}"
 
 
 def _less(most: _Number | None, of_day: _Number | None, spent: _Number) -> _Number | None:
@@ -71,9 +75,9 @@ class Room:
         free = self._free(folder)
         if free - coming < self._least:
             raise BudgetError(
-                f"only {free / 1e6:,.1f} MB are free in {self._folder}, and min_free is"
-                f" {self._least / 1e6:,.1f} MB: the harvest ends; what was found is kept; make room, then run"
-                " it again to go on",
-                f"min_free: {self._least / 1e6:,.1f} MB",
+                f"only {bytes_in_words(free)} are free in {self._folder}, and min_free is"
+                f" {bytes_in_words(self._least)}: the harvest ends; what was found is kept; make room, then"
+                " run it again to go on",
+                f"min_free: {bytes_in_words(self._least)}",
                 is_all_kept=is_all_kept,
             )

@@ -99,17 +99,6 @@ def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
     return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}
 
 
-def bytes_in_words(count: int) -> str:
-    """A number of bytes for a person, in powers of 1000: `1.2 MB`."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        # What would be rounded to 1000.0 is told in the next unit.
-        if size < (1000 if unit == "B" else 999.95):
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
 _MEANINGS = {
     Outcome.NOTHING: "nothing there, nothing known",
     Outcome.IGNORED: "unchanged by its ETag, not fetched",

@@ -17,13 +17,13 @@ from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.history.progress import progress_of
 from tileharvest.lookout import Lookout, Sources
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.outcomes import Outcome
 from tileharvest.progress import show_progress
 from tileharvest.scheduling import directions_for
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.terminal import (
-    bytes_in_words,
     console,
     counts_as_plain,
     failing_clearly,

@@ -9,8 +9,9 @@ from rich.table import Table
 
 from tileharvest.history.reading import HarvestSummary, harvest_summaries
 from tileharvest.map_command import MapCommand
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.outcomes import Outcome
-from tileharvest.terminal import bytes_in_words, counts_as_plain, print_table, write_json
+from tileharvest.terminal import counts_as_plain, print_table, write_json
 from tileharvest.wiring import open_history_for_reading
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from scrapy.exceptions import UsageError
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.reading import RecordedVersion, tile_versions
 from tileharvest.map_command import MapCommand
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.grid import Tile
-from tileharvest.terminal import bytes_in_words, write_json, write_line, write_table
+from tileharvest.terminal import write_json, write_line, write_table
 from tileharvest.wiring import open_history_for_reading
 
 if TYPE_CHECKING:

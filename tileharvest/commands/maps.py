@@ -11,9 +11,10 @@ from scrapy.exceptions import UsageError
 from tileharvest.errors import QueueError
 from tileharvest.history.reading import MapSummary, map_summaries
 from tileharvest.map_command import MapCommand
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.next_walk import LayerProspect, NextWalk, next_walk
 from tileharvest.scheduling import directions_for
-from tileharvest.terminal import bytes_in_words, write_error, write_json, write_line, write_table
+from tileharvest.terminal import write_error, write_json, write_line, write_table
 from tileharvest.wiring import all_maps, has_history, open_history_for_reading
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.precedent import Precedent, precedent
 from tileharvest.map_command import MapCommand
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.next_walk import NextWalk, next_walk
 from tileharvest.planning import (
     Expense,
@@ -22,7 +23,7 @@ from tileharvest.planning import (
     two_digits,
 )
 from tileharvest.spiders.sampling import USUAL_REQUESTS, SamplingSpider
-from tileharvest.terminal import bytes_in_words, write_json, write_line, write_table
+from tileharvest.terminal import write_json, write_line, write_table
 from tileharvest.walking import LEAST_AUDITED
 from tileharvest.wiring import described_map, open_history_if_any, quieten
 

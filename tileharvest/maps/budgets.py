@@ -1,4 +1,4 @@
-"""How much a harvest may ask for. Pure."""
+"""How much a harvest may ask for, and how people write sizes. Pure."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def parse_size(text: str | int) -> int:
     if found is None or float(found[1]) * _UNITS[found[2] or "B"] >= _TOO_MUCH:
         raise ValueError(f"'{text}' is no size: write for example \"500 MB\"")
     return int(float(found[1]) * _UNITS[found[2] or "B"])
+
+
+def bytes_in_words(count: int) -> str:
+    """A number of bytes for a person, in powers of 1000: `1.2 MB`."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        # What would be rounded to 1000.0 is told in the next unit.
+        if size < (1000 if unit == "B" else 999.95):
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import AlreadyHarvestedError, ExitStatus
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.notices.permalink import permalink
 from tileharvest.outcomes import Outcome
-from tileharvest.terminal import bytes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

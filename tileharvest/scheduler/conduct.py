@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.errors import BudgetError, QueueError
-from tileharvest.maps.budgets import Budget
+from tileharvest.maps.budgets import Budget, bytes_in_words
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
 from tileharvest.scheduler import directions
 from tileharvest.scheduler.allowance import Allowance
@@ -288,7 +288,7 @@ class Conduct:
         """For the name of a budget's part, or for a reason that another worker has told."""
         limits = {
             "requests": f"{self._budget.requests:,} requests" if self._budget.requests else "requests",
-            "bytes": f"{self._budget.received_bytes:,} bytes" if self._budget.received_bytes else "bytes",
+            "bytes": bytes_in_words(self._budget.received_bytes) if self._budget.received_bytes else "bytes",
             "seconds": f"{self._budget.seconds:g} s" if self._budget.seconds else "seconds",
         }
         reason = f"budget: {limits[what]}" if what in limits else what

@@ -113,9 +113,13 @@ class Screen:
         return self.look()
 
     def await_look(self, **values: str) -> None:
-        """Wait until the address tells these values, and the map is drawn: after a zoom, say."""
+        """Wait until the address tells these values, and the map is drawn there: after a zoom or a link."""
         self.page.wait_for_function(_TELLS, arg=values)
         self.await_map()
+
+    def has_gone(self, **values: str) -> bool:
+        """Whether the address tells these values, and the page shows what it tells, drawn or not."""
+        return bool(self.page.evaluate(_TELLS, values))
 
     def await_moved(self, look: dict[str, str]) -> None:
         """Wait until the address tells another place than that one, and the map is drawn there."""
@@ -245,15 +249,18 @@ _STILL: Final = """() => {
     && all(".leaflet-tile").every((square) => getComputedStyle(square).opacity === "1");
 }"""
 
-_TELLS: Final = """(values) => {
-  const told = new URLSearchParams(location.hash.slice(1));
-  return Object.entries(values).every(([key, value]) => told.get(key) === value);
-}"""
+# A link changes the address at once. When the page has gone there, its own link to the map leads there too.
+_HAS_GONE: Final = 'document.getElementById("to-map").href === location.href'
 
-_TELLS_ANOTHER: Final = """([x, z]) => {
+_TELLS: Final = f"""(values) => {{
   const told = new URLSearchParams(location.hash.slice(1));
-  return told.has("x") && (told.get("x") !== x || told.get("z") !== z);
-}"""
+  return {_HAS_GONE} && Object.entries(values).every(([key, value]) => told.get(key) === value);
+}}"""
+
+_TELLS_ANOTHER: Final = f"""([x, z]) => {{
+  const told = new URLSearchParams(location.hash.slice(1));
+  return {_HAS_GONE} && told.has("x") && (told.get("x") !== x || told.get("z") !== z);
+}}"""
 
 _MIDDLE: Final = """(map) => {
   const { left, top } = map.getBoundingClientRect();

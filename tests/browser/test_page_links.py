@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, apart, day_number
-from tests.browser.viewed_maps import AFTER_GROWTH, COAST, DAYS, GROWING
+from tests.browser.viewed_maps import AFTER_GROWTH, COAST, DAYS, DESERT, GROWING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,3 +154,21 @@ def test_an_address_that_is_opened_while_another_is_being_written_is_not_lost(
     held[0].continue_()
     expect(screen.part("map-choice")).to_have_value(GROWING)
     screen.expect_day(AFTER_GROWTH)
+
+
+def test_an_address_counts_as_followed_when_the_page_shows_what_it_tells(
+    new_screen: Callable[..., Screen],
+) -> None:
+    """Of the rig: a link's address is there at once, what it leads to a moment later."""
+    screen = new_screen()
+    screen.open(MIDDLE, map="antworld")
+    screen.await_look(map="antworld")
+    held: list[Route] = []
+    screen.page.route("**/api/v1/maps", lambda route: held.append(route))  # noqa: PLW0108 - it cannot take a method of C
+    there = Spot.middle_of(DESERT)
+    with screen.page.expect_request("**/api/v1/maps"):
+        screen.page.evaluate("hash => { location.hash = hash; }", f"#{urlencode(there.look)}")
+    assert not screen.has_gone(**there.look)
+    held[0].continue_()
+    screen.await_look(**there.look)
+    assert screen.square(DESERT, there).name != ""

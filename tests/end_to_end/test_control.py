@@ -174,7 +174,7 @@ def test_a_second_harvest_of_the_map_says_so_and_is_wrong_usage(story: Story) ->
     second = story.said["a second one"]
     assert second.status == 2
     (line,) = second.errors.splitlines()
-    assert "map small is being harvested by another process" in line
+    assert "map 'small' is being harvested by another process" in line
 
 
 def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:

@@ -113,6 +113,11 @@ def test_point_that_is_no_centre_is_refused(name):
         Tile.parse(name)
 
 
+def test_a_name_with_a_zero_is_told_that_there_is_none():
+    with pytest.raises(ValueError, match="x and y are never 0"):
+        Tile.parse("0_0_0")
+
+
 @pytest.mark.parametrize("path", ["", "0/1", "/4", "/0//1", "/01", "/", "/a"])
 def test_path_with_other_digits_is_refused(path):
     with pytest.raises(ValueError, match="no tile path"):

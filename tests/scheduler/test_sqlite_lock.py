@@ -22,7 +22,7 @@ def test_a_lock_that_another_worker_keeps_is_refused_with_its_process(tmp_path: 
     queue = tmp_path / "world.sqlite"
     worker = WorkerLock(queue)
     worker.acquire()
-    with pytest.raises(QueueError, match=r"map world is being harvested by another process \(pid \d+\)"):
+    with pytest.raises(QueueError, match=r"map 'world' is being harvested by another process \(pid \d+\)"):
         WorkerLock(queue, never).acquire()
     worker.release()
 

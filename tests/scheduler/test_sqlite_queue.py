@@ -100,8 +100,8 @@ def test_a_second_worker_is_told_who_has_the_queue(queue: Driven, file: Path) ->
     with pytest.raises(QueueError) as caught:
         queue.run(SqliteQueue(file).open(0.0))
     assert str(caught.value) == (
-        f"map world is being harvested by another process (pid {process}); nothing was changed;"
-        " let it end or stop it, then run again"
+        f"map 'world' is being harvested by another process (pid {process}); nothing was changed;"
+        " let it end, or stop it with scrapy stop world, then run again"
     )
 
 

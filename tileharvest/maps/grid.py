@@ -47,7 +47,9 @@ class Tile:
         """The tile of a name such as `-3_-440_216`. Raises ValueError, saying what a name looks like."""
         match = _NAME.fullmatch(name)
         if match is None:
-            raise ValueError(f"'{name}' is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216")
+            raise ValueError(
+                f"'{name}' is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216; x and y are never 0"
+            )
         return cls(*map(int, match.groups()))
 
     @property

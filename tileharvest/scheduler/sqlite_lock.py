@@ -74,8 +74,8 @@ class WorkerLock:
         # Empty for the moment between locking and writing.
         process = file.read() or "unknown"
         return (
-            f"map {self._map} is being harvested by another process (pid {process}); nothing was changed;"
-            " let it end or stop it, then run again"
+            f"map '{self._map}' is being harvested by another process (pid {process}); nothing was changed;"
+            f" let it end, or stop it with scrapy stop {self._map}, then run again"
         )
 
 

@@ -190,6 +190,15 @@ def test_in_full_nothing_skips(folder: Path) -> None:
     assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), walk="full").skips
 
 
+def test_in_full_an_unchanged_tile_is_recorded_although_its_mark_was_read_while_it_was_trusted(
+    folder: Path,
+) -> None:
+    """By another worker than the one that has withdrawn the trust since."""
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Remembered(None, skips=True)
+    in_full = judged(folder, TOP, Outcome.IGNORED, said(TOP), in_full=True)
+    assert in_full == Remembered(said(TOP), skips=False)
+
+
 def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
     """So that it is one of those from which to walk down when the proof breaks."""
     audited = {"is_on_walk": False, "in_full": False, "is_audited": True}

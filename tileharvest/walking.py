@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.history.known import KnownMarks
@@ -93,6 +94,10 @@ class Walking:
             return Remembered(None, skips=False)
         seen = Validator() if outcome in (Outcome.NOTHING, Outcome.GONE) else said
         mark = await self._marks.mark(layer, tile)
+        if in_full and mark is not None:
+            # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
+            # was taken for nothing new would be asked again and again.
+            mark = replace(mark, is_trusted=False)
         may = is_audited or (not in_full and layer not in self._full and may_skip(mark, seen))
         skips = (
             may

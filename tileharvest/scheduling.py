@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from tileharvest.courtesy import Courtesy
     from tileharvest.harvesting import Harvesting
-    from tileharvest.maps.description import MapDescription
     from tileharvest.scheduler.fleet import SharedQueue
     from tileharvest.scheduler.paced import LocalQueue
     from tileharvest.scheduler.pacing import PacedQueue
@@ -116,7 +115,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
         local_time=lambda: datetime.now(zone),
         clock=time.time,
-        max_depth=_max_depth(settings, description),
+        max_depth=description.max_depth if description else settings.getint("DEPTH_LIMIT") or None,
         expected=settings.getint("SEEN_EXPECTED"),
         error_rate=settings.getfloat("SEEN_ERROR_RATE"),
         ahead=_ahead(settings, kind),
@@ -250,12 +249,6 @@ def _paced(settings: BaseSettings, name: str, queue: LocalQueue, *, is_kept: boo
     # A dry run makes no folder.
     hosts = folder / "hosts" if is_kept and (isinstance(queue, SqliteQueue) or folder.is_dir()) else None
     return Paced(queue, hosts, name, clock=time.time, random=random.random)
-
-
-def _max_depth(settings: BaseSettings, description: MapDescription | None) -> int | None:
-    if description is not None and description.max_depth is not None:
-        return description.max_depth
-    return settings.getint("DEPTH_LIMIT") or None
 
 
 def _patience(setting: Any) -> float | None:

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.conf import closest_scrapy_cfg
@@ -43,12 +44,21 @@ def maps_file(settings: BaseSettings) -> Path:
 
 def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:
     """Raises ConfigurationError as `load_maps` does."""
-    return load_maps(maps_file(settings))
+    return {name: _limited(settings, one) for name, one in load_maps(maps_file(settings)).items()}
 
 
 def described_map(settings: BaseSettings, name: str) -> MapDescription:
     """Raises ConfigurationError, naming the maps that exist."""
-    return find_map(maps_file(settings), name)
+    return _limited(settings, find_map(maps_file(settings), name))
+
+
+def _limited(settings: BaseSettings, description: MapDescription) -> MapDescription:
+    """With the depth of the settings where the map has none of its own: all that looks which tiles are kept
+    has to know of it."""
+    limit = settings.getint("DEPTH_LIMIT")
+    if limit <= 0 or description.max_depth is not None:
+        return description
+    return msgspec.structs.replace(description, max_depth=limit)
 
 
 def data_folder(settings: BaseSettings) -> Path:
@@ -110,7 +120,7 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     map_name = arguments.get("map")
     if not map_name:
         raise ConfigurationError("which map? say -a map=NAME; `scrapy maps` lists them")
-    description = find_map(maps_file(settings), map_name)
+    description = described_map(settings, map_name)
     started = datetime.now(UTC)
     day = _day(description, arguments.get("day"), started)
     # A day that is past has no time of its own; the segment is that in which it began.

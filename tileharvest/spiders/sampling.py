@@ -172,11 +172,9 @@ class SamplingSpider(Spider):
 
     def _sample_of(self, layer: SiteLayer) -> Sample:
         description = self.description
-        levels = description.max_depth
-        if levels is None:
-            levels = self.settings.getint("DEPTH_LIMIT") or None
         try:
-            return Sample(Walk(layer.depth, description.zooms, description.zones), levels)
+            walk = Walk(layer.depth, description.zooms, description.zones)
+            return Sample(walk, description.max_depth)
         except ValueError as error:
             raise ConfigurationError(
                 f"map '{description.name}', layer '{layer.name}': {error}; change its zooms or zones"

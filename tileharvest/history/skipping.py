@@ -6,7 +6,6 @@ here and not in the database, which would go through all tiles once for each top
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from sqlalchemy import exists, select
@@ -39,22 +38,19 @@ def is_distrusted(harvest: int) -> ColumnElement[bool]:
     )
 
 
-def tops_of(connection: Connection, harvest: int) -> dict[int, list[Place]]:
-    """By layer, without those that skip nothing. Reads all validators of the map."""
+def tops_of(connection: Connection, harvest: int, layer: int) -> list[Place]:
+    """None where trust in the layer was withdrawn. Reads all validators of the layer."""
     query = (
-        select(validators.c.layer, validators.c.zoom, validators.c.x, validators.c.y)
-        .where(validators.c.layer.in_(layers_of(harvest)), validators.c.skipped == harvest)
+        select(validators.c.zoom, validators.c.x, validators.c.y)
+        .where(validators.c.layer == layer, validators.c.skipped == harvest)
         .where(~is_distrusted(harvest))
     )
-    found: defaultdict[int, list[Place]] = defaultdict(list)
-    for layer, zoom, x, y in connection.execute(query):
-        found[layer].append((zoom, x, y))
-    return dict(found)
+    return [(zoom, x, y) for zoom, x, y in connection.execute(query)]
 
 
 def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
     """What the harvest skips of the layer."""
-    return Squares(tops_of(connection, harvest).get(layer, ()))
+    return Squares(tops_of(connection, harvest, layer))
 
 
 def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
@@ -68,14 +64,15 @@ def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Seque
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
     """By layer: present tiles below a top that the harvest has no result for; none where that is 0."""
-    counted = {
-        layer: _count_below(connection, harvest, layer, tops)
-        for layer, tops in tops_of(connection, harvest).items()
-    }
+    its_layers = connection.execute(layers_of(harvest)).scalars().all()
+    counted = {layer: _count_below(connection, harvest, layer) for layer in its_layers}
     return {layer: count for layer, count in counted.items() if count}
 
 
-def _count_below(connection: Connection, harvest: int, layer: int, tops: list[Place]) -> int:
+def _count_below(connection: Connection, harvest: int, layer: int) -> int:
+    tops = tops_of(connection, harvest, layer)
+    if not tops:
+        return 0
     query = (
         select(tiles.c.zoom, tiles.c.x, tiles.c.y)
         .join_from(tiles, versions, versions.c.id == tiles.c.version)

@@ -76,8 +76,8 @@ class WalkedHarvest:
         None where trust in the layer was withdrawn: then all below them is to be asked.
         """
         layer_id = self._id_of(layer)
-        tops = self._history.read(lambda connection: tops_of(connection, self.id))
-        return sorted(Tile(*place) for place in tops.get(layer_id, ()))
+        tops = self._history.read(lambda connection: tops_of(connection, self.id, layer_id))
+        return sorted(Tile(*place) for place in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
         """The known tiles of these areas that lie below a skipped top, in order; the top itself does not.

@@ -90,7 +90,7 @@ class DiffMiddleware:
             return get
         if verdict is NextStep.GET_IF_NONE_MATCH:
             self._refusing_head.add(request.meta["download_slot"])
-            return await self._conditional_get(request)
+            return _get(request, conditional_headers(latest))
         await self._pass_on(request, verdict, answer, latest)
         return response
 
@@ -135,9 +135,6 @@ class DiffMiddleware:
             skips=skips,
             is_kept=self._keeps(request) or verdict.outcome is Outcome.FAILED,
         )
-
-    async def _conditional_get(self, request: Request) -> Request:
-        return _get(request, conditional_headers(await self._latest(request)))
 
     async def _latest(self, request: Request) -> Version | None:
         if not self._keeps(request):

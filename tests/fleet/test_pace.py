@@ -50,8 +50,10 @@ def test_three_workers_together_keep_the_pace_of_the_map_evenly(
     # The last ones go down the pyramid one after the other.
     first, last = times[0], times[len(times) * 19 // 20]
     assert 0.95 * RATE <= len(times) * 19 // 20 / (last - first) <= 1.05 * RATE
-    # None comes before its time. On a busy machine some come late, and then several at once.
-    assert min(moment - first - number / RATE for number, moment in enumerate(times)) > -EARLY
+    # None comes before its time. On a busy machine some come late, and then several at once; so may the first
+    # one of all, which a worker sends while it opens its connections: a later one then tells when it was due.
+    ahead = [moment - first - number / RATE for number, moment in enumerate(times)]
+    assert min(ahead) - min(ahead[: round(EARLY * RATE)]) > -EARLY
     assert most_within(1.0, times) <= 1.2 * RATE
     taken = [worker.stats["scheduler/leased_in_all"] for worker in workers]
     assert sum(taken) == len(times)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
-from tests.history.pyramid import NEW, THIRD, UPPER, first_harvest, seen, skipping
+from tests.history.pyramid import NEW, OLD, THIRD, UPPER, first_harvest, seen, skipping
 from tileharvest.history.proofs import StoredProof, last_full, proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.pruning import Proof
+from tileharvest.versions import Validator
 
 if TYPE_CHECKING:
     from datetime import date
@@ -47,6 +49,16 @@ def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(history: Hist
     first.record([found("add", Tile(0, 3, 3))])
     ended(first)
     assert proofs(history, "world")[LAYER].proof == Proof(3, 0, 1, 3600.0)
+
+
+def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
+    history: History, first: Harvest
+) -> None:
+    again = replace(found("add", Tile(0, 3, 3)), validator=Validator('"1"', OLD))
+    assert again.seen is None
+    first.record([again])
+    ended(first)
+    assert proofs(history, "world")[LAYER].proof == Proof(4, 0, 0, 3600.0)
 
 
 def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: Harvest) -> None:

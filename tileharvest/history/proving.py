@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, exists, or_, select
+from sqlalchemy import and_, case, exists, or_, select
 
 from tileharvest.history.inserting import insert_into
 from tileharvest.history.schema import harvest_layers, harvests, proofs, tiles, validators, versions
@@ -48,10 +48,15 @@ def prove_layers(connection: Connection, dialect: str, harvest: int) -> None:
 
 
 def _times(connection: Connection, harvest: int, layer: int) -> dict[Tile, str | None]:
-    """Of the tiles that are there, as far as this harvest has asked for them and got an answer."""
+    """Of the tiles that are there, as far as this harvest has asked for them and got an answer.
+
+    That of their version where the walk remembers nothing of them: they were asked again after a kill.
+    """
     of_tile = and_(*(validators.c[name] == tiles.c[name] for name in ("layer", "zoom", "x", "y")))
+    is_remembered = validators.c.layer.is_not(None)
+    time = case((is_remembered, validators.c.last_modified), else_=versions.c.last_modified)
     kept = (
-        select(tiles.c.zoom, tiles.c.x, tiles.c.y, validators.c.last_modified)
+        select(tiles.c.zoom, tiles.c.x, tiles.c.y, time)
         .select_from(tiles.join(versions, versions.c.id == tiles.c.version).outerjoin(validators, of_tile))
         .where(tiles.c.layer == layer, tiles.c.harvest == harvest, versions.c.sha1.is_not(None))
         .where(tiles.c.outcome != Outcome.FAILED.value)

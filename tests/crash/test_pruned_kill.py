@@ -146,3 +146,13 @@ def test_a_harvest_that_is_killed_while_it_repairs_itself_goes_on_with_it(
     second = the_walk(project.crawl("small", DAYS[2]).stderr)
     assert not second.is_pruned
     assert second.reason.startswith("not to be relied on: ")
+
+
+def test_a_killed_full_harvest_that_is_continued_lets_the_next_one_prune(
+    stage: Stage, tmp_path: Path
+) -> None:
+    project = Project(tmp_path)
+    project.add_map(ANTWORLD, stage.server.url, full_every=RARELY, concurrency=8)
+    assert kill(stage.server, project, 100, *stage.command)
+    assert "continuing the harvest" in project.scrapy(*stage.command).stderr
+    assert the_walk(project.crawl(ANTWORLD, NEXT_DAY).stderr).is_pruned

@@ -56,6 +56,15 @@ def test_in_the_night_of_the_clock_change_quiet_ends_by_the_clock_on_the_wall() 
     assert end.astimezone(UTC) - at("2026-10-24T22:00").astimezone(UTC) == timedelta(hours=7)
 
 
+def test_in_the_hour_that_comes_twice_quiet_ends_in_the_future_both_times() -> None:
+    hours = [QuietHours.parse("22:00-02:30")]
+    for fold in (0, 1):
+        moment = at("2026-10-25T02:15").replace(fold=fold)
+        end = quiet_until(hours, moment)
+        assert end is not None
+        assert end.astimezone(UTC) - moment.astimezone(UTC) == timedelta(minutes=15)
+
+
 @pytest.mark.parametrize(
     "text", ["", "18-23", "18:00", "25:00-01:00", "18:00-18:00", "18:60-19:00", "24:00-01:00"]
 )

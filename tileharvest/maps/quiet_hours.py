@@ -57,7 +57,9 @@ class QuietHours:
             day = moment.date()
         else:
             return None
-        return datetime.combine(day, self.end, tzinfo=moment.tzinfo)
+        end = datetime.combine(day, self.end, tzinfo=moment.tzinfo)
+        # An hour that comes twice: the first time is over.
+        return end if end.astimezone(UTC) > moment.astimezone(UTC) else end.replace(fold=1)
 
     def __str__(self) -> str:
         return f"{self.begin:%H:%M}-{self.end:%H:%M}"

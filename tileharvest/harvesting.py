@@ -86,6 +86,8 @@ class Harvesting:
         self._expected = 0
         self.room: Room | None = None
         """How much of the disk must stay free; None: that does not matter."""
+        self.is_pruned: bool | None = None
+        """Whether any layer's walk is; None before that is decided."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
         self.ended_here = True
@@ -169,6 +171,7 @@ class Harvesting:
         self._expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
         self._versions = KnownVersions(self._harvest)
         self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
+        self.is_pruned = any(decision.is_pruned for decision in self.walking.decisions.values())
         self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
         self.traffic.start()
 

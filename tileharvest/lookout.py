@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tileharvest.harvesting import Harvesting
     from tileharvest.history.progress import HarvestProgress
-    from tileharvest.walking import Walking
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
@@ -100,11 +99,10 @@ class Lookout:
         return replace(figures, state=state, rate=self._recent.rate() or average)
 
     def _is_pruned(self) -> bool:
-        # How it walks is decided when the harvest begins; until then an earlier run's decision may be known.
-        walking: Walking | None = getattr(self.harvesting, "walking", None)
-        if walking is None:
-            return self._recorded is not None and self._recorded.walk == "pruned"
-        return any(decision.is_pruned for decision in walking.decisions.values())
+        if self.harvesting.is_pruned is not None:
+            return self.harvesting.is_pruned
+        # Until that is decided, an earlier run's decision may be known.
+        return self._recorded is not None and self._recorded.walk == "pruned"
 
     def _state(self, *, is_idle: bool) -> State:
         return State.of(

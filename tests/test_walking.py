@@ -210,10 +210,10 @@ def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[
     async def look(harvest: Harvesting) -> list[Tile]:
         await skip(harvest, *tops)
         await harvest.flush()
-        once = list(await harvest.walking.to_audit(LAYER))
+        once = list((await harvest.walking.to_audit(LAYER)).tiles)
         await harvest.keep(TileResult(LAYER, once[0], Outcome.IGNORED)) if once else None
         await harvest.flush()
-        assert list(await harvest.walking.to_audit(LAYER)) == once
+        assert list((await harvest.walking.to_audit(LAYER)).tiles) == once
         return once
 
     found: list[Tile] = during(folder, look, day, **keys)
@@ -265,7 +265,7 @@ def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
     async def look(harvest: Harvesting) -> list[Tile]:
         await skip(harvest)
         await harvest.flush()
-        return await harvest.walking.broken(LAYER, {tile: outcome})
+        return (await harvest.walking.to_audit(LAYER)).broken({tile: outcome})
 
     assert during(folder, look) == ([tile] if breaks else [])
 
@@ -279,7 +279,7 @@ def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path)
         assert await walking.distrusted() == {LAYER: "the reason"}
         now = await walking.judge(LAYER, TOP, Outcome.IGNORED, said(TOP), is_on_walk=True, in_full=False)
         assert now == Remembered(said(TOP), skips=False)
-        assert await walking.to_audit(LAYER) == ()
+        assert (await walking.to_audit(LAYER)).tiles == ()
 
     during(folder, look)
     assert decided(folder, LATER + timedelta(days=1)) == (False, "not to be relied on: the reason")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.history.known import KnownMarks
 from tileharvest.maps.pruning import audited, breaks_law, may_skip, remembers
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.grid import Tile
     from tileharvest.maps.pruning import Decision
 
-LEAST_AUDITED = 20
+LEAST_AUDITED: Final = 20
 """Tiles that an audit asks at least, in each layer: where 20 are all right, it is 19 in 20 sure that fewer
 than 14 % of those that were skipped are not (1 - 0.05^(1/20))."""
 
@@ -35,6 +35,21 @@ class Remembered(NamedTuple):
     """To be recorded; None: nothing."""
     skips: bool
     """Whether what lies below need not be asked."""
+
+
+class Audit(NamedTuple):
+    """What is asked of a layer to see whether skipping was right."""
+
+    tiles: Sequence[Tile]
+    known: frozenset[Tile]
+    """What was skipped and is known; where none was, nothing is expected."""
+
+    def broken(self, found: Mapping[Tile, Outcome]) -> list[Tile]:
+        """Of the audited tiles those that show that the layer's proof is none."""
+        return [tile for tile, outcome in found.items() if breaks_law(outcome, is_known=tile in self.known)]
+
+
+_NO_AUDIT: Final = Audit((), frozenset())
 
 
 class Walking:
@@ -106,10 +121,10 @@ class Walking:
         )
         return Remembered(None if skips else remembers(mark, seen, is_on_walk=is_on_walk), skips)
 
-    async def to_audit(self, layer: str) -> Sequence[Tile]:
-        """Those that were skipped and are asked all the same; the same ones whenever this is asked."""
+    async def to_audit(self, layer: str) -> Audit:
+        """Of what was skipped; the same tiles whenever this is asked."""
         if layer in self._full or self._description.audit == 0:
-            return ()
+            return _NO_AUDIT
         walk = self._layers[layer].walk
         known = await asyncio.to_thread(self._harvest.skipped, layer, walk.kept())
         tops = await asyncio.to_thread(self._harvest.skipped_tops, layer)
@@ -120,7 +135,8 @@ class Walking:
         for tile in (*tops, *above, *known):
             below = walk.below(tile, Outcome.IGNORED, known=True)
             places.update(dict.fromkeys(one for one in below if walk.keeps(one.zoom)))
-        return audited(list(places), self._description.audit, LEAST_AUDITED, self.seed)
+        tiles = audited(list(places), self._description.audit, LEAST_AUDITED, self.seed)
+        return Audit(tiles, frozenset(known))
 
     @property
     def seed(self) -> str:
@@ -130,12 +146,6 @@ class Walking:
     async def found(self, layer: str, tiles: Sequence[Tile]) -> Mapping[Tile, Outcome]:
         """What this harvest has found for them so far."""
         return await asyncio.to_thread(self._harvest.outcomes_of, layer, tiles)
-
-    async def broken(self, layer: str, found: Mapping[Tile, Outcome]) -> list[Tile]:
-        """Of the audited tiles those that show that the layer's proof is none."""
-        walk = self._layers[layer].walk
-        known = set(await asyncio.to_thread(self._harvest.skipped, layer, walk.kept()))
-        return [tile for tile, outcome in found.items() if breaks_law(outcome, is_known=tile in known)]
 
     async def distrusted(self) -> Mapping[str, str]:
         """The layers in which this harvest has withdrawn trust, with the reasons."""

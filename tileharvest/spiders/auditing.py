@@ -21,11 +21,12 @@ async def audit(spider: TileSpider) -> list[Request]:
     distrusted = dict(await harvesting.walking.distrusted())
     for name in harvesting.layers:
         if name not in distrusted:
-            tiles = await harvesting.walking.to_audit(name)
+            to_audit = await harvesting.walking.to_audit(name)
+            tiles = to_audit.tiles
             found = await harvesting.walking.found(name, tiles)
             missing = [tile for tile in tiles if tile not in found]
             requests += _asked(spider, name, missing, late=True, audited=True)
-            wrong = [] if missing else await harvesting.walking.broken(name, found)
+            wrong = [] if missing else to_audit.broken(found)
             if wrong:
                 distrusted[name] = (
                     f"tile {wrong[0]} had changed below one that had not, found on {harvesting.day}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.history.making import DAY, LATER, A, B, began, ended, found
+from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tests.history.pyramid import THIRD
 from tileharvest.history.precedent import precedent
 
@@ -44,6 +44,20 @@ def test_a_harvest_of_a_release_that_noted_no_walk_was_full(history: History) ->
     last = precedent(history, "world")
     assert last is not None
     assert (last.full, last.pruned) == (last.summary, None)
+
+
+def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> None:
+    harvested(history, DAY, "full", "add")
+    repaired = began(history, LATER)
+    repaired.walks("pruned", "for a test")
+    repaired.distrust(LAYER, "a change")
+    repaired.walks("full", "continued")
+    repaired.record([found("ign", A), found("upd", B)])
+    ended(repaired)
+    last = precedent(history, "world")
+    assert last is not None
+    assert last.summary.walk == "repaired"
+    assert (last.full and last.full.day, last.pruned) == (DAY, None)
 
 
 def test_an_unfinished_harvest_does_not_count(history: History) -> None:

@@ -22,7 +22,7 @@ class Precedent(NamedTuple):
     present_bytes: int
     """The sizes of the latest versions of all tiles that are not gone."""
     pruned: HarvestSummary | None = None
-    """The last one whose walk was pruned."""
+    """The last one whose walk was pruned, and that had nothing to repair."""
     full: HarvestSummary | None = None
     """The last one whose walk was full, as a map's first is; None where only a restored history lacks it."""
 
@@ -44,5 +44,5 @@ def precedent(history: History, map_name: str) -> Precedent | None:
     if not finished:
         return None
     pruned = [one for one in finished if one.walk == "pruned"]
-    full = [one for one in finished if one.walk != "pruned"]
+    full = [one for one in finished if one.walk in (None, "full")]
     return Precedent(finished[-1], present, pruned[-1] if pruned else None, full[-1] if full else None)

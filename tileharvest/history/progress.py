@@ -37,7 +37,7 @@ class HarvestProgress:
     """Tiles per outcome, only those that occurred; provisional `gone` ones too."""
     cost: Cost
     walk: str | None = None
-    """`full` or `pruned`; None before that was decided."""
+    """`full`, `pruned` or `repaired`; None before that was decided."""
 
     @classmethod
     def of(cls, summary: HarvestSummary) -> HarvestProgress:

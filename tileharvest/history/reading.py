@@ -64,7 +64,8 @@ class HarvestSummary:
     stopped: str | None = None
     """Why its last run ended, where one did that was not killed and the harvest is unfinished."""
     walk: str | None = None
-    """`full` or `pruned`; None of a release that knew only the full one."""
+    """`full`, `pruned`, or `repaired`: begun pruned, and asked again what was skipped. None of a release that
+    knew only the full one."""
     walk_reason: str | None = None
     """Why it walked so."""
 

@@ -117,8 +117,9 @@ harvests: Final = Table(
 time worked, of all processes together and without their pauses. `expected` is how many tiles were known when
 it began. They are 0 for harvests of releases that did not note them. `stopped` says why the last run ended
 before the harvest did, such as `budget: 1,000 requests`; null while a run goes on, after one that was killed,
-and once the harvest has ended. `walk` is `full` or `pruned` and `walk_reason` says why; of releases that knew
-only the full one both are null. `kept` says which zones and zooms it was for, in a form of the caller's.
+and once the harvest has ended. `walk` is `full`, `pruned`, or `repaired` where a pruned one has withdrawn a
+proof and asked what it had skipped; `walk_reason` says why it began so; of releases that knew only the full
+one both are null. `kept` says which zones and zooms it was for, in a form of the caller's.
 """
 
 Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)

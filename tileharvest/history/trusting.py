@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import and_, bindparam, false, func, null, or_, select, update
 
 from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import proofs, tiles, validators
+from tileharvest.history.schema import harvests, proofs, tiles, validators
 from tileharvest.history.skipping import layers_of
 from tileharvest.history.squares import Squares, above
 from tileharvest.maps.grid import Tile
@@ -113,8 +113,10 @@ def distrust(
 ) -> list[Tile]:
     """Withdraws the layer's proof and all trust in it; the harvest's tops that are still to be asked again.
 
-    The caller has changed the harvest's row. A first reason is kept.
+    The harvest's walk is `repaired` from now on. The caller has changed its row. A first reason is kept.
     """
+    pruned = update(harvests).where(harvests.c.id == harvest, harvests.c.walk == "pruned")
+    connection.execute(pruned.values(walk="repaired"))
     withdrawal = {"harvest": harvest, "withdrawn": reason, "withdrawn_day": day}
     unproved = {"layer": layer, "day": day, "pairs": 0, "broken": 0, "undated": 0, "span": 0.0}
     new = insert_into(dialect, proofs).values({**unproved, **withdrawal})

@@ -42,12 +42,12 @@ class WalkedHarvest:
 
     def walks(self, walk: str, reason: str, kept: str | None = None) -> None:
         """Notes that it walks `full` or `pruned`, and why, in place of what was noted before. What was begun
-        pruned is never noted as full: some of it was skipped.
+        pruned is never noted as full, as some of it was skipped; once trust was withdrawn it is `repaired`.
 
         `kept` tells which zones and zooms it is for, in a form that is equal where they are; None leaves what
         was noted.
         """
-        was_pruned = harvests.c.walk == "pruned"
+        was_pruned = harvests.c.walk.in_(("pruned", "repaired"))
         noted: dict[str, Any] = {
             "walk": case((was_pruned, harvests.c.walk), else_=walk),
             "walk_reason": reason,

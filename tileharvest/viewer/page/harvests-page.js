@@ -11,6 +11,7 @@ const OUTCOMES = {
 };
 const ORDER = ["add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip", "404"];
 const ENDS = { finished: "endFinished", interrupted: "endInterrupted", moved: "endMoved" };
+const WALKS = { full: "harvestFull", pruned: "harvestPruned", repaired: "harvestRepaired" };
 const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
 /** @param {api.MapSummary[]} maps */
@@ -112,7 +113,7 @@ function row(harvest, most) {
 
 /** And on which walk; older releases did not note it. @param {api.Harvest} harvest */
 function requests({ requests: made, walk }) {
-  const title = walk === null ? {} : { title: text(walk === "pruned" ? "harvestPruned" : "harvestFull") };
+  const title = walk === null ? {} : { title: text(WALKS[walk]) };
   return element("td", { class: "figure", ...title }, number(made));
 }
 

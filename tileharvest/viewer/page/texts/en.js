@@ -99,6 +99,7 @@ export default {
   harvestWithoutEtags: "Without ETags it would have received {size}.",
   harvestStored: "Stored",
   harvestPruned: "Pruned walk: nothing was asked below unchanged tiles, but for a sample.",
+  harvestRepaired: "Pruned walk in which the sample showed a change: what had been left out was asked after all.",
   harvestFull: "Full walk: every tile was asked.",
   harvestRunning: "running: {done} of about {expected} tiles",
   harvestRunningUnknown: "running: {done} tiles so far",

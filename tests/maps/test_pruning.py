@@ -62,6 +62,30 @@ def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, i
     assert Mark(*mark, is_trusted=True).is_of(Validator(*seen)) is is_same
 
 
+@pytest.mark.parametrize(
+    ("etag", "is_same"),
+    [
+        ('"6027bf40-1e240"', True),  # of nginx, at NOON
+        ('"1e240-5bb367dfe507b"', True),  # of Apache, the same
+        ('W/"1e240-5bb367dfe507b-gzip"', True),
+        ('"1e240-5bb367e0d9240"', False),
+        ('"6027bf41-1e240"', False),
+        ('"d41d8cd98f00b204e9800998ecf8427e"', False),
+        ('"a"', False),
+        (None, False),
+    ],
+)
+def test_an_answer_without_a_date_is_of_the_same_state_where_the_etag_holds_the_date(etag, is_same):
+    """As a 304 may be."""
+    assert Mark(etag, NOON, is_trusted=True).is_of(Validator(etag)) is is_same
+
+
+def test_the_date_that_an_answer_leaves_out_stays_remembered():
+    etag = '"6027bf40-1e240"'
+    assert remembers(Mark(etag, NOON, is_trusted=True), Validator(etag)) is None
+    assert remembers(Mark(etag, NOON, is_trusted=False), Validator(etag)) == Validator(etag, NOON)
+
+
 @pytest.mark.parametrize(("mark", "may"), [(TRUSTED, True), (DOUBTED, False), (None, False)])
 def test_only_below_a_trusted_tile_may_be_skipped(mark, may):
     assert may_skip(mark, SAME) is may

@@ -13,6 +13,7 @@ long.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -36,6 +37,7 @@ maps of some thousand tiles; renders that are kept apart are hours apart, in the
 A longer upload in another order than children first shows as broken pairs anyway."""
 
 _NOTHING_SAID: Final = Validator()
+_HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,12 @@ class Mark:
 
         Dates are compared as they are written: one that is put back is another state. Without a date never:
         an ETag may be made from the bytes, and they can be the same although something below has changed.
+        But a 304 need not repeat the date (RFC 9110, section 15.4.5): none is missed where the ETag holds it.
         """
-        return (
-            self.last_modified is not None
-            and self.last_modified == seen.last_modified
-            and Validator(self.etag).entity == seen.entity
+        if self.last_modified is None or Validator(self.etag).entity != seen.entity:
+            return False
+        return seen.last_modified == self.last_modified or (
+            seen.last_modified is None and _holds_date(self.etag, self.last_modified)
         )
 
 
@@ -82,6 +85,8 @@ def remembers(mark: Mark | None, seen: Validator, *, is_on_walk: bool = True) ->
         return None
     if seen == _NOTHING_SAID:
         return None if mark is None or Validator(mark.etag, mark.last_modified) == seen else seen
+    if mark is not None and mark.is_of(seen):
+        seen = Validator(seen.etag, mark.last_modified)
     return seen if is_on_walk else None
 
 
@@ -219,6 +224,13 @@ def _seconds(text: str | None) -> float | None:
         return None if text is None else parsedate_to_datetime(text).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+def _holds_date(etag: str | None, date: str) -> bool:
+    """In seconds as nginx writes it, or in microseconds as Apache does: then equal ETags have equal dates."""
+    seconds = _seconds(date)
+    numbers = [int(digits, 16) for digits in _HEXADECIMAL.findall(etag or "")]
+    return any(seconds in (number, number // 1_000_000) for number in numbers)
 
 
 def _lot(tile: Tile, seed: str) -> bytes:

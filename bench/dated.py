@@ -3,27 +3,22 @@
     python -m bench.dated DEPTH SECONDS CHANGED
 
 Each answer leaves so many seconds after it was asked for; at least CHANGED tiles were drawn anew on the
-second day. It answers conditional GETs, and says of each tile what nginx would. The first line on standard
-output tells its ports: `far`, which waits, and `near`, which does not.
+second day. It answers conditional GETs, and says of each tile what nginx would.
 """
 
 from __future__ import annotations
 
-import asyncio
-import http.client
 import json
-import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from email.utils import formatdate
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import uvloop
 
-from bench.harvest import PROJECT
-from bench.measuring import RunFailedError, cores, on_core
+from bench.far import far_site, question, serve
 from bench.site import config, count, image, tile_paths
 
 if TYPE_CHECKING:
@@ -37,8 +32,6 @@ _REDRAWN_AT: Final = 1_704_240_000
 """Seconds since 1970: the first hour of the second harvest's day."""
 _REDRAWN_IN: Final = 600
 """Seconds that the second render took at most."""
-_PATIENCE: Final = 30.0
-"""Seconds for the server to start and to answer; it needs a second at most."""
 
 
 class Drawing(NamedTuple):
@@ -114,28 +107,14 @@ class DatedSite:
 
     def asked(self) -> Asked:
         """The next look begins here."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._near, timeout=_PATIENCE)
-        try:
-            connection.request("GET", "/.asked")
-            return Asked(**json.loads(connection.getresponse().read()))
-        finally:
-            connection.close()
+        return Asked(**question(self._near, "/.asked"))
 
 
 @contextmanager
 def dated_site(depth: int, latency: float, changed: int) -> Iterator[DatedSite]:
     """Run one on the server's core until the block ends. `latency` is in seconds."""
-    command = [sys.executable, "-m", "bench.dated", str(depth), str(latency), str(changed)]
-    with on_core(cores()[1]):
-        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
-    with process:
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            if not line:
-                raise RunFailedError("the dated site did not start; its own words are above")
-            yield DatedSite(**json.loads(line), depth=depth, changed=changed)
-        finally:
-            process.terminate()
+    with far_site("bench.dated", depth, latency, changed) as (near, far):
+        yield DatedSite(near, far, depth, changed)
 
 
 class _File(NamedTuple):
@@ -186,29 +165,6 @@ def _condition(rest: bytes) -> bytes | None:
     return None if at < 0 else rest[at + 16 :].split(b"\r\n", 1)[0].strip()
 
 
-class _Connection(asyncio.Protocol):
-    """Requests without bodies, one after the other, as crawlers make them."""
-
-    def __init__(self, site: _Site, latency: float) -> None:
-        self._site = site
-        self._latency = latency
-        self._received = b""
-        self._loop = asyncio.get_running_loop()
-
-    def connection_made(self, transport: Any) -> None:
-        # No asyncio.Transport by its type, but it does what one does.
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        *requests, self._received = (self._received + data).split(b"\r\n\r\n")
-        for request in requests:
-            self._loop.call_later(self._latency, self._write, self._site.answer(request))
-
-    def _write(self, answer: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(answer)
-
-
 def _file(drawing: Drawing) -> _File:
     """The fields are those of nginx, so that the bytes of an answer are as many."""
     body = image(drawing.number)
@@ -232,20 +188,6 @@ def _answer(status: str, fields: tuple[str, ...], body: bytes) -> bytes:
 _NOTHING: Final = _answer("404 Not Found", (), b"")
 
 
-async def _serve(depth: int, latency: float, changed: int) -> None:
-    site, loop = _Site(depth, changed), asyncio.get_running_loop()
-    ports = {}
-    for name, seconds in (("near", 0.0), ("far", latency)):
-
-        def connection(seconds: float = seconds) -> _Connection:
-            return _Connection(site, seconds)
-
-        server = await loop.create_server(connection, "127.0.0.1", 0, backlog=512)
-        ports[name] = server.sockets[0].getsockname()[1]
-    sys.stdout.write(json.dumps(ports) + "\n")
-    sys.stdout.flush()
-    await asyncio.Event().wait()
-
-
 if __name__ == "__main__":
-    uvloop.run(_serve(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])))
+    _site = _Site(int(sys.argv[1]), int(sys.argv[3]))
+    uvloop.run(serve(_site.answer, float(sys.argv[2])))

@@ -69,6 +69,15 @@ metadata: Final = MetaData(
     }
 )
 
+
+def _keyed_by_tile() -> list[Column[int]]:
+    """The columns of a primary key that names a tile. New ones each time: a column is of one table."""
+    return [
+        Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("zoom", "x", "y")),
+    ]
+
+
 maps: Final = Table(
     "maps",
     metadata,
@@ -198,10 +207,7 @@ versions: Final = Table(
 tiles: Final = Table(
     "tiles",
     metadata,
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-    Column("zoom", Integer, primary_key=True, autoincrement=False),
-    Column("x", Integer, primary_key=True, autoincrement=False),
-    Column("y", Integer, primary_key=True, autoincrement=False),
+    *_keyed_by_tile(),
     Column("version", Integer, ForeignKey("versions.id"), nullable=True),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
     Column("outcome", Text, nullable=True),
@@ -222,10 +228,7 @@ yet) is asked a few times per harvest and may cost a scan of the map's tiles.
 changes: Final = Table(
     "changes",
     metadata,
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-    Column("zoom", Integer, primary_key=True, autoincrement=False),
-    Column("x", Integer, primary_key=True, autoincrement=False),
-    Column("y", Integer, primary_key=True, autoincrement=False),
+    *_keyed_by_tile(),
     Column("day", Date, primary_key=True),
     Column("tiles", Integer, nullable=False),
     Index("ix_changes_layer_zoom_day", "layer", "zoom", "day"),
@@ -240,10 +243,7 @@ and is kept in the same transactions, so that it is never behind: no row has 0 t
 validators: Final = Table(
     "validators",
     metadata,
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-    Column("zoom", Integer, primary_key=True, autoincrement=False),
-    Column("x", Integer, primary_key=True, autoincrement=False),
-    Column("y", Integer, primary_key=True, autoincrement=False),
+    *_keyed_by_tile(),
     Column("etag", Text, nullable=True),
     Column("last_modified", Text, nullable=True),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),

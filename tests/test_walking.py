@@ -238,6 +238,23 @@ def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
     assert set(to_audit(tmp_path, zooms=(0, 0))) == set(DEEPEST)
 
 
+def test_what_is_deeper_than_the_walk_may_go_is_not_audited(tmp_path: Path) -> None:
+    """It is there, and nobody has ever asked for it: it would pass for a tile that was added."""
+    keys: dict[str, Any] = {"walk": "pruned", "max_depth": 0}
+    harvest(tmp_path, first(FIRST_LEVEL), **keys)
+    assert to_audit(tmp_path, **keys) == []
+
+
+@pytest.mark.parametrize(("max_depth", "depths"), [(None, (0, 1)), (1, (0, 1)), (0, (0, 0))])
+def test_depth_of_a_tile_is_counted_from_where_the_walk_begins(
+    folder: Path, max_depth: int | None, depths: tuple[int, int]
+) -> None:
+    async def look(harvest: Harvesting) -> tuple[int, int]:
+        return harvest.walking.depth_of(LAYER, TOP), harvest.walking.depth_of(LAYER, BELOW)
+
+    assert during(folder, look, max_depth=max_depth) == depths
+
+
 def test_other_harvests_have_other_seeds(folder: Path) -> None:
     async def seed(harvest: Harvesting) -> str:
         return harvest.walking.seed

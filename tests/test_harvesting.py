@@ -91,6 +91,21 @@ def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path:
     asyncio.run(run())
 
 
+def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
+    """As one of a week: its versions are of the day on which it began."""
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY) as begun:
+            week = begun.segment
+        continued = harvesting(tmp_path, LATER)
+        continued.segment = week
+        await continued.open(SITE)
+        await continued.close()
+        assert (continued.continued, continued.day) == (True, DAY)
+
+    asyncio.run(run())
+
+
 def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns(tmp_path: Path) -> None:
     body = drawn("sea")
     image = image_of(body)

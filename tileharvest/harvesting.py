@@ -68,7 +68,8 @@ class Harvesting:
         """A first result waits `linger` seconds for others to be recorded with it."""
         self.description = description
         self.day = day
-        """The day of every version of this harvest, fixed when it started, in the map's time zone."""
+        """The day of every version of this harvest, fixed when it started, in the map's time zone; until
+        `open` that of this process, which may continue a harvest of an earlier one."""
         self.segment = segment
         """The slice of time in which it asks for each tile once, fixed when it started."""
         self._again = again
@@ -83,7 +84,10 @@ class Harvesting:
         self._known_before = 0
         """Tiles of these zones that were known when the harvest began: they tell whether the map has moved.
         `expected` was noted by the first process, whose zones may have been others."""
-        self._expected = 0
+        self.expected = 0
+        """How many tiles the history knew when the harvest began: about as many as it will find.
+
+        The same in each process that has a part in it."""
         self.room: Room | None = None
         """How much of the disk must stay free; None: that does not matter."""
         self.is_pruned: bool | None = None
@@ -167,8 +171,9 @@ class Harvesting:
             layers=[recorded(layer) for layer in site.layers],
             again=self._again,
         )
+        self.day = self._harvest.day
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
-        self._expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
+        self.expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
         self._versions = KnownVersions(self._harvest)
         self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
         self.is_pruned = any(decision.is_pruned for decision in self.walking.decisions.values())
@@ -184,14 +189,6 @@ class Harvesting:
     def identity(self) -> str:
         """What names this harvest, and no other one ever."""
         return self._harvest.identity
-
-    @property
-    def expected(self) -> int:
-        """How many tiles the history knew when the harvest began: about as many as it will find.
-
-        The same in each process that has a part in it.
-        """
-        return self._expected
 
     def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
         """The tiles at which the walks start."""

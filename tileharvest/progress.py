@@ -88,9 +88,9 @@ def drawn(name: str, figures: Figures) -> RenderableType:
 
 async def _write_lines(lookout: Lookout, console: Console, interval: float, *, as_json: bool) -> None:
     harvesting = lookout.harvesting
-    identity = {"map": harvesting.description.name, "day": harvesting.day.isoformat()}
     while True:
         await asyncio.sleep(interval)
+        identity = {"map": harvesting.description.name, "day": harvesting.day.isoformat()}
         figures = lookout.figures()
         line = (
             json.dumps({**identity, **figures.as_plain()}, ensure_ascii=False)

@@ -22,7 +22,7 @@ class LayerWalk(NamedTuple):
 
 def layer_walks(description: MapDescription, site: Site) -> dict[str, LayerWalk]:
     """By the layers' names. Raises ConfigurationError where the map's zooms or zones do not fit the site."""
-    return {layer.name: LayerWalk(layer, _walk(description, layer)) for layer in site.layers}
+    return {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
 
 
 def recorded(layer: SiteLayer) -> HarvestLayer:
@@ -40,7 +40,8 @@ def recorded(layer: SiteLayer) -> HarvestLayer:
     )
 
 
-def _walk(description: MapDescription, layer: SiteLayer) -> Walk:
+def walk_over(description: MapDescription, layer: SiteLayer) -> Walk:
+    """Raises ConfigurationError as `layer_walks`."""
     try:
         return Walk(layer.depth, description.zooms, description.zones)
     except ValueError as error:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from scrapy import Request, Spider, signals
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.layer_walks import walk_over
 from tileharvest.maps.overviewer import probe
 from tileharvest.maps.sample import Found, Sample, TooFewRequestsError
-from tileharvest.maps.walk import Walk
 from tileharvest.outcomes import Outcome
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.spiders.manners import probe_politely
@@ -171,14 +171,7 @@ class SamplingSpider(Spider):
         )
 
     def _sample_of(self, layer: SiteLayer) -> Sample:
-        description = self.description
-        try:
-            walk = Walk(layer.depth, description.zooms, description.zones)
-            return Sample(walk, description.max_depth)
-        except ValueError as error:
-            raise ConfigurationError(
-                f"map '{description.name}', layer '{layer.name}': {error}; change its zooms or zones"
-            ) from None
+        return Sample(walk_over(self.description, layer), self.description.max_depth)
 
     async def _draw(self, layer: _Layer, allowed: int) -> None:
         """Complete the sample of a layer, with so many requests in all since the beginning."""

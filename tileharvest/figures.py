@@ -161,8 +161,8 @@ class Figures:
     rate: Rate | None = None
     """Lately where that is known, else over the time worked; None where neither is."""
     is_pruned: bool = False
-    """Whether it skips what lies below unchanged tiles. How many those are, nobody knows before its end:
-    until then they are not among the counts."""
+    """Whether it skips what lies below unchanged tiles. How many those are, nobody knows before its end: the
+    history counts them as far as the walk has come, a process that counts itself not at all."""
 
     @classmethod
     def of(cls, progress: HarvestProgress, state: State, workers: int = 1) -> Figures:

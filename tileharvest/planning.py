@@ -131,7 +131,7 @@ def runs_needed(expense: Expense, budget: Budget) -> int:
         (expense.received_bytes or 0, budget.received_bytes),
         (expense.seconds, budget.seconds),
     )
-    return max(1, 1, *(ceil(amount / limit) for amount, limit in spent if limit is not None))
+    return max((1, *(ceil(amount / limit) for amount, limit in spent if limit is not None)))
 
 
 def two_digits(number: float) -> int:

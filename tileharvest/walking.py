@@ -125,9 +125,13 @@ class Walking:
         """Of what was skipped; the same tiles whenever this is asked."""
         if layer in self._full or self._description.audit == 0:
             return _NO_AUDIT
-        walk = self._layers[layer].walk
-        known = await asyncio.to_thread(self._harvest.skipped, layer, walk.kept())
-        tops = await asyncio.to_thread(self._harvest.skipped_tops, layer)
+        # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
+        return await asyncio.to_thread(self._audit_of, layer)
+
+    def _audit_of(self, layer: str) -> Audit:
+        walk, limit = self._layers[layer].walk, self._description.max_depth
+        known = self._harvest.skipped(layer, walk.kept())
+        tops = self._harvest.skipped_tops(layer)
         places = dict.fromkeys(known)
         # A tile that was added under one that did not change shows in no list of what is known; what is above
         # the coarsest kept ones is in none either, but is there.
@@ -136,10 +140,8 @@ class Walking:
             below = walk.below(tile, Outcome.IGNORED, known=True)
             places.update(dict.fromkeys(one for one in below if walk.keeps(one.zoom)))
         # What is deeper than the walk may go was never asked: what is there would pass for added.
-        limit = self._description.max_depth
-        if limit is not None:
-            places = {tile: None for tile in places if tile.zoom - walk.top <= limit}
-        tiles = audited(list(places), self._description.audit, LEAST_AUDITED, self.seed)
+        asked = [tile for tile in places if limit is None or tile.zoom - walk.top <= limit]
+        tiles = audited(asked, self._description.audit, LEAST_AUDITED, self.seed)
         return Audit(tiles, frozenset(known))
 
     def depth_of(self, layer: str, tile: Tile) -> int:

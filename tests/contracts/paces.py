@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.servers.redis import RedisServer
     from tileharvest.maps.budgets import Budget
-    from tileharvest.scheduler.pacing import Granted, PacedQueue
+    from tileharvest.scheduler.pacing import Granted, PacedQueue, Worked
     from tileharvest.scheduler.port import Exchange
 
 _NUMBERS = count()
@@ -72,6 +72,9 @@ class Asking(Driven):
 
     def grant(self, requests: int = 0, size: int = 0, returned: tuple[int, int] = (0, 0)) -> Granted:
         return self.run(self.queue.grant(Amount(requests, size), Amount(*returned)))
+
+    def worked(self, seconds: float) -> Worked:
+        return self.run(self.queue.worked(seconds))
 
     def _tell_time(self) -> None:
         # A queue on a server has no other clock here than what it was told last.

@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tileharvest.maps.budgets import Budget
+from tileharvest.scheduler.pacing import Worked
 
 if TYPE_CHECKING:
     from tests.contracts.paces import AskedHost
@@ -39,3 +40,17 @@ def test_what_is_returned_is_granted_again_and_never_more(asked: AskedHost) -> N
         is_granted = worker.grant(wanted, returned=(returned, 0)).is_granted
         assert is_granted == (held + wanted <= 10)
         held += wanted * is_granted
+
+
+def test_the_time_of_a_run_is_spent_when_it_has_been_worked_for_so_long(asked: AskedHost) -> None:
+    worker = asked.map("one")
+    worker.open_purse(Budget(seconds=60.0))
+    assert worker.worked(59.5) == Worked(59.5)
+    assert worker.worked(60.0) == Worked(60.0, is_spent=True)
+
+
+def test_time_has_no_end_without_a_limit(asked: AskedHost) -> None:
+    worker = asked.map("one")
+    assert worker.worked(10.0**9) == Worked(10.0**9)
+    worker.open_purse(Budget(requests=2))
+    assert worker.worked(10.0**9) == Worked(10.0**9)

@@ -19,7 +19,7 @@ from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
 from tileharvest.scheduler import directions, steering
 from tileharvest.scheduler.conduct import Conduct
-from tileharvest.scheduler.pacing import Pace
+from tileharvest.scheduler.pacing import Pace, Worked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -187,6 +187,30 @@ def test_a_spent_budget_ends_it_and_all_other_workers() -> None:
             assert error.reason == "budget: 60 s"
             assert (await directions.directions(crawl.queue)).spent == "budget: 60 s"
             assert not crawl.conduct.may_offer()
+
+    asyncio.run(test())
+
+
+def test_the_time_that_others_have_worked_before_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = 0.0
+
+    async def test() -> None:
+        nonlocal others
+        async with crawling() as crawl:
+            alone = crawl.queue.worked
+
+            async def worked(seconds: float) -> Worked:
+                return await alone(max(seconds, others))
+
+            monkeypatch.setattr(crawl.queue, "worked", worked)
+            await crawl.conduct.allow(Budget(seconds=60))
+            others = 50.0
+            await comes_true(lambda: crawl.conduct._worked_before == 50.0)
+            crawl.worked = 9.9
+            await asyncio.sleep(0.01)
+            assert crawl.ends == []
+            crawl.worked = 10.0
+            await comes_true(lambda: bool(crawl.ends))
 
     asyncio.run(test())
 

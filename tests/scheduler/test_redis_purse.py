@@ -9,7 +9,7 @@ import pytest
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
-from tileharvest.scheduler.pacing import Amount, Granted
+from tileharvest.scheduler.pacing import Amount, Granted, Worked
 
 if TYPE_CHECKING:
     from tests.scheduler.driving import Driven
@@ -90,11 +90,35 @@ def test_others_hold_what_they_may_return_until_they_ask_in_vain_end_or_are_sile
         assert grant(second, 1) == Granted(is_granted=False, others_hold=others_hold)
 
 
+def worked(worker: Driven, seconds: float) -> Worked:
+    return worker.run(worker.queue.worked(seconds))
+
+
+def test_who_comes_late_or_again_counts_from_where_the_others_are(world: RedisMap) -> None:
+    first, killed = (spender(world, Budget(seconds=60.0)) for _ in range(2))
+    assert worked(first, 40.5) == Worked(40.5)
+    assert worked(killed, 41.0) == Worked(41.0)
+    # What is left of the day is less for who comes later; that of the run is not.
+    late = spender(world, Budget(seconds=10.0))
+    assert worked(late, 0.0) == Worked(41.0)
+    assert worked(first, 40.75) == Worked(41.0)
+    assert worked(late, 60.0) == Worked(60.0, is_spent=True)
+    assert worked(first, 50.0) == Worked(60.0, is_spent=True)
+
+
+def test_the_time_of_a_run_begins_anew_when_nobody_is_at_it_any_more(world: RedisMap) -> None:
+    worked(spender(world, Budget(seconds=60.0)), 59.0)
+    world.close_workers()
+    assert worked(spender(world, Budget(seconds=60.0), 30.0), 0.0) == Worked(0.0)
+
+
 def test_a_purse_that_redis_has_lost_is_told(world: RedisMap) -> None:
     worker = spender(world, Budget(requests=5))
     world.ask("DEL", "purse")
     with pytest.raises(QueueError, match=r"lost what may yet be spent: .*; run again"):
         grant(worker, 1)
+    with pytest.raises(QueueError, match="lost what may yet be spent"):
+        worked(worker, 1.0)
 
 
 def test_strange_contents_of_a_purse_do_no_harm(world: RedisMap) -> None:

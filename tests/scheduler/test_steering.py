@@ -51,7 +51,7 @@ class Crawl:
     def _quiet(self) -> None:
         self.quiets += 1
 
-    def _check(self) -> None:
+    async def _check(self) -> None:
         self.checks += 1
         if self.disk is not None:
             raise self.disk

@@ -12,6 +12,10 @@ _TOO_MUCH: Final = 10**18
 """Bytes: a million TB are a slip of the pen, and more than 64 bits no database takes."""
 
 
+PARTS: Final = ("requests", "bytes", "seconds")
+"""What may be limited, as people write it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The most that may be spent; None: without limit. Raises ValueError for a budget that allows nothing."""
@@ -23,17 +27,22 @@ class Budget:
     """Of work: pauses are not counted."""
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("requests", self.requests),
-            ("bytes", self.received_bytes),
-            ("seconds", self.seconds),
-        ):
+        for name, value in zip(PARTS, (self.requests, self.received_bytes, self.seconds), strict=True):
             if value is not None and not value > 0:
                 raise ValueError(f"a budget of {value} {name} allows nothing")
 
     def __bool__(self) -> bool:
         """Whether anything is limited."""
         return not (self.requests is None and self.received_bytes is None and self.seconds is None)
+
+    def in_words(self, part: str) -> str:
+        """One of PARTS for a person; its name alone where it has no limit."""
+        limits = {
+            "requests": self.requests and f"{self.requests:,} requests",
+            "bytes": self.received_bytes and bytes_in_words(self.received_bytes),
+            "seconds": self.seconds and f"{self.seconds:g} s",
+        }
+        return limits.get(part) or part
 
 
 def parse_size(text: str | int) -> int:

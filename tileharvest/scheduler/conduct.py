@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.errors import BudgetError, QueueError
-from tileharvest.maps.budgets import Budget, bytes_in_words
+from tileharvest.maps.budgets import PARTS, Budget
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
 from tileharvest.scheduler import directions
 from tileharvest.scheduler.allowance import Allowance
@@ -67,6 +67,8 @@ class Conduct:
         self.gate = Gate(self._gate_changed)
         self._turn = Turn(clock=time.monotonic, random=random.random, wake=wake)
         self._budget = Budget()
+        self._worked_before = 0.0
+        """Seconds for which the run had been worked for when this worker began."""
         self._steering = Steering(
             queue,
             self.gate,
@@ -93,13 +95,14 @@ class Conduct:
 
     async def allow(self, budget: Budget) -> None:
         """Spend no more than this from now on. Raises QueueError."""
-        self._budget = budget
-        if budget.requests is None and budget.received_bytes is None:
+        if not budget:
             return
         await self._queue.open_purse(budget)
-        self._turn.allowance = Allowance(
-            self._queue, budget, more=self._wake, spent=self._spent, failed=self._failed
-        )
+        self._budget = budget
+        if budget.requests is not None or budget.received_bytes is not None:
+            self._turn.allowance = Allowance(
+                self._queue, budget, more=self._wake, spent=self._spent, failed=self._failed
+            )
 
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
@@ -256,18 +259,21 @@ class Conduct:
             return
         if spent is None:
             _logger.info("a person has stopped map '%s'", self._name)
-            self._stop(None)
-        else:
-            self._stop(self._exceeded(spent))
+        self._stop(None if spent is None else self._exceeded(spent))
 
-    def _check(self) -> None:
-        seconds = self._budget.seconds
+    async def _check(self) -> None:
         try:
-            if seconds is not None and self._traffic is not None and self._traffic.worked >= seconds:
+            if self._budget.seconds is not None and await self._is_time_spent():
                 raise self._exceeded("seconds")
             self._check_besides()
         except BudgetError as error:
             self._end_for_all(error)
+
+    async def _is_time_spent(self) -> bool:
+        own = self._traffic.worked
+        run = await self._queue.worked(self._worked_before + own)
+        self._worked_before = run.seconds - own
+        return run.is_spent
 
     def _spent(self, what: str) -> None:
         self._end_for_all(self._exceeded(what))
@@ -286,14 +292,6 @@ class Conduct:
 
     def _exceeded(self, what: str) -> BudgetError:
         """For the name of a budget's part, or for a reason that another worker has told."""
-        limits = {
-            "requests": f"{self._budget.requests:,} requests" if self._budget.requests else "requests",
-            "bytes": bytes_in_words(self._budget.received_bytes) if self._budget.received_bytes else "bytes",
-            "seconds": f"{self._budget.seconds:g} s" if self._budget.seconds else "seconds",
-        }
-        reason = f"budget: {limits[what]}" if what in limits else what
-        return BudgetError(
-            f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
-            f" run it again to go on",
-            reason,
-        )
+        reason = f"budget: {self._budget.in_words(what)}" if what in PARTS else what
+        message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
+        return BudgetError(f"{message} run it again to go on", reason)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.host_state import Process, stand, take_starts
 from tileharvest.scheduler.hosts import HostFiles, HostMemory
-from tileharvest.scheduler.pacing import Amount, Granted
+from tileharvest.scheduler.pacing import Amount, Granted, Worked
 from tileharvest.scheduler.port import Changes, RequestQueue
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ class Paced:
         """Everything without a purse."""
         return Granted(self._purse is None or self._purse.grant(wanted, returned))
 
+    async def worked(self, seconds: float) -> Worked:
+        return Worked(seconds, is_spent=self._purse is not None and seconds >= self._purse.seconds)
+
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
         pace, own = self._pace, self._own
         if pace is None or own is None:
@@ -206,6 +209,7 @@ class Purse:
     """What one worker may spend of a budget."""
 
     def __init__(self, budget: Budget) -> None:
+        self.seconds = inf if budget.seconds is None else budget.seconds
         self._left = [budget.requests, budget.received_bytes]
         self._held = [0, 0]
 

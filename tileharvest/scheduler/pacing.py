@@ -52,6 +52,16 @@ class Granted:
     """Whether other workers that are alive have been granted what they may yet return."""
 
 
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """For how long the run of a map has been worked for, by whichever of its workers the longest."""
+
+    seconds: float
+    """Pauses left out; those of workers that came before counted for those that came later."""
+    is_spent: bool = False
+    """Whether that is all that the budget allows."""
+
+
 class PacedQueue(RequestQueue, Protocol):
     """A queue whose `exchange` leases no faster than the pace of the map, and of all maps of its host,
     allows.
@@ -79,8 +89,7 @@ class PacedQueue(RequestQueue, Protocol):
 
     async def open_purse(self, budget: Budget) -> None:
         """Begin to spend. The first worker of a run sets what all workers of it may spend together, and
-        begins anew; to those that come while others are at it their budget does not matter. Of the budget
-        only requests and bytes are kept here."""
+        begins anew; to those that come while others are at it their budget does not matter."""
         ...
 
     async def grant(self, wanted: Amount, returned: Amount) -> Granted:
@@ -89,4 +98,9 @@ class PacedQueue(RequestQueue, Protocol):
         What has been granted to all workers and was not returned never exceeds the budget, whoever is killed:
         what a worker was granted that ended without returning it counts as spent.
         """
+        ...
+
+    async def worked(self, seconds: float) -> Worked:
+        """Tell for how long the run has been worked for, as far as this worker knows, and hear for how long
+        it has: the most that any worker of it has told."""
         ...

@@ -155,6 +155,7 @@ _EXCHANGED: Final[msgspec.msgpack.Decoder[Filters | Done]] = msgspec.msgpack.Dec
 _FAILURES: Final = msgspec.msgpack.Decoder(list[tuple[int, int, float, bytes, bytes, bytes, int]])
 _COUNTS: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int, int, int, int, int])
 _PURSE: Final = msgspec.msgpack.Decoder(tuple[str, bool])
+_WORKED: Final = msgspec.msgpack.Decoder(tuple[str, float])
 _REMARK: Final = msgspec.msgpack.Decoder(list[bytes])
 _OPENED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _TRUTH: Final = msgspec.msgpack.Decoder(bool)
@@ -249,6 +250,11 @@ def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
 def purse(answer: bytes) -> tuple[str, bool]:
     """`granted`, `refused` or `lost`; and whether others hold what they may return."""
     return _PURSE.decode(answer)
+
+
+def worked(answer: bytes) -> tuple[str, float]:
+    """`granted`, `refused` or `lost`; and for how many seconds."""
+    return _WORKED.decode(answer)
 
 
 class Opened(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import QueueError
 from tileharvest.scheduler import redis_calls as calls
-from tileharvest.scheduler.pacing import Granted
+from tileharvest.scheduler.pacing import Granted, Worked
 
 if TYPE_CHECKING:
     from tileharvest.maps.budgets import Budget
@@ -52,7 +52,8 @@ class RedisPacing:
 
     async def open_purse(self, budget: Budget) -> None:
         """Others are at it while any that has opened the purse was heard of in the last half minute."""
-        opens = [False if limit is None else limit for limit in (budget.requests, budget.received_bytes)]
+        limits = (budget.requests, budget.received_bytes, budget.seconds)
+        opens = [False if limit is None else limit for limit in limits]
         session = self._worker()
         await session.run_once("purse", {"opens": opens})
         session.has_purse = True
@@ -70,12 +71,23 @@ class RedisPacing:
         if not session.has_purse:
             return Granted(is_granted=True)
         word, others_hold = calls.purse(await session.run_once("purse", {"opens": False, **amounts}))
+        return Granted(self._is_granted(word), others_hold)
+
+    async def worked(self, seconds: float) -> Worked:
+        """Raises QueueError where Redis has lost the purse."""
+        session = self._worker()
+        if not session.has_purse:
+            return Worked(seconds)
+        word, known = calls.worked(await session.run("worked", {**session.argument(), "worked": seconds}))
+        return Worked(known, is_spent=not self._is_granted(word))
+
+    def _is_granted(self, word: str) -> bool:
         if word == "lost":
             raise QueueError(
                 f"{self._link.queue} has lost what may yet be spent: it was deleted, or Redis did not keep it"
                 " when it was started again; what was harvested is kept; run again, and the rest is asked for"
             )
-        return Granted(word == "granted", others_hold)
+        return word == "granted"
 
     def _opened(self) -> Session:
         """Raises RuntimeError if the queue is not open."""

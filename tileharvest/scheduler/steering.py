@@ -43,7 +43,7 @@ class Steering:
         said: Callable[[Directions, Directions], None],
         quiet: Callable[[], None],
         failed: Callable[[QueueError], None],
-        check: Callable[[], None],
+        check: Callable[[], Awaitable[None]],
     ) -> None:
         self._queue = queue
         self._gate = gate
@@ -97,7 +97,7 @@ class Steering:
         if self.now.stop != self._at_start.stop:
             self._at_start = self.now
             self._stopped(self.now.spent)
-        self._check()
+        await self._check()
 
     def _hold(self, reason: Reason, holds: bool) -> None:
         (self._gate.hold if holds else self._gate.let_go)(reason)

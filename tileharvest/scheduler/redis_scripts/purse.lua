@@ -1,12 +1,13 @@
--- What a run of the map may spend, its workers together: requests, and bytes.
+-- What a run of the map may spend, its workers together: requests, bytes, and the seconds of `worked.lua`.
 --
--- opens: requests and bytes of the budget, false where there is no limit; or else false, and
+-- opens: requests, bytes and seconds of the budget, false where there is no limit; or else false, and
 -- wanted, returned: requests and bytes
 --
 -- The answer is a word, and whether others hold what they may return.
 
--- What is left, by name; what is not there has no limit, but for the first, which tells that it was opened.
-local LEFT = { 'requests', 'bytes' }
+-- What is left, by name, and how long the run may take; what is not there has no limit, but for the first,
+-- which tells that it was opened.
+local LEFT, LIMITS = { 'requests', 'bytes' }, { 'requests', 'bytes', 'seconds' }
 
 local function field_of(worker)
     return 'held by ' .. worker
@@ -49,7 +50,7 @@ local function open(now)
     if #others_in(now) == 0 then
         redis.call('DEL', PURSE)
         redis.call('HSET', PURSE, 'is_open', 1)
-        for number, name in ipairs(LEFT) do
+        for number, name in ipairs(LIMITS) do
             if call.opens[number] then
                 redis.call('HSET', PURSE, name, call.opens[number])
             end

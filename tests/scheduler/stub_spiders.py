@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 
+from tileharvest.scheduler import directions
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduling import scheduling_for
 
@@ -129,6 +130,26 @@ class SlowPipeline:
             await asyncio.sleep(0)
         tell("item", item["url"])
         return item
+
+
+class StoppedScheduler(Scheduler):
+    """Which a person tells to stop while it opens its queue, and which hears of it then: at the method of the
+    queue that the setting STOPPED_AT names."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        scheduler = super().from_crawler(crawler)
+        queue, method = scheduler._scheduling.queue, crawler.settings["STOPPED_AT"]
+        ask = getattr(queue, method)
+
+        async def ask_stopped(*arguments: Any) -> Any:
+            setattr(queue, method, ask)
+            await directions.stop(queue)
+            await asyncio.wait_for(scheduler._conduct._over.wait(), 5)
+            return await ask(*arguments)
+
+        setattr(queue, method, ask_stopped)
+        return scheduler
 
 
 class WatchedScheduler(Scheduler):

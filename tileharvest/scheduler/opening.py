@@ -20,14 +20,25 @@ if TYPE_CHECKING:
     from tileharvest.scheduling import Scheduling
 
 
-async def open_queue(scheduling: Scheduling) -> Sequence[Failure]:
-    """Let the crawl work on its queue; what failed in it in other segments than the present one.
+async def open_queue(scheduling: Scheduling) -> None:
+    """Make the crawl a worker of its queue. Raises QueueError, and ConfigurationError for settings with which
+    nothing can be reached."""
+    queue = scheduling.queue
+    try:
+        await queue.open(scheduling.clock())
+    except QueueError:
+        discard = getattr(queue, "discard", None)
+        if not scheduling.fresh or discard is None:
+            raise
+        # The way out of a queue that cannot be read, or that another version wrote.
+        await discard()
+        await queue.open(scheduling.clock())
 
-    Raises QueueError, also where this worker must not work beside those that are at it, and
-    ConfigurationError for settings with which nothing can be reached.
-    """
+
+async def clear_queue(scheduling: Scheduling) -> Sequence[Failure]:
+    """Drop from the queue what the crawl does not go on with; what failed in other segments than the present
+    one. Raises QueueError, also where this worker must not work beside those that are at it."""
     queue, current = scheduling.queue, scheduling.segment_of(None)
-    await _open(scheduling)
     if scheduling.shared is not None:
         # Before the history hears of this harvest, which ends one of another segment.
         refuse_company(
@@ -86,16 +97,3 @@ async def close_queue(
         return await scheduling.queue.counts(scheduling.clock())
     finally:
         await offering.exchanging.close()
-
-
-async def _open(scheduling: Scheduling) -> None:
-    queue = scheduling.queue
-    try:
-        await queue.open(scheduling.clock())
-    except QueueError:
-        discard = getattr(queue, "discard", None)
-        if not scheduling.fresh or discard is None:
-            raise
-        # The way out of a queue that cannot be read, or that another version wrote.
-        await discard()
-        await queue.open(scheduling.clock())

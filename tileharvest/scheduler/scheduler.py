@@ -16,7 +16,7 @@ from tileharvest.errors import BudgetError, QueueError, TileHarvestError
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.offering import Offering
-from tileharvest.scheduler.opening import close_queue, join_work, load_filter, open_queue
+from tileharvest.scheduler.opening import clear_queue, close_queue, join_work, load_filter, open_queue
 from tileharvest.scheduler.requests import FAILURE
 from tileharvest.scheduler.resting import Resting
 from tileharvest.scheduling import scheduling_for
@@ -72,6 +72,8 @@ class Scheduler(BaseScheduler):
         self._stay: asyncio.Task[None] | None = None
         self._resting = Resting(scheduling.queue, self._give_up)
         self._hook: EngineHook | None = None
+        self._ended_early: str | None = None
+        """Why the crawl ends before it has begun."""
         harvesting = getattr(crawler.spider, "harvesting", None)
         self._conduct = Conduct(
             scheduling.queue,
@@ -183,16 +185,17 @@ class Scheduler(BaseScheduler):
         self._held = bool(getattr(spider, "holds_scheduler", False))
         offering = self._offering_for(spider)
         try:
-            offering.failures = await open_queue(self._scheduling)
-            # At once: an order to stop that comes while the filter is loaded is one for this crawl.
+            await open_queue(self._scheduling)
+            # At once: from now on it can be told to stop, and what was told before is not for this crawl.
             await self._conduct.begin()
+            offering.failures = await clear_queue(self._scheduling)
             await load_filter(self._scheduling, offering.entries)
         except TileHarvestError as error:
             self._give_up(error)
+            await self._conduct.end()
             await self._scheduling.queue.close()
-            self._crawler.signals.connect(self._not_opened, signals.spider_opened)
-            return
-        self._offering = offering
+        else:
+            self._offering = offering
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
         connect(self._callback_raised, signals.spider_error)
@@ -211,12 +214,11 @@ class Scheduler(BaseScheduler):
             failed=self._give_up,
         )
 
-    def _not_opened(self) -> None:
-        """Scrapy takes this from a signal's receiver only: its scraper is not open before."""
-        raise CloseSpider("error")
-
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
+        if self._ended_early is not None:
+            # Scrapy takes this from a signal's receiver only: its scraper is not open before.
+            raise CloseSpider(self._ended_early)
         self._hook = EngineHook(self._crawler.engine, self._completed)
         if self._offering is not None and not self._held:
             self._offering.start(is_first=True, has_joined=False)
@@ -286,7 +288,9 @@ class Scheduler(BaseScheduler):
 
     def _end(self, reason: str) -> None:
         self._conduct.cut_short()
-        if self._hook is not None:
+        if self._hook is None:
+            self._ended_early = self._ended_early or reason
+        else:
             self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=reason))
 
     def _count(self, name: str, count: int = 1) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tileharvest.errors import BudgetError, ExitStatus
+from tileharvest.errors import BudgetError, DaySpentError, ExitStatus
 from tileharvest.history.costs import Cost
 from tileharvest.limits import Room, budget_of_run
 from tileharvest.maps.budgets import Budget
@@ -29,7 +29,7 @@ def test_what_only_one_of_them_limits_is_limited_by_that() -> None:
 
 @pytest.mark.parametrize("spent", [Cost(requests=100), Cost(received_bytes=1001), Cost(seconds=60.0)])
 def test_nothing_is_asked_when_the_budget_of_the_day_is_spent(spent: Cost) -> None:
-    with pytest.raises(BudgetError, match=r"has spent its daily budget .* tomorrow") as raised:
+    with pytest.raises(DaySpentError, match=r"has spent its daily budget .* tomorrow") as raised:
         budget_of_run("m", Budget(), Budget(100, 1000, 60.0), spent)
     assert raised.value.exit_status is ExitStatus.BUDGET
     assert raised.value.reason.startswith("daily budget: ")

@@ -54,6 +54,10 @@ class BudgetError(TileHarvestError):
         self.is_all_kept = is_all_kept
 
 
+class DaySpentError(BudgetError):
+    """The map's daily budget was spent by runs before this one, and nothing was asked."""
+
+
 class ForbiddenError(SiteError):
     """The site's robots.txt forbids what was to be harvested; nothing of it was asked for."""
 

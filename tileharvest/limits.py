@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tileharvest.errors import BudgetError
+from tileharvest.errors import BudgetError, DaySpentError
 from tileharvest.maps.budgets import Budget, bytes_in_words
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _Number = TypeVar("_Number", int, float)
 def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budget:
     """What one run of the map's harvest may spend, when so much was spent of the day's budget.
 
-    Raises BudgetError, before anything is asked, where nothing is left of that.
+    Raises DaySpentError, before anything is asked, where nothing is left of that.
     """
     left = {
         "requests": (daily.requests, spent.requests),
@@ -31,7 +31,7 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
         # What would go on finding out what the site has is not worth asking for, and is in no record.
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:
-            raise BudgetError(
+            raise DaySpentError(
                 f"map '{name}' has spent its daily budget ({_much(already, what)} of {_much(most, what)});"
                 " nothing was asked; run it again tomorrow to go on",
                 f"daily budget: {_much(most, what)}",

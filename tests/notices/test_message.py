@@ -6,7 +6,13 @@ from datetime import date
 
 import pytest
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, SiteError, TileHarvestError
+from tileharvest.errors import (
+    AlreadyHarvestedError,
+    BudgetError,
+    DaySpentError,
+    SiteError,
+    TileHarvestError,
+)
 from tileharvest.history.costs import Cost
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.notices.message import Report, compose, is_wanted
@@ -73,6 +79,7 @@ ENDS = {
     "unreachable": report({}, UNREACHABLE),
     "budget": report(QUIET, BUDGET),
     "already": report({}, AlreadyHarvestedError("already")),
+    "spent before": report({}, DaySpentError("spent; run it again tomorrow", "daily budget: 90 requests")),
 }
 
 
@@ -98,4 +105,5 @@ def test_a_failure_is_marked_as_one() -> None:
         "unreachable",
         "budget",
         "already",
+        "spent before",
     }

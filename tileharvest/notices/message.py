@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import AlreadyHarvestedError, ExitStatus
+from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.notices.permalink import permalink
 from tileharvest.outcomes import Outcome
@@ -77,9 +77,10 @@ class Message:
 def is_wanted(report: Report, occasions: Collection[str]) -> bool:
     """Whether there is a notice of this end. `occasions` are words of `Occasion`.
 
-    Never of one that was complete already: it found nothing.
+    Never of one that was complete already, or had nothing left to spend that day: it asked for nothing, and
+    the end of the one before was told.
     """
-    if isinstance(report.error, AlreadyHarvestedError):
+    if isinstance(report.error, (AlreadyHarvestedError, DaySpentError)):
         return False
     return (
         Occasion.ALWAYS in occasions

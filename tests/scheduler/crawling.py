@@ -102,6 +102,10 @@ class Crawls:
     def push(self, *entries: Entry) -> None:
         self._beside(lambda queue: queue.exchange(Changes(entries), 0, time.time()))
 
+    def tell(self, direction: Any, *words: str) -> None:
+        """The crawl, as a command does."""
+        self._beside(lambda queue: direction(queue, *words))
+
     def failures(self) -> list[Failure]:
         return list(self._beside(lambda queue: queue.failures()))
 

@@ -20,6 +20,7 @@ from tileharvest.lookout import Lookout, Sources
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.outcomes import Outcome
 from tileharvest.progress import show_progress
+from tileharvest.scheduler.gate import gate_of
 from tileharvest.scheduling import directions_for
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tileharvest.history.progress import HarvestProgress
-    from tileharvest.scheduler.gate import Gate, Reason
+    from tileharvest.scheduler.gate import Reason
 
 # The first that occurred is the exit status of several harvests.
 _WORST_FIRST = (
@@ -227,7 +228,7 @@ def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
             return progress_of(history, name)
 
     def reasons() -> Collection[Reason]:
-        gate: Gate | None = getattr(getattr(crawler.engine, "scheduler", None), "gate", None)
+        gate = gate_of(crawler.engine)
         return () if gate is None else gate.reasons
 
     async def paused_since() -> str | None:

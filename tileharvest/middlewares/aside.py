@@ -1,10 +1,11 @@
-"""Lets what the queue does not offer wait for its turn."""
+"""Lets what the queue does not offer wait for its turn, and what it has offered go back when that is over."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tileharvest.scheduler.requests import ASIDE
+from tileharvest.scheduler.gate import HeldBackError
+from tileharvest.scheduler.requests import ASIDE, NOT_SENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
 class AsideMiddleware:
     """Asks our scheduler for the turn of each request that has ASIDE in its meta, its repeats and redirects
-    too: they cost the owner as much. Others pass. Raises what the scheduler's `aside` raises."""
+    too: they cost the owner as much. Others pass. Raises what the scheduler's `aside` raises.
+
+    A request that was held back at the last moment goes back to the scheduler as it was: that was no
+    attempt.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -31,3 +36,9 @@ class AsideMiddleware:
         # Other schedulers than ours know no such turn.
         aside: Awaitable[None] | None = scheduler.aside() if hasattr(scheduler, "aside") else None
         return aside
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if not isinstance(exception, HeldBackError):
+            return None
+        request.meta[NOT_SENT] = True
+        return request.replace(dont_filter=True)

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.outages import HostHealth, OutageLimits, no_answer_in_words
-from tileharvest.scheduler.gate import Reason
+from tileharvest.scheduler.gate import Reason, gate_of
 from tileharvest.scheduler.requests import ATTEMPT
 from tileharvest.verdict import Answer, may_pass
 
@@ -110,7 +110,7 @@ class OutageMiddleware:
             task.cancel()
 
     def _failed(self, request: Request, reason: str) -> Request | None:
-        gate = self._gate
+        gate = gate_of(self._crawler.engine)
         if gate is None or ATTEMPT not in request.meta:
             return None
         host = request.meta["download_slot"]
@@ -212,10 +212,6 @@ class OutageMiddleware:
         if self._page is not None and urlsplit(self._page).hostname == host:
             failed = self._page
         return self._good.get(host, failed)
-
-    @property
-    def _gate(self) -> Gate | None:
-        return getattr(getattr(self._crawler.engine, "scheduler", None), "gate", None)
 
 
 def _is_failure(response: Response) -> bool:

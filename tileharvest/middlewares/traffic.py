@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from tileharvest.scheduler.gate import HeldBackError
 from tileharvest.scheduler.requests import RECEIVED_BYTES
 from tileharvest.wiring import harvesting_of
 
@@ -34,3 +35,7 @@ class TrafficMiddleware:
             self._traffic.received_bytes += received
             request.meta[RECEIVED_BYTES] = received
         return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        if isinstance(exception, HeldBackError):
+            self._traffic.requests -= 1

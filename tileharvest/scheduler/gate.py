@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,10 @@ class Reason(StrEnum):
     """The host does not answer."""
     SPENT = "spent"
     """A budget is spent; the crawl is about to end."""
+
+
+class HeldBackError(Exception):
+    """A request that was offered must not start any more: it has not been sent, and goes back."""
 
 
 class Gate:
@@ -50,3 +54,9 @@ class Gate:
         was_open, self.reasons = self.is_open, reasons
         if self.is_open is not was_open:
             self._changed()
+
+
+def gate_of(engine: Any) -> Gate | None:
+    """That of the scheduler of Scrapy's engine; None for another scheduler than ours, and before there is
+    one."""
+    return getattr(getattr(engine, "scheduler", None), "gate", None)

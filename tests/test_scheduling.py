@@ -9,6 +9,7 @@ import pytest
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
+from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ConfigurationError
 from tileharvest.scheduler.memory import MemoryQueue
 from tileharvest.scheduler.paced import Paced
@@ -44,6 +45,7 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     spider: Any = Spider("stub", **arguments)
     if harvests:
         spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
+        spider.courtesy = courtesy_for(settings, spider.harvesting.description)
     crawler: Any = SimpleNamespace(settings=settings, spider=spider)
     return scheduling_for(crawler)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy.exceptions import DropItem
 
-from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import TileHarvestError
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.wiring import harvesting_of
@@ -38,7 +37,8 @@ class HistoryPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         harvesting = harvesting_of(crawler)
-        return cls(crawler, harvesting, courtesy_for(crawler.settings, harvesting.description).store_gap)
+        spider: Any = crawler.spider
+        return cls(crawler, harvesting, spider.courtesy.store_gap)
 
     async def process_item(self, item: TileResult) -> TileResult:
         if self._gap and item.image is not None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.directions import Directions, directions
 from tileharvest.scheduler.exchanging import LINGER
@@ -109,7 +108,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         name=name,
         queue=shared or _paced(settings, name, _own_queue(settings, name, kind), is_kept=not refused),
         shared=shared,
-        courtesy=None if description is None else courtesy_for(settings, description),
+        courtesy=getattr(spider, "courtesy", None) if harvesting else None,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",

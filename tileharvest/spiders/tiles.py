@@ -56,6 +56,7 @@ class TileSpider(Spider):
 
     harvesting: Harvesting
     courtesy: Courtesy
+    """What the map's owner may expect, for all parts of the crawl."""
     robots: Robots | None = None
     """What the site's robots.txt allows, once it was read; None: everything."""
     holds_scheduler = True

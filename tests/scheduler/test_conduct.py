@@ -317,6 +317,22 @@ def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
     asyncio.run(test())
 
 
+def test_what_is_asked_aside_keeps_the_gap_of_the_host_too() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(0.01, 0.01), host_gap=Gap(3600.0, 3600.0)) as crawl:
+            crawl.conduct._clock = lambda: 100.0
+            await crawl.conduct.aside()
+            asking = asyncio.ensure_future(crawl.conduct.aside())
+            await asyncio.sleep(0.02)
+            assert not asking.done()
+            crawl.offers()
+            assert crawl.exchanging.not_before == 3700.0
+            crawl.conduct.cut_short()
+            await asyncio.wait([asking], timeout=5)
+
+    asyncio.run(test())
+
+
 def test_what_is_asked_aside_counts_for_the_budget() -> None:
     async def test() -> None:
         async with crawling() as crawl:

@@ -57,6 +57,7 @@ class Conduct:
         self._queue = queue
         self._name = name
         self._courtesy = courtesy
+        self._host_gap = NO_GAP if courtesy is None else courtesy.host_gap
         self._local_time = local_time
         self._clock = clock
         self._wake = wake
@@ -115,8 +116,9 @@ class Conduct:
 
     async def aside(self) -> None:
         """The turn of a request that probes a site. Raises BudgetError, QueueError, and as `may_go_on`."""
-        gap = (self._steering.gap or NO_GAP).draw(random.random())  # noqa: S311 - no secret
-        await wait(min(gap, self._last_aside + gap - self._clock()), self._over)
+        gap = (self._steering.gap or NO_GAP).at_least(self._host_gap)
+        seconds = gap.draw(random.random())  # noqa: S311 - no secret
+        await wait(min(seconds, self._last_aside + seconds - self._clock()), self._over)
         await self.may_go_on()
         self._last_aside = self._clock()
         if not await self._may_spend():
@@ -165,7 +167,7 @@ class Conduct:
         self._keep(pace)
         self._steering.offered(pace.gap)
         if self._last_aside > 0:
-            exchanging.wait_until(self._last_aside + pace.gap.least)
+            exchanging.wait_until(self._last_aside + pace.least)
 
     def may_offer(self) -> bool:
         """Whether any request may start."""
@@ -220,7 +222,7 @@ class Conduct:
 
     def _keep(self, pace: Pace) -> None:
         assert self._exchanging is not None
-        self._exchanging.keep_apart(max(pace.gap.least, pace.host_gap.least))
+        self._exchanging.keep_apart(pace.least)
 
     def _gate_changed(self) -> None:
         if self._traffic is not None:

@@ -33,6 +33,11 @@ class Pace:
         if self.host_concurrency is not None and self.host_concurrency < 1:
             raise ValueError(f"{self.host_concurrency} requests at once to '{self.host}' ask nothing")
 
+    @property
+    def least(self) -> float:
+        """Seconds from the start of one request to that of the next at least."""
+        return max(self.gap.least, self.host_gap.least)
+
 
 @dataclass(frozen=True, slots=True)
 class Amount:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 
 async def open_queue(scheduling: Scheduling) -> None:
-    """Make the crawl a worker of its queue. Raises QueueError, and ConfigurationError for settings with which
-    nothing can be reached."""
+    """Make the crawl a worker of its queue.
+
+    Raises QueueError, also where this worker must not work beside those that are at it, and
+    ConfigurationError for settings with which nothing can be reached.
+    """
     queue = scheduling.queue
     try:
         await queue.open(scheduling.clock())
@@ -33,21 +36,22 @@ async def open_queue(scheduling: Scheduling) -> None:
         # The way out of a queue that cannot be read, or that another version wrote.
         await discard()
         await queue.open(scheduling.clock())
-
-
-async def clear_queue(scheduling: Scheduling) -> Sequence[Failure]:
-    """Drop from the queue what the crawl does not go on with; what failed in other segments than the present
-    one. Raises QueueError, also where this worker must not work beside those that are at it."""
-    queue, current = scheduling.queue, scheduling.segment_of(None)
     if scheduling.shared is not None:
-        # Before the history hears of this harvest, which ends one of another segment.
+        # Before it can tell the others anything, and before the history hears of this harvest, which ends
+        # one of another segment.
         refuse_company(
             await scheduling.shared.workers(),
-            current,
+            scheduling.segment_of(None),
             silent=silent_after(scheduling.lease_seconds),
             is_fresh=scheduling.fresh,
             is_history_local=scheduling.is_history_local,
         )
+
+
+async def clear_queue(scheduling: Scheduling) -> Sequence[Failure]:
+    """Drop from the queue what the crawl does not go on with; what failed in other segments than the present
+    one. Raises QueueError."""
+    queue, current = scheduling.queue, scheduling.segment_of(None)
     if scheduling.fresh:
         await queue.forget(current)
     await queue.forget_others(scheduling.segments_kept, current)

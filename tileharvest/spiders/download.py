@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
 
-from tileharvest.scheduler.gate import HeldBackError, gate_of
+from tileharvest.scheduler.gate import HeldBackError, Reason, gate_of
 from tileharvest.scheduler.requests import ATTEMPT
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class TileDownloadHandler(AiohttpDownloadHandler):
     request by two middlewares, and of an answer without a body only the headers that are read are kept.
     Where the setting `USER_AGENTS` lists several, each request that the scheduler offers takes any of them;
     those that find out about a site or a host have the one of `USER_AGENT`.
-    What the scheduler has offered is not sent while its gate is shut: HeldBackError is raised then.
+    What the scheduler has offered is not sent while its gate is shut, but for a budget that is spent:
+    HeldBackError is raised then.
     Everything else, GETs included, is Scrapy's, which calls this handler experimental and warns at every
     start: what we need of it is covered by tests against real servers, and Scrapy is pinned.
     """
@@ -50,8 +51,14 @@ class TileDownloadHandler(AiohttpDownloadHandler):
 
     async def download_request(self, request: Request) -> Response:
         gate = gate_of(self.crawler.engine)
-        # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one.
-        if gate is not None and not gate.is_open and ATTEMPT in request.meta:
+        # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one. What was offered
+        # before the budget was spent is a part of that.
+        if (
+            gate is not None
+            and not gate.is_open
+            and gate.reasons != {Reason.SPENT}
+            and ATTEMPT in request.meta
+        ):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
         if request.method != "HEAD":

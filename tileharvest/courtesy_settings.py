@@ -16,6 +16,7 @@ from tileharvest.maps.description import NOTICES, BudgetEntry, HostEntry
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
+from tileharvest.outages import OutageLimits
 from tileharvest.wiring import maps_file
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ _COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
 def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtesy:
     """Each thing as the command line says it (`-s DELAY=0.5`), else the map's entry, else the settings.
 
-    Raises ConfigurationError, naming the setting.
+    Raises ConfigurationError, naming the setting; also for one that `outage_limits` reads.
     """
+    outage_limits(settings)
     file = maps_file(settings)
     maps = [*load_maps(file).values()] if file.exists() else [description]
     concurrency, host_gap = most_generous(description.host, maps)
@@ -70,6 +72,20 @@ def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
     return gap
 
 
+def outage_limits(settings: BaseSettings) -> OutageLimits:
+    """When a host is probed, and when it is given up. Raises ConfigurationError, naming the settings."""
+    names = ("HOST_DOWN_AFTER", "HOST_DOWN_PAUSE", "HOST_DOWN_LONGEST_PAUSE", "HOST_DOWN_PATIENCE")
+    after, pause, longest, patience = (_said(settings, name, None, float) for name in names)
+    try:
+        return OutageLimits(int(after), pause, longest, patience)
+    except (OverflowError, ValueError):
+        said = ", ".join(f"{name} {settings[name]!r}" for name in names)
+        raise ConfigurationError(
+            f"{said} cannot be: the first is at least 1, the second above 0 and not above the third, the last"
+            " not below 0"
+        ) from None
+
+
 def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
     """Those that a person has listed, else the program's name with the address of who uses it."""
     own = description.user_agents or tuple(settings.getlist("USER_AGENTS"))
@@ -100,7 +116,7 @@ def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], 
     value = settings[name]
     try:
         return read(_plain(value))
-    except (TypeError, ValueError, msgspec.ValidationError) as error:
+    except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{name} {value!r} cannot be: {error}") from None
 
 
@@ -130,7 +146,9 @@ def _gap_of_rate(value: Any) -> Gap:
 
 
 def _truth(value: Any) -> bool:
-    return value in (True, 1, "True", "true")
+    if value not in (True, False, "True", "False", "", None):
+        raise ValueError("write True or False")
+    return value in (True, "True")
 
 
 def _hours(value: Any) -> tuple[QuietHours, ...]:
@@ -139,7 +157,10 @@ def _hours(value: Any) -> tuple[QuietHours, ...]:
 
 
 def _budget(value: Any) -> Budget:
-    return msgspec.convert(value, BudgetEntry).as_budget if value else Budget()
+    try:
+        return msgspec.convert(value, BudgetEntry).as_budget if value else Budget()
+    except msgspec.ValidationError as error:
+        raise ValueError(f'{error}; write for example {{"requests": 20000, "bytes": "500 MB"}}') from None
 
 
 def _budget_of(entry: BudgetEntry | None) -> Budget | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from enum import Enum
 from pathlib import Path
@@ -102,6 +103,15 @@ def quieten(settings: BaseSettings, level: str) -> None:
     if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", level, priority="cmdline")
         settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
+
+
+def progress_interval(settings: BaseSettings) -> float:
+    """Seconds between two lines of progress. Raises ConfigurationError for what would write without end."""
+    value = settings["PROGRESS_INTERVAL"]
+    with suppress(TypeError, ValueError):
+        if float(value) > 0:
+            return float(value)
+    raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")
 
 
 def relax_garbage_collection(settings: BaseSettings) -> None:

@@ -38,6 +38,7 @@ from tileharvest.wiring import (
     all_maps,
     harvesting_for,
     open_history_if_any,
+    progress_interval,
     queue_kind,
     quieten,
 )
@@ -125,6 +126,7 @@ class Command(BaseRunSpiderCommand):
         """The maps to harvest, after everything that can be wrong with them was looked at."""
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
+        progress_interval(self.settings)
         for name in names:
             courtesy_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
         if not names:
@@ -189,7 +191,7 @@ class Command(BaseRunSpiderCommand):
                 lookout = Lookout(
                     spider.harvesting, _sources(crawler, spider, is_dry=arguments.get("dry") == "1")
                 )
-                interval = crawler.settings.getfloat("PROGRESS_INTERVAL")
+                interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
                 watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
 

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 from scrapy import Request, signals
 from scrapy.utils.misc import load_object
 
+from tileharvest.courtesy_settings import outage_limits
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.outages import HostHealth, OutageLimits, no_answer_in_words
+from tileharvest.outages import HostHealth, no_answer_in_words
 from tileharvest.scheduler.gate import Reason, gate_of
 from tileharvest.scheduler.requests import ATTEMPT
 from tileharvest.verdict import Answer, may_pass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from tileharvest.outages import OutageLimits
     from tileharvest.scheduler.gate import Gate
 
 _logger = logging.getLogger(__name__)
@@ -74,12 +76,7 @@ class OutageMiddleware:
         harvesting = getattr(crawler.spider, "harvesting", None)
         middleware = cls(
             crawler,
-            limits=OutageLimits(
-                failures=settings.getint("HOST_DOWN_AFTER"),
-                pause=settings.getfloat("HOST_DOWN_PAUSE"),
-                longest_pause=settings.getfloat("HOST_DOWN_LONGEST_PAUSE"),
-                patience=settings.getfloat("HOST_DOWN_PATIENCE"),
-            ),
+            limits=outage_limits(settings),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
             page=None if harvesting is None else harvesting.description.page,
         )

@@ -98,6 +98,15 @@ def test_crawl_of_an_unknown_map_logs_one_error(project: Project, harvested_map:
     assert harvested_map.paths()
 
 
+def test_crawl_with_a_setting_that_cannot_be_logs_one_error(project: Project, nobody: str) -> None:
+    project.add_map(SMALL, nobody)
+    done = project.crawl(SMALL, SMALL_DAY, "-s", "HOST_DOWN_AFTER=0")
+    (line,) = [line for line in done.stderr.splitlines() if "] ERROR: " in line]
+    assert "HOST_DOWN_AFTER" in line
+    assert "Traceback" not in done.stderr
+    assert not project.data.exists()
+
+
 def test_a_failed_tile_is_told_and_asked_for_again_the_next_time(
     project: Project, small_map: Rendering, nginx: Callable[..., Nginx]
 ) -> None:

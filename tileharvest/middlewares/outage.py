@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, signals
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from tileharvest.courtesy_settings import outage_limits
@@ -72,7 +73,10 @@ class OutageMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises NotConfigured for a spider that says why it cannot begin: it asks for nothing."""
         settings = crawler.settings
+        if getattr(crawler.spider, "ending", None) is not None:
+            raise NotConfigured
         harvesting = getattr(crawler.spider, "harvesting", None)
         middleware = cls(
             crawler,

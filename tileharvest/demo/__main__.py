@@ -126,7 +126,7 @@ def _what_next(data: Path) -> str:
         f"  {scrapy} history {MAP} 0_1_1    the history of one tile\n"
         f"  {scrapy} serve {MAP}            its three days in your browser, at http://127.0.0.1:8000/\n"
         "  unset TILEHARVEST_MAPS TILEHARVEST_DATA\n"
-        f"  {scrapy} add NAME URL         add a real map, by the address of its page\n"
+        f"  {scrapy} add NAME URL          add a real map, by the address of its page\n"
         "README.md tells the rest. To see the three days now:\n"
         f"  TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}"
         f" {scrapy} serve {MAP}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
-_HOST_NAME: Final = re.compile(r"[^\s/:@\[\]]+|[0-9a-fA-F:.]+")
+_HOST_NAME: Final = re.compile(r"[^\s/:@\[\]]+|(?=.*:.*:)[0-9a-fA-F:.]+")
 """As an address has it between its scheme and its port; the second form is IPv6."""
 
 HOSTS: Final = "hosts"

@@ -29,6 +29,7 @@ def settings(tmp_path) -> Settings:
         ("HOST_DOWN_AFTER", "inf", "the first is at least 1"),
         ("HOST_DOWN_PAUSE", "61", "not above the third"),
         ("HOST_DOWN_PATIENCE", "-1", "the last not below 0"),
+        ("DELAY", "x", "'x' cannot be: write seconds"),
         ("BUDGET", "5", "got `int`; write for example"),
     ],
 )

@@ -131,6 +131,8 @@ def _plain(value: Any) -> Any:
 
 
 def _gap(value: Any) -> Gap:
+    if isinstance(value, str) and value:
+        raise ValueError("write seconds, such as 0.5 or [0.2, 0.8]")
     return NO_GAP if not value else Gap.of(value)
 
 

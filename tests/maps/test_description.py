@@ -75,6 +75,7 @@ MISTAKES = [
     ("url = 3", "'url': expected `str`, got `int`; write for example url ="),
     ('url = "map.example.net"', "'url': this cannot be; write for example url ="),
     ('url = "ftp://h/"', "'url': this cannot be"),
+    ('url = "http://h/"\nviewer = "maps.example"', "'viewer': this cannot be; write for example viewer ="),
     ('url = "http://h/"\nlayers = "world"', "'layers': expected `array`.*write for example layers ="),
     ('url = "http://h/"\nlayers = ["a", "a"]', "'layers': this cannot be"),
     ('url = "http://h/"\nconcurrency = "4"', "'concurrency': expected `int`, got `str`"),

@@ -157,7 +157,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     note: str = ""
 
     def __post_init__(self) -> None:
-        _check(urlsplit(self.url).scheme in ("http", "https") and bool(urlsplit(self.url).hostname), "url")
+        _check(_is_page(self.url), "url")
         _check(all(self.layers) and len(set(self.layers)) == len(self.layers), "layers")
         _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
         _check(self.concurrency >= 1, "concurrency")
@@ -230,6 +230,12 @@ def _check_courtesy(description: MapDescription) -> None:
     _check(description.contact.isprintable(), "contact")
     _check(all(one and one.isprintable() for one in description.user_agents), "user_agents")
     _check(all(one in NOTICES for one in description.on or ()), "on")
+    _check(description.viewer == "" or _is_page(description.viewer), "viewer")
+
+
+def _is_page(address: str) -> bool:
+    parts = urlsplit(address)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _check_rate(per_second: float | None) -> None:

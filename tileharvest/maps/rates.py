@@ -27,7 +27,10 @@ class Gap:
 
     def __post_init__(self) -> None:
         if not (isfinite(self.most) and 0 <= self.least <= self.most <= LONGEST):
-            raise ValueError(f"from {self.least} to {self.most} seconds is no time to wait")
+            raise ValueError(
+                f"{self} is no time to wait: write seconds up to a day, the fewer ones first, such as 0.5"
+                " or [0.2, 0.8]"
+            )
 
     @classmethod
     def of(cls, value: float | Sequence[float]) -> Gap:
@@ -35,7 +38,7 @@ class Gap:
         if isinstance(value, (int, float)):
             return cls(float(value), float(value))
         if len(value) != 2:
-            raise ValueError(f"{list(value)} is no pair of seconds: write for example [0.2, 0.8]")
+            raise ValueError(f"{list(value)} is no time to wait: write seconds, such as 0.5 or [0.2, 0.8]")
         return cls(float(value[0]), float(value[1]))
 
     @classmethod

@@ -9,7 +9,7 @@ from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.scheduler.segments import Segment
-from tileharvest.wiring import all_maps, described_map, harvesting_for, segment_resolver
+from tileharvest.wiring import all_maps, described_map, harvesting_for, segment_resolver, would_go_on
 
 STARTED = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -76,6 +76,15 @@ def test_scrapys_limit_is_the_depth_of_a_map_that_has_none(settings, tmp_path, o
 def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):
     harvesting = harvesting_for(settings, {"map": "m", "day": "2021-02-13"})
     assert (harvesting.day, harvesting.segment.name) == (date(2021, 2, 13), "2021-02-13")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "goes_on"),
+    [({"segment": "every:9999w"}, True), ({"segment": "run"}, False), ({"day": "2021-02-13"}, True)],
+)
+def test_a_harvest_that_is_run_again_goes_on_only_in_its_segment(settings, arguments, goes_on):
+    harvesting = harvesting_for(settings, {"map": "m", **arguments})
+    assert would_go_on(settings, arguments, harvesting) is goes_on
 
 
 @pytest.mark.parametrize(

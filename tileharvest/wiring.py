@@ -155,6 +155,15 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     )
 
 
+def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting: Harvesting) -> bool:
+    """Whether a harvest of the map that began now, with the same arguments, had the same segment."""
+    started = datetime.now(UTC)
+    zone = harvesting.description.zone_info
+    resolver = segment_resolver(settings, arguments.get("segment"), zone, started)
+    moment = harvesting.segment.begins if "day" in arguments else started
+    return resolver.segment_at(None, moment).name == harvesting.segment.name
+
+
 def segment_resolver(
     settings: BaseSettings, name: str | None, zone: ZoneInfo, started: datetime
 ) -> SegmentResolver:

@@ -103,6 +103,18 @@ def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> No
         assert found(stage.project)[path].outcome == "add"
 
 
+def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> None:
+    describe(stage, delay=30)
+    with stage.project.running("harvest", "small", "-a", "segment=run") as process:
+        assert await_condition(lambda: len(stage.site.received) == 1, process)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert errors.splitlines()[-1] == (
+        "error: map 'small' was stopped; what was found is kept; run again, it begins anew, in another"
+        " segment"
+    )
+
+
 @pytest.mark.parametrize("signalled", [True, False], ids=["signal", "order"])
 def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: bool) -> None:
     describe(stage, delay=30)

@@ -50,6 +50,7 @@ def test_a_stopped_harvest_is_continued_as_if_it_had_not_been_stopped(
     assert f"map '{ANTWORLD}' was stopped; run it again to continue" in stderr
     assert "Traceback" not in stderr
     assert begun(project) == [(1, first.day, None)]
+    assert project.harvests(ANTWORLD)[0]["stopped"] == "Ctrl-C or SIGTERM"
     known = project.versions()
     assert known < first.versions
 

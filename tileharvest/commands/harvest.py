@@ -41,6 +41,7 @@ from tileharvest.wiring import (
     progress_interval,
     queue_kind,
     quieten,
+    would_go_on,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from tileharvest.history.progress import HarvestProgress
     from tileharvest.scheduler.gate import Reason
@@ -108,13 +110,14 @@ class Command(BaseRunSpiderCommand):
             raise UsageError(
                 "say which maps: scrapy harvest NAME..., or scrapy harvest --all", print_help=False
             )
+        assert self.settings is not None
         with failing_clearly(self):
             names = self._checked_names(args, opts.spargs)
             self._harvest_in_turn(names, opts.spargs)
             if opts.json:
                 write_json([_report(spider) for spider in self._spiders])
             for spider in self._spiders:
-                _tell(spider, is_json=opts.json)
+                _tell(spider, self.settings, opts.spargs, is_json=opts.json)
             if self._under_way is not None:
                 write_error(f"map '{self._under_way}' was left at once; run it again to continue")
             statuses = {_exit_status(spider) for spider in self._spiders}
@@ -250,15 +253,17 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
-def _tell(spider: TileSpider, *, is_json: bool) -> None:
+def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str], *, is_json: bool) -> None:
     """How the harvest went, besides what the log has said already."""
     if not is_json and spider.counts:
         write_outcomes(_title(spider), spider.counts)
     if not is_json and _is_done_already(spider):
         write_line(str(spider.ending))
     if not spider.finished and spider.ending is None:
-        name = spider.harvesting.description.name
-        write_error(f"map '{name}' was stopped; run it again to continue where it stopped")
+        again = "run it again to continue where it stopped"
+        if not would_go_on(settings, arguments, spider.harvesting):
+            again = "what was found is kept; run again, it begins anew, in another segment"
+        write_error(f"map '{spider.harvesting.description.name}' was stopped; {again}")
 
 
 def _report(spider: TileSpider) -> dict[str, Any]:

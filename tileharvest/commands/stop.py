@@ -32,7 +32,7 @@ class Command(MapCommand):
         else:
             write_line(
                 f"map '{name}' is stopping: requests on the way finish, and nothing is lost;"
-                f" run it again to continue where it stopped"
+                f" run it again in its segment to continue where it stopped"
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import BudgetError, MovedError
 
@@ -51,4 +51,8 @@ def _why(ending: TileHarvestError | None, reason: str) -> str:
     """A run ended before its harvest, in a few words."""
     if isinstance(ending, BudgetError):
         return ending.reason
-    return reason if ending is None else close_reason(ending)
+    return _ORDERS.get(reason, reason) if ending is None else close_reason(ending)
+
+
+_ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
+"""What a person did, by the reasons that Scrapy and the scheduler close a spider for."""

@@ -10,6 +10,7 @@ import pytest
 
 from tileharvest.commands.failures import status_of
 from tileharvest.images import NoImageError, identify
+from tileharvest.middlewares.robots import FORBIDDEN
 from tileharvest.verdict import Answer, with_attempts
 
 
@@ -41,6 +42,10 @@ async def said(url: str) -> int | str:
         with pytest.raises(aiohttp.ClientError) as raised:
             await session.get(url)
     return status_of(with_attempts(str(raised.value), 5))
+
+
+def test_what_robots_txt_forbids_is_told_so() -> None:
+    assert status_of(with_attempts(FORBIDDEN, 1)) == "forbidden"
 
 
 def test_what_nobody_has_foreseen_has_a_word_too() -> None:

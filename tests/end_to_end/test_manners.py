@@ -78,6 +78,16 @@ def test_a_forbidden_part_is_never_asked_for_and_its_tiles_fail(harvested: Harve
     assert reasons == [("robots.txt forbids it (1 attempt)",)]
 
 
+def test_whoever_looks_at_what_failed_is_told_what_is_forbidden(harvested: Harvested) -> None:
+    rows = json.loads(harvested.project.scrapy("failures", "partly", "--json").stdout)
+    assert [(row["status"], row["attempts"], row["reason"]) for row in rows] == [
+        ("forbidden", 0, "robots.txt forbids it")
+    ] * 4
+    *_, line = harvested.project.scrapy("failures", "partly").stdout.splitlines()
+    assert line.startswith("4 tiles are forbidden by robots.txt and not asked for: ")
+    assert line.endswith("write robots = false for map 'partly' in maps.toml")
+
+
 def test_robots_txt_is_asked_for_first(harvested: Harvested) -> None:
     assert harvested.partly[0].path == "/robots.txt"
 

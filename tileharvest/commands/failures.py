@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.history.spending import failing
 from tileharvest.map_command import MapCommand
 from tileharvest.maps.grid import Tile
+from tileharvest.middlewares.robots import FORBIDDEN
 from tileharvest.scheduler.codec import UnreadableRequestError, decode
 from tileharvest.scheduler.port import Changes, Entry
 from tileharvest.scheduler.requests import PUSHED
@@ -49,6 +50,7 @@ _BROKEN: Final = (
     ("connection refused", "no connection"),
     ("disconnected", "disconnected"),
     ("[Errno ", "disconnected"),
+    (FORBIDDEN, "forbidden"),
 )
 
 
@@ -115,9 +117,14 @@ def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         write_line(f"no request of map '{name}' has failed")
         return
     write_table(_COLUMNS, [_line(row) for row in rows])
-    lasting = [row["tile"] or row["url"] for row in rows if row["harvests"] >= MANY]
+    forbidden = [row for row in rows if row["attempts"] == 0]
+    lasting = [row for row in rows if row["attempts"] and row["harvests"] >= MANY]
+    if forbidden or lasting:
+        write_line("")
     if lasting:
-        write_line(f"\n{_told(lasting)}")
+        write_line(_told(lasting))
+    if forbidden:
+        write_line(_told_of_forbidden(name, forbidden))
 
 
 _COLUMNS = ("tile", "address", ">status", ">attempts", ">harvests", "failed (UTC)", "last error")
@@ -130,15 +137,29 @@ def _line(row: dict[str, Any]) -> list[str]:
     return [str(shown[key]) for key in _KEYS]
 
 
-def _told(lasting: Sequence[str]) -> str:
+def _told(lasting: Sequence[dict[str, Any]]) -> str:
     """The line about what fails again and again."""
-    more = len(lasting) - _NAMED
-    named = ", ".join(lasting[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    has = f"{len(lasting)} tiles have" if len(lasting) > 1 else "1 tile has"
+    has, are = ("tiles have", "they are") if len(lasting) > 1 else ("tile has", "it is")
     return (
-        f"{has} failed in {MANY} harvests or more: {named}; what was known is kept, and they are asked for"
-        f" first; if an address fails in a browser too, tell the map's owner"
+        f"{len(lasting)} {has} failed in {MANY} harvests or more: {_named(lasting)}; what was known is kept,"
+        f" and {are} asked for first; if an address fails in a browser too, tell the map's owner"
     )
+
+
+def _told_of_forbidden(map_name: str, forbidden: Sequence[dict[str, Any]]) -> str:
+    """The line about what is not asked for at all."""
+    tiles = "tiles are" if len(forbidden) > 1 else "tile is"
+    return (
+        f"{len(forbidden)} {tiles} forbidden by robots.txt and not asked for: {_named(forbidden)}; what was"
+        f" known is kept; ask the owner; with the permission write robots = false for map '{map_name}' in"
+        " maps.toml"
+    )
+
+
+def _named(rows: Sequence[dict[str, Any]]) -> str:
+    more = len(rows) - _NAMED
+    names = ", ".join(row["tile"] or row["url"] for row in rows[:_NAMED])
+    return names + (f" and {more} more" if more > 0 else "")
 
 
 def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[str, Any]:
@@ -154,16 +175,18 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
             harvests = in_a_row.get((str(layer), tile), 1)
             tile = f"{layer}:{tile}" if layer else str(tile)
     said = _ATTEMPTS.search(failure.reason)
+    # What was not sent was no attempt.
+    attempts = 0 if failure.reason.startswith(FORBIDDEN) else int(said[1]) if said else failure.attempts
     return {
         "tile": tile,
         "url": url,
         "segment": failure.segment,
         "status": status_of(failure.reason),
         # The queue counts how often a worker took it; what the server was asked is in the reason.
-        "attempts": int(said[1]) if said else failure.attempts,
+        "attempts": attempts,
         "harvests": harvests,
         "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
-        "reason": failure.reason,
+        "reason": failure.reason if attempts else FORBIDDEN,
     }
 
 

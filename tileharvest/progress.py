@@ -57,7 +57,7 @@ def in_words(figures: Figures) -> str:
     """All figures in one line, such as `120 of about 300 tiles, 40 %; ign 100, upd 20; 141 requests, 2.0 MB;
     12.3 tiles/s, 15 s left`; before them what holds the harvest up."""
     parts = [
-        *_state_in_words(figures.state),
+        *state_in_words(figures.state),
         _tiles_in_words(figures),
         ", ".join(_outcomes(figures)) or "none found yet",
         f"{figures.cost.requests:,} requests, {decimal(figures.cost.received_bytes)}",
@@ -72,7 +72,7 @@ def drawn(name: str, figures: Figures) -> RenderableType:
     grid.add_column(no_wrap=True, max_width=16)
     grid.add_column(ratio=1)
     grid.add_column(no_wrap=True)
-    state = _state_in_words(figures.state)
+    state = state_in_words(figures.state)
     colour = _COLOURS.get(figures.state.activity, "")
     numbers = Text("  ").join(
         [
@@ -200,7 +200,7 @@ def _left_in_words(figures: Figures) -> str | None:
     return None if left is None else f"{seconds_in_words(left)} left"
 
 
-def _state_in_words(state: State) -> list[str]:
+def state_in_words(state: State) -> list[str]:
     """Nothing of a harvest that runs."""
     match state.activity:
         case Activity.RUNNING:

@@ -71,6 +71,7 @@ def test_the_first_signal_ends_a_harvest_that_waits_for_the_end_of_quiet_hours(s
     describe(stage, quiet_hours=["00:00-12:00", "12:00-24:00"])
     with stage.project.running(*HARVEST) as process:
         assert "map 'small' has quiet hours: nothing is asked until" in process.stderr.readline()
+        assert stage.project.scrapy("queue", "small").stdout.startswith("a harvest waits: quiet hours")
         told = time.monotonic()
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)

@@ -11,7 +11,7 @@ from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.figures import Activity, Figures, State, moment_in_words
 from tileharvest.history.progress import progress_of
 from tileharvest.map_command import MapCommand
-from tileharvest.progress import in_words
+from tileharvest.progress import in_words, state_in_words
 from tileharvest.scheduler.gate import Reason
 from tileharvest.scheduling import has_queue, is_being_harvested, open_beside
 from tileharvest.terminal import write_json, write_line, write_table
@@ -38,13 +38,14 @@ class Command(MapCommand):
         (name,) = args
         described_map(settings, name)
         overview = asyncio.run(_look(settings, name)) if has_queue(settings, name) else NOTHING
-        progress = _progress(settings, name)
-        figures = None if progress is None else _figures(settings, name, progress, overview)
+        progress, workers = _progress(settings, name), _workers(settings, name, overview)
+        state = _state(settings, name, overview, has_begun=progress is not None) if workers else None
+        figures = None if progress is None else _figures(progress, overview, state, workers)
         if opts.json:
             write_json({**overview.as_plain(), "harvest": _plain(progress, figures)})
             return
         if progress is None or figures is None:
-            write_line("no harvest is running")
+            write_line(_without_figures(state))
         else:
             write_line(f"{progress.day}: {in_words(figures)}")
         write_line("")
@@ -59,13 +60,24 @@ def _progress(settings: BaseSettings, name: str) -> HarvestProgress | None:
         return progress_of(history, name)
 
 
-def _figures(settings: BaseSettings, name: str, progress: HarvestProgress, overview: Overview) -> Figures:
-    """As history and queue have it: what only a worker knows, as that the host is down, is not among it."""
-    crew, paused = overview.crew, overview.directions.paused
-    workers = int(is_being_harvested(settings, name)) if crew is None else len(crew.workers)
-    if not workers:
-        state = State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped)
-        return Figures.of(progress, state)
+def _without_figures(state: State | None) -> str:
+    """Of a harvest that the history does not have yet, or has as ended."""
+    if state is None:
+        return "no harvest is running"
+    if state.activity is Activity.BEGINNING:
+        return "a harvest begins or ends"
+    return f"a harvest waits: {', '.join(state_in_words(state))}"
+
+
+def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
+    crew = overview.crew
+    return int(is_being_harvested(settings, name)) if crew is None else len(crew.workers)
+
+
+def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
+    """Of a harvest that is worked on, as queue and clock have it: what only a worker knows, as that the host
+    is down, is not among it."""
+    paused = overview.directions.paused
     description = described_map(settings, name)
     courtesy, now = courtesy_for(settings, description), datetime.now(description.zone_info)
     reasons = {Reason.PAUSED} if paused is not None else set()
@@ -73,10 +85,18 @@ def _figures(settings: BaseSettings, name: str, progress: HarvestProgress, overv
         reasons.add(Reason.QUIET)
     counts = overview.counts
     is_idle = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
-    state = State.of(
-        reasons, is_idle=is_idle, paused_since=paused, quiet_until=moment_in_words(courtesy.quiet_until(now))
+    quiet_until = moment_in_words(courtesy.quiet_until(now))
+    return State.of(
+        reasons, has_begun=has_begun, is_idle=is_idle, paused_since=paused, quiet_until=quiet_until
     )
-    return Figures.of(progress, state, workers)
+
+
+def _figures(progress: HarvestProgress, overview: Overview, state: State | None, workers: int) -> Figures:
+    """Without a state nobody works on it."""
+    if state is not None:
+        return Figures.of(progress, state, workers)
+    paused = overview.directions.paused
+    return Figures.of(progress, State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped))
 
 
 def _plain(progress: HarvestProgress | None, figures: Figures | None) -> dict[str, Any] | None:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -111,6 +114,18 @@ def test_json_is_on_stdout_and_readable(capsys: pytest.CaptureFixture[str]) -> N
     assert written.err == ""
 
 
+def test_a_narrow_terminal_cuts_nothing_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    row = ["my server", "2026-11-20 finished", "https://map.example.net/a/long/address"]
+    write_table(["map", "last harvest", "url"], [row])
+    written = capsys.readouterr().out
+    assert "   ".join(row) in written
+    assert "…" not in written
+
+
 def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     write_error("the map has moved")
     assert capsys.readouterr() == ("", "error: the map has moved\n")
@@ -128,6 +143,24 @@ def test_a_failure_becomes_a_line_and_an_exit_status(
         raise error
     assert command.exitcode == status
     assert capsys.readouterr().err == f"error: {error}\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
+    program = (
+        "from types import SimpleNamespace as Command\n"
+        "from tileharvest.terminal import failing_clearly, write_line\n"
+        "command = Command(exitcode=0)\n"
+        "with failing_clearly(command):\n"
+        "    write_line('x' * 1_000_000)\n"
+        "raise SystemExit(command.exitcode)\n"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_a_bug_keeps_its_traceback() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from tileharvest.errors import TileHarvestError
+from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -27,12 +29,18 @@ class _Exiting(Protocol):
 
 @contextlib.contextmanager
 def failing_clearly(command: _Exiting) -> Iterator[None]:
-    """Turn a failure into one line on stderr and the command's exit status."""
+    """Turn a failure into one line on stderr and the command's exit status. It is none that who reads the
+    output, such as `head` or `less`, has seen enough; the status tells that not all was written."""
     try:
         yield
+        sys.stdout.flush()
     except TileHarvestError as error:
         write_error(str(error))
         command.exitcode = error.exit_status
+    except BrokenPipeError:
+        # What is left must not fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        command.exitcode = ExitStatus.ERROR
 
 
 def write_error(message: str) -> None:
@@ -72,6 +80,11 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
 def print_table(table: Table) -> None:
     """On stdout; in a terminal too narrow for it its lines are broken, not cut off."""
     shown = console(sys.stdout)
+    for column in table.columns:
+        if column.no_wrap:
+            # Rich would measure the longest word.
+            lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
+            column.min_width = max(map(cell_len, lines), default=0)
     needed = shown.measure(table, options=shown.options.update(max_width=_WIDTH_OF_PIPES)).minimum
     shown.width = max(shown.width, needed)
     shown.print(table)

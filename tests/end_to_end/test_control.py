@@ -189,6 +189,15 @@ def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:
     assert (report["map"], report["finished"]) == ("other", True)
 
 
+def test_all_maps_are_done_where_the_only_one_is_paused(project: Project) -> None:
+    """So that a timer's run does not wait for a person."""
+    project.add_map("small", "http://127.0.0.1:1/")
+    project.scrapy("pause", "small")
+    done = project.scrapy("harvest", "--all", timeout=30)
+    assert "map 'small' is paused since " in done.stderr
+    assert done.stderr.endswith(" and was passed over; scrapy resume small lets it go on\n")
+
+
 def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: Story) -> None:
     assert story.said["stop"].status == 0
     stopped = story.said["stopped"]

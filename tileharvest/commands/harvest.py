@@ -71,8 +71,9 @@ class Command(BaseRunSpiderCommand):
         super().__init__()
         self._spiders: list[TileSpider] = []
         """Of the harvests that have ended, in the order of their maps."""
+        self._passes_over = False
+        """Whether a paused map is left out: where a person has not named it alone."""
         self._passed_over = 0
-        """Maps that were paused, where others were to be harvested too."""
         self._under_way: str | None = None
         """The map that is harvested now."""
         self._is_stopping = False
@@ -89,8 +90,9 @@ class Command(BaseRunSpiderCommand):
         return (
             f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
             " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
-            " or moved. Of several maps a paused one is passed over. Spider arguments: -a dry=1 asks and"
-            " reports but keeps nothing; -a day=2026-11-20 harvests for that day instead of today."
+            " or moved. With --all, and of several maps, a paused one is passed over. Spider arguments:"
+            " -a dry=1 asks and reports but keeps nothing; -a day=2026-11-20 harvests for that day instead of"
+            " today."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -113,6 +115,7 @@ class Command(BaseRunSpiderCommand):
         assert self.settings is not None
         with failing_clearly(self):
             names = self._checked_names(args, opts.spargs)
+            self._passes_over = opts.all or len(names) > 1
             self._harvest_in_turn(names, opts.spargs)
             if opts.json:
                 write_json([_report(spider) for spider in self._spiders])
@@ -151,7 +154,7 @@ class Command(BaseRunSpiderCommand):
             for name in names:
                 if self._is_stopping:
                     break
-                if len(names) > 1 and await self._is_passed_over(name):
+                if self._passes_over and await self._is_passed_over(name):
                     self._passed_over += 1
                     continue
                 self._under_way = name
@@ -257,7 +260,7 @@ def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str],
     """How the harvest went, besides what the log has said already."""
     if not is_json and spider.counts:
         write_outcomes(_title(spider), spider.counts)
-    if not is_json and _is_done_already(spider):
+    if not is_json and spider.ending is not None and spider.ending.exit_status is ExitStatus.DONE:
         write_line(str(spider.ending))
     if not spider.finished and spider.ending is None:
         again = "run it again to continue where it stopped"
@@ -277,10 +280,6 @@ def _report(spider: TileSpider) -> dict[str, Any]:
         "error": None if spider.ending is None else str(spider.ending),
         "exit_status": int(_exit_status(spider)),
     }
-
-
-def _is_done_already(spider: TileSpider) -> bool:
-    return spider.ending is not None and spider.ending.exit_status is ExitStatus.DONE
 
 
 def _exit_status(spider: TileSpider) -> ExitStatus:

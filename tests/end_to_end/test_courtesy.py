@@ -177,6 +177,15 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
     assert len(project.versions()) == len(Rendering(tmp_path / "site", 5).paths())
 
 
+def test_in_quiet_hours_that_have_a_rate_it_is_kept(careful: Careful) -> None:
+    """They last all day here."""
+    quiet = {"QUIET_HOURS": ["00:00-12:00", "12:00-24:00"], "QUIET_RATE": "10/s"}
+    found = careful.harvest(**quiet, BUDGET={"requests": 20})
+    assert len(found.gaps) == 19
+    assert min(found.gaps) >= 0.1 - SLACK
+    assert sorted(found.gaps)[10] < 0.1 + 0.04
+
+
 def test_images_are_stored_no_faster_than_the_pipelines_delay(careful: Careful) -> None:
     careful.harvest(STORE_DELAY=0.05, BUDGET={"requests": 50})
     stored = sorted(file.stat().st_mtime for file in (careful.project.data / "tiles").rglob("*.png"))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
+
+from tests.servers import rules
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -52,6 +55,22 @@ class Slow:
             # Also when the client has gone meanwhile.
             self._waiting -= 1
         return await exchange.send_properly()
+
+
+class OnceTooMany:
+    """Answers one request with a 429 that asks for so many seconds of rest, and all others as `rule` does."""
+
+    def __init__(self, rest: int, rule: Rule) -> None:
+        self._rest = rest
+        self._rule = rule
+        self.answered: float | None = None
+        """When that was, on the monotonic clock."""
+
+    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
+        if self.answered is None:
+            self.answered = time.monotonic()
+            return await rules.too_many(str(self._rest))(exchange)
+        return await self._rule(exchange)
 
 
 def tiles_only(rule: Rule) -> Rule:

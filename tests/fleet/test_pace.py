@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import signal
-import time
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from tests.fleet.gate import Slow, tiles_only
+from tests.fleet.gate import OnceTooMany, Slow, tiles_only
 from tests.fleet.records import assert_harvested
-from tests.servers import rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from aiohttp import web
-
     from tests.end_to_end.rendering import Rendering
     from tests.fleet.workers import Fleet
-    from tests.servers.misbehaving import Exchange, Misbehaving, Rule
+    from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
 
 RATE: Final = 100
@@ -78,21 +74,6 @@ def test_three_workers_together_never_have_more_requests_on_the_way_than_the_map
     assert slow.most == CONCURRENCY
 
 
-class OnceTooMany:
-    """Answers one request with a 429, and all others as `rule` does."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-        self.answered: float | None = None
-        """When that was, on the monotonic clock."""
-
-    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
-        if self.answered is None:
-            self.answered = time.monotonic()
-            return await rules.too_many(str(REST))(exchange)
-        return await self._rule(exchange)
-
-
 def test_after_a_429_with_retry_after_no_worker_asks_before_the_time(
     fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
 ) -> None:
@@ -101,7 +82,7 @@ def test_after_a_429_with_retry_after_no_worker_asks_before_the_time(
     fleet.describe(site.url, concurrency=6)
     fleet.start_several(3)
     fleet.await_until(lambda: len([known for known in fleet.known() if known.leased]) == 3)
-    site.rule_for_all = too_many = OnceTooMany(slow)
+    site.rule_for_all = too_many = OnceTooMany(REST, slow)
     fleet.assert_ended_together(*fleet.workers)
     assert_harvested(fleet, small)
     assert too_many.answered is not None

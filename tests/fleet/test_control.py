@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from hashlib import sha1
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from tests.fleet.records import assert_harvested
+from tests.fleet.records import assert_harvested, records
 from tests.fleet.workers import HARVEST, MAP
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def starts(server: Nginx) -> list[float]:
     return sorted(line.time - line.duration for line in server.log() if is_tile(line))
 
 
+def asked(server: Nginx) -> Counter[tuple[str, str]]:
+    return Counter((line.method, line.path) for line in server.log() if is_tile(line))
+
+
 def is_tile(line: LogLine) -> bool:
     return line.path.endswith(".png")
 
@@ -69,10 +74,61 @@ def test_all_pause_within_two_seconds_go_on_at_another_rate_and_ask_for_each_til
     assert tell(fleet, monkeypatch, "resume", MAP) == f"map '{MAP}' goes on\n"
     fleet.assert_ended_together(*workers)
     assert_harvested(fleet, small)
-    asked = Counter((line.method, line.path) for line in server.log() if is_tile(line))
-    assert set(asked.values()) == {1}
+    assert set(asked(server).values()) == {1}
     gaps = [after - before for before, after in pairwise(starts(server)) if before > resumed]
     assert median(gaps) < 0.75 / RATE
+    # Beside them goes on what was leased ahead of the pause, each in its turn.
+    assert len(gaps) <= 60 * sum(gaps) + RATE
+
+
+def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_what_was_pushed(
+    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = nginx(small.folder)
+    workers = start(fleet, server)
+    tell(fleet, monkeypatch, "pause", MAP)
+    fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
+    path = max(path for path in small.paths() if path.count("/") == small.depth)
+    _, zoom, x, y = small.tile(path)
+    tell(fleet, monkeypatch, "push", MAP, f"{zoom}_{x}_{y}")
+    for worker in workers:
+        worker.kill()
+    killed = time.time()
+    last = fleet.start(command=HARVEST)
+    fleet.await_until(lambda: f"map '{MAP}' is paused since" in last.log)
+    # Until the leases of those that were killed have ended.
+    fleet.await_until(lambda: time.time() > killed + 2 * LEASE)
+    assert [moment for moment in starts(server) if moment > killed] == []
+    tell(fleet, monkeypatch, "resume", MAP)
+    fleet.await_ends(last)
+    assert last.status == 0
+    images = small.images()
+    assert {one.tile: one.sha1 for one in records(fleet).versions} == {
+        tile: sha1(image).hexdigest() for tile, image in images.items()
+    }
+    later = [line for line in server.log() if line.time > killed and is_tile(line)]
+    # Before it there may be what was leased already when it was pushed.
+    assert f"/{small.layer}{path}.png" in {line.path for line in later[:RATE]}
+
+
+def test_what_is_pushed_while_three_work_is_asked_soon_and_once(
+    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = nginx(small.folder)
+    workers = start(fleet, server)
+    path = min(path for path in small.paths() if path.count("/") == 1)
+    address = f"/{small.layer}{path}.png"
+    fleet.await_until(lambda: ("GET", address) in asked(server))
+    _, zoom, x, y = small.tile(path)
+    before = asked(server)
+    tell(fleet, monkeypatch, "push", MAP, f"{zoom}_{x}_{y}")
+    pushed = time.time()
+    fleet.assert_ended_together(*workers)
+    assert before["HEAD", address] == 1
+    assert asked(server)["HEAD", address] == 2
+    again = [line for line in server.log() if line.path == address and line.method == "HEAD"][-1]
+    assert again.time < pushed + NEWS
+    assert sum(1 for moment in starts(server) if moment > again.time) > RATE
 
 
 def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(
@@ -91,5 +147,4 @@ def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(
     fleet.await_ends(last)
     assert last.status == 0
     assert_harvested(fleet, small)
-    asked = Counter((line.method, line.path) for line in server.log() if is_tile(line))
-    assert set(asked.values()) == {1}
+    assert set(asked(server).values()) == {1}

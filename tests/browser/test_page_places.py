@@ -49,7 +49,8 @@ def test_the_block_under_the_pointer_is_the_one_that_overviewer_shows(
     screen.open(middle, map="antworld")
     x, y = screen.point(middle.x, middle.y, middle)
     screen.page.mouse.move(x + right, y + down)
-    assert {place_shown(screen)} == near
+    ((block_x, block_z),) = near
+    expect(screen.part("coordinates")).to_have_text(f"X {block_x}, Z {block_z}")
     there = tile(0, int(middle.x), int(middle.y))
     assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
 
@@ -58,7 +59,9 @@ def test_far_out_the_place_under_the_pointer_is_right_to_the_pixel(screen: Scree
     middle = Spot(16, 16, -4)
     screen.open(middle, map="antworld")
     x, y = screen.point(middle.x, middle.y, middle)
+    before = screen.part("coordinates").inner_text()
     screen.page.mouse.move(x + 57, y + 33)
+    expect(screen.part("coordinates")).not_to_have_text(before)
     expected = block_at(*moved(middle, 57, 33).fractions, DEPTH)
     # A pixel to the right or down is two thirds, or four thirds, of a block there.
     assert all(abs(one - other) <= 2 for one, other in zip(place_shown(screen), expected, strict=True))

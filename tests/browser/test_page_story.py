@@ -119,4 +119,7 @@ def test_a_double_click_enlarges_the_map_and_tells_no_story(screen: Screen) -> N
     screen.open(MIDDLE, map="antworld", day=DAYS[3])
     screen.page.mouse.dblclick(640, 400)
     screen.await_look(zoom="1")
+    # A click would be told of by now, and its story asked for.
+    screen.page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
+    assert screen.page.locator(".tile-mark").count() == 0
     expect(screen.part("panel")).to_be_hidden()

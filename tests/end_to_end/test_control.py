@@ -112,12 +112,14 @@ def pause_and_kill(story: Story) -> None:
         assert await_condition(lambda: IS_PAUSED in log.read_text(), process)
         story.note("paused")
         story.tell("pause again", "pause", "small")
+        story.tell("pause for programs", "pause", "small", "--json")
         story.tell("push", "push", "small", PUSHED)
         story.tell("a second one", *HARVEST)
         story.tell("several", "harvest", "small", "other", "-a", f"day={FIRST_DAY}", "--json")
         story.tell("maps", "maps")
         assert await_condition(lambda: time.time() > story.at["paused"] + PAUSE, process)
         story.queue.update(json.loads(story.project.scrapy("queue", "small", "--json").stdout))
+    story.tell("nobody left to stop", "stop", "small")
 
 
 def start_and_stop(story: Story) -> None:
@@ -138,6 +140,8 @@ def start_and_resume(story: Story) -> None:
         output, errors = process.communicate(timeout=30)
         story.said["done"] = Said(process.wait(), output, errors)
     story.tell("resume again", "resume", "small")
+    story.tell("resume for programs", "resume", "small", "--json")
+    story.tell("resume what is not there", "resume", "none")
 
 
 def test_nothing_starts_while_it_is_paused(story: Story) -> None:
@@ -226,14 +230,22 @@ def test_what_was_pushed_while_it_was_paused_is_asked_first_when_it_goes_on(stor
 
 
 def test_nobody_can_be_stopped_where_nobody_works(story: Story) -> None:
-    nobody = story.said["nobody to stop"]
-    assert nobody.status == 1
-    assert nobody.errors == "error: nobody harvests map 'small' now: there is nothing to stop\n"
+    """Where nobody ever did, and where who did was killed."""
+    for nobody in (story.said["nobody to stop"], story.said["nobody left to stop"]):
+        assert nobody.status == 1
+        assert nobody.errors == "error: nobody harvests map 'small' now: there is nothing to stop\n"
 
 
 def test_whoever_resumes_what_was_not_paused_is_told_so(story: Story) -> None:
     assert story.said["resume"].output == "map 'small' goes on\n"
     assert story.said["resume again"].output == "map 'small' was not paused\n"
+    assert story.said["resume what is not there"].status == 2
+
+
+def test_programs_are_told_the_same(story: Story) -> None:
+    told = {what: json.loads(story.said[f"{what} for programs"].output) for what in ("pause", "resume")}
+    assert told["pause"] == {"map": "small", "paused": story.queue["paused"], "is_running": True}
+    assert told["resume"] == {"map": "small", "was_paused": False, "is_running": False}
 
 
 def test_a_rate_set_by_hand_holds_for_the_running_harvest(
@@ -254,10 +266,12 @@ def test_a_rate_set_by_hand_holds_for_the_running_harvest(
             assert await_condition(lambda: answered(server) >= enough, process)  # noqa: B023
             phases[gap] = (begin, time.time())
         shown = project.scrapy("queue", "small").stdout
+        told_to_programs = json.loads(project.scrapy("rate", "small", "--json").stdout)
         taken_back = project.scrapy("rate", "small", "default").stdout
         assert await_condition(lambda: "set by hand: the map's own again" in log.read_text(), process)
         stop(process, signal.SIGTERM)
     assert ["rate", "by", "hand", "2/s"] in [line.split() for line in shown.splitlines()]
+    assert told_to_programs == {"map": "small", "by_hand": "2/s", "own": "4/s"}
     assert taken_back == "map 'small' is asked at its own rate: 4/s; none is set by hand\n"
     starts = [line.time - line.duration for line in server.log()]
     for gap, (begin, end) in phases.items():

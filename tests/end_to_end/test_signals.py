@@ -59,10 +59,11 @@ def test_an_order_to_stop_ends_a_long_pause_between_two_requests_too(stage: Stag
     describe(stage, delay=30)
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
-        stage.project.scrapy("stop", "small")
+        said = stage.project.scrapy("stop", "small", "--json").stdout
         told = time.monotonic()
         _, errors = process.communicate(timeout=30)
     assert time.monotonic() - told < SOON
+    assert json.loads(said) == {"map": "small", "stopping": True}
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
     assert len(stage.site.received) == 1
 

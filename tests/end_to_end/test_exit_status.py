@@ -155,3 +155,13 @@ def test_a_map_that_fails_does_not_keep_the_others_from_their_harvest(
     away, small = json.loads(done.stdout)
     assert (away["exit_status"], small["exit_status"]) == (5, 0)
     assert small["counts"]["add"] == len(small_map.paths())
+
+
+def test_of_several_maps_one_out_of_reach_is_worse_than_one_whose_budget_is_spent(
+    project: Project, small_map: Rendering, nobody: str
+) -> None:
+    project.add_map("away", nobody)
+    settings = ["-s", "RETRY_TIMES=0", "-s", 'BUDGET={"requests": 5}']
+    done = project.scrapy("harvest", SMALL, "away", "--json", *settings, check=False)
+    assert [report["exit_status"] for report in json.loads(done.stdout)] == [4, 5]
+    assert done.returncode == 5

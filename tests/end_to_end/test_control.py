@@ -1,4 +1,4 @@
-"""A harvest that is steered from another terminal while it runs: paused, resumed, made slower, stopped.
+"""A harvest that is steered from another terminal while it runs: paused, resumed, stopped.
 
 The story of one paused harvest is told once, and each test looks at a part of it.
 """
@@ -6,19 +6,16 @@ The story of one paused harvest is told once, and each test looks at a part of i
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, publish
-from tests.end_to_end.project import Project, answered, await_condition, stop
+from tests.end_to_end.project import Project, answered, await_condition
 from tests.servers.nginx import nginx as nginx_server
 
 if TYPE_CHECKING:
@@ -248,38 +245,6 @@ def test_programs_are_told_the_same(story: Story) -> None:
     assert told["resume"] == {"map": "small", "was_paused": False, "is_running": False}
 
 
-def test_a_rate_set_by_hand_holds_for_the_running_harvest(
-    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    server = nginx(publish(tmp_path / "site").folder)
-    project.add_map("small", server.url, requests_per_second=4)
-    phases = {}
-    with harvesting(project) as (process, log):
-        assert await_condition(lambda: answered(server) > 0, process)
-        for rate, gap in ((None, 0.25), ("8/s", 0.125), ("2/s", 0.5)):
-            if rate is not None:
-                told = project.scrapy("rate", "small", rate).stdout
-                assert f"is asked at {rate}, as set by hand, until scrapy rate small default; its own" in told
-                said = f"the rate of map 'small', set by hand: {rate}"
-                assert await_condition(lambda: said in log.read_text(), process)  # noqa: B023
-            begin, enough = time.time(), answered(server) + 5
-            assert await_condition(lambda: answered(server) >= enough, process)  # noqa: B023
-            phases[gap] = (begin, time.time())
-        shown = project.scrapy("queue", "small").stdout
-        told_to_programs = json.loads(project.scrapy("rate", "small", "--json").stdout)
-        taken_back = project.scrapy("rate", "small", "default").stdout
-        assert await_condition(lambda: "set by hand: the map's own again" in log.read_text(), process)
-        stop(process, signal.SIGTERM)
-    assert ["rate", "by", "hand", "2/s"] in [line.split() for line in shown.splitlines()]
-    assert told_to_programs == {"map": "small", "by_hand": "2/s", "own": "4/s"}
-    assert taken_back == "map 'small' is asked at its own rate: 4/s; none is set by hand\n"
-    starts = [line.time - line.duration for line in server.log()]
-    for gap, (begin, end) in phases.items():
-        gaps = [after - before for before, after in pairwise(starts) if begin < before and after < end]
-        assert min(gaps) > 0.75 * gap
-        assert median(gaps) < 1.5 * gap
-
-
 def test_of_several_maps_one_that_is_being_harvested_does_not_keep_the_others_waiting(
     project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
 ) -> None:
@@ -293,16 +258,3 @@ def test_of_several_maps_one_that_is_being_harvested_does_not_keep_the_others_wa
     assert (done.returncode, small["exit_status"], other["exit_status"]) == (2, 2, 0)
     assert "is being harvested by another process" in small["error"]
     assert other["counts"] == {"add": len(PATHS)}
-
-
-@pytest.mark.parametrize(
-    ("rate", "wrong"),
-    [("fast", "'fast' is no rate"), ("0/s", "'0/s' is no rate"), ("0.01/h", "no time to wait")],
-)
-def test_what_is_no_rate_is_wrong_usage(project: Project, rate: str, wrong: str) -> None:
-    project.add_map("small", "http://127.0.0.1:9/")
-    done = project.scrapy("rate", "small", rate, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert wrong in line
-    assert not project.data.exists()

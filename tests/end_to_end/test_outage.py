@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
-from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, staged, visit
-from tests.servers import rules
+from tests.servers.outage import Outage
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from tests.end_to_end.bad_input.small_site import Visit
-    from tests.servers.misbehaving import Exchange
 
 AFTER: Final = 5
 """Failures in a row after which the host is probed only."""
@@ -30,32 +25,6 @@ SETTINGS: Final = (
     *("-s", f"HOST_DOWN_PAUSE={PAUSES[0]}"),
     *("-s", f"HOST_DOWN_LONGEST_PAUSE={PAUSES[-1]}"),
 )
-
-
-class Outage:
-    """A rule: after so many answers every connection is reset, until so many probes were made.
-
-    A probe asks by HEAD for what was answered already, as nothing else does.
-    """
-
-    def __init__(self, answers: int, probes: float) -> None:
-        self._answers = answers
-        self._awaited = probes
-        self._answered: set[str] = set()
-        self.failures: list[float] = []
-        """When the others came."""
-        self.probes: list[float] = []
-        """When they came."""
-
-    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
-        self._answers -= 1
-        if self._answers >= 0:
-            self._answered.add(exchange.path)
-        if self._answers >= 0 or len(self.probes) >= self._awaited:
-            return await exchange.send_properly()
-        is_probe = exchange.request.method == "HEAD" and exchange.path in self._answered
-        (self.probes if is_probe else self.failures).append(time.monotonic())
-        return await rules.reset()(exchange)
 
 
 class Story(NamedTuple):
@@ -72,7 +41,7 @@ class Story(NamedTuple):
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     with staged(tmp_path_factory.mktemp("outage")) as stage:
-        for_good, for_a_while = Outage(8, inf), Outage(12, 3)
+        for_good, for_a_while = Outage(8), Outage(12, probes=3)
         stage.site.rule_for_all = for_good
         given_up = visit(stage.project, FIRST_DAY, *SETTINGS, "-s", "HOST_DOWN_PATIENCE=1")
         before = len(stage.site.received)

@@ -41,6 +41,12 @@ def describe(stage: Stage, **keys: Any) -> None:
     stage.project.add_map("small", f"{stage.site.url}/", **keys)
 
 
+def fetched(stage: Stage) -> list[str]:
+    """The tiles that were sent."""
+    asked = stage.site.received
+    return [one.path for one in asked if one.method == "GET" and one.path.endswith(".png")]
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, how: signal.Signals) -> None:
     """The first two requests probe the site, so the harvest itself has not begun."""
@@ -53,6 +59,18 @@ def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, h
         _, errors = process.communicate(timeout=30)
     assert time.monotonic() - told < SOON
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
+
+
+def test_the_first_signal_lets_what_waits_to_be_stored_be_stored_at_once(stage: Stage) -> None:
+    describe(stage, store_delay=30)
+    stored = stage.project.data / "tiles"
+    with stage.project.running(*HARVEST) as process:
+        assert await_condition(lambda: len(fetched(stage)) > 2, process)
+        told = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert time.monotonic() - told < SOON
+    assert len(list(stored.rglob("*.png"))) == len(fetched(stage))
 
 
 def test_an_order_to_stop_ends_a_long_pause_between_two_requests_too(stage: Stage) -> None:
@@ -131,3 +149,4 @@ def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: 
     assert process.returncode == 1
     ends = {report["map"]: report["finished"] for report in json.loads(output)}
     assert ends == ({"small": False} if signalled else {"small": False, "other": True})
+    assert (len(stage.site.received) == 1) == signalled

@@ -17,6 +17,7 @@ import pytest
 
 from tests.end_to_end.gaps import SLACK, assert_apart, gaps_of
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
+from tests.end_to_end.real_maps import SMALL
 from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.published import published
@@ -188,6 +189,11 @@ def test_images_are_stored_no_faster_than_the_pipelines_delay(careful: Careful) 
     assert len(stored) > 8
     # From the first to the last: a thread writes each, and may have waited for the processor.
     assert stored[-1] - stored[0] >= (len(stored) - 1) * 0.05 - 0.1
+
+
+def test_what_brings_no_image_does_not_wait_to_be_stored(project: Project, harvested_map: Rendering) -> None:
+    report = project.harvest(SMALL, "2016-10-07", "-s", "STORE_DELAY=30")
+    assert report["counts"]["ign"] == len(harvested_map.paths())
 
 
 def test_autothrottle_asks_at_scrapys_pace_where_it_is_switched_on(careful: Careful) -> None:

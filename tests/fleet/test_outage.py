@@ -28,11 +28,11 @@ def test_while_a_host_is_down_one_of_three_workers_probes_it_and_no_tile_is_lost
     fleet: Fleet, large: Rendering, misbehaving: Callable[[Path], Misbehaving]
 ) -> None:
     site, outage = misbehaving(large.folder), Outage(120, seconds=AWAY)
-    fleet.describe(site.url, concurrency=6)
+    fleet.describe(site.url, concurrency=6, requests_per_second=150)
     fleet.settings |= {"HOST_DOWN_AFTER": AFTER, "HOST_DOWN_PAUSE": PAUSE, "HOST_DOWN_LONGEST_PAUSE": 1}
     fleet.settings["RETRY_PAUSE"] = 0.2
     workers = fleet.start_several(3)
-    fleet.await_until(lambda: len(fleet.known()) == 3)
+    fleet.await_until(lambda: len([known for known in fleet.known() if known.leased]) == 3)
     site.rule_for_all = outage
     fleet.assert_ended_together(*workers)
     assert_harvested(fleet, large)

@@ -118,8 +118,13 @@ class Harvesting:
         )
 
     async def spent(self) -> Cost:
-        """What was spent on this day before, by all processes. Raises HistoryError."""
-        return await self._looked_up(lambda history: spent(history, self.description.name, self.day), NO_COST)
+        """What the map has cost today, by all processes. Raises HistoryError."""
+        today = self._today()
+        return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
+
+    def _today(self) -> date:
+        """By the clock: `day` is another one where a harvest takes longer, or is of a past day."""
+        return self._clock().astimezone(self.description.zone_info).date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
         """`otherwise` where no harvest has begun a history."""
@@ -170,6 +175,7 @@ class Harvesting:
             renderer=site.renderer,
             layers=[recorded(layer) for layer in site.layers],
             again=self._again,
+            today=self._today,
         )
         self.day = self._harvest.day
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)

@@ -272,6 +272,15 @@ def test_a_days_budget_that_is_spent_lets_no_further_run_ask_for_anything(carefu
     assert "has spent its daily budget" in again.done.stderr
 
 
+def test_a_days_budget_is_of_the_clocks_day_whatever_day_is_harvested(careful: Careful) -> None:
+    first, second = (
+        careful.harvest(NAME, "-a", f"day={day}", DAILY_BUDGET={"requests": 20})
+        for day in ("2021-02-13", "2021-02-16")
+    )
+    assert (len(first.lines), first.done.returncode) == (20, 4)
+    assert (second.lines, second.done.returncode) == ([], 4)
+
+
 def test_a_disk_keeps_its_room_and_the_run_after_goes_on(careful: Careful, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root mounts a small disk")

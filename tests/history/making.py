@@ -18,6 +18,8 @@ from tileharvest.outcomes import Outcome
 from tileharvest.versions import Image, Validator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tileharvest.history.database import History
 
 DAY = date(2021, 2, 13)
@@ -63,6 +65,7 @@ def began(
     segment: str | None = None,
     name: str = "world",
     again: bool = False,
+    today: Callable[[], date] | None = None,
 ) -> Harvest:
     return begin(
         history,
@@ -73,6 +76,7 @@ def began(
         renderer="overviewer",
         layers=[HarvestLayer(LAYER, 10, "png")],
         again=again,
+        today=today,
     )
 
 

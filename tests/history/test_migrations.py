@@ -19,7 +19,7 @@ from tileharvest.history.database import History
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.history.schema import REVISION
-from tileharvest.history.spending import failing
+from tileharvest.history.spending import failing, spent
 from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.versions import Validator
 
@@ -228,6 +228,13 @@ def test_the_costs_are_added_to_a_third_history_and_all_else_is_kept(third: str)
     assert [query(third, statement) for statement in KEPT] == before
     added = query(third, "SELECT DISTINCT expected, seconds, spared_bytes, stopped FROM harvests")
     assert added == [(0, 0.0, 0, None)]
+
+
+def test_what_harvests_of_a_third_history_have_cost_was_spent_on_their_days(third: str) -> None:
+    with History.open(third) as history:
+        began(history, date(2021, 2, 16), segment="b").record([], Cost(2, 10))
+        costs = [spent(history, "world", date(2021, 2, day)) for day in (13, 16, 17)]
+    assert costs == [Cost(5, 60, 7), Cost(10, 100, 10), Cost()]
 
 
 def test_what_had_failed_in_a_third_history_has_failed_once_and_fails_on(third: str) -> None:

@@ -32,6 +32,28 @@ def test_a_day_or_map_without_harvests_has_cost_nothing(history: History) -> Non
     assert spent(history, "world", LATER) == spent(history, "wrold", DAY) == Cost()
 
 
+def test_what_a_harvest_costs_on_a_later_day_is_spent_on_that_day(history: History) -> None:
+    """One of a week is continued each day, with what each day allows."""
+    days = [DAY]
+    harvest = began(history, segment="week", today=lambda: days[-1])
+    harvest.record([found("add")], FIRST)
+    days.append(LATER)
+    harvest.record([], SECOND)
+    assert [spent(history, "world", day) for day in days] == [FIRST, SECOND]
+    ended(harvest)
+    began(history, LATER, today=lambda: LATER).record([], ELSEWHERE)
+    assert [spent(history, "world", day) for day in days] == [FIRST, SECOND + ELSEWHERE]
+
+
+def test_what_workers_on_two_days_spend_adds_up(history: History) -> None:
+    """Of two processes with one harvest each knows the day by itself."""
+    early, late = (began(history, segment="week", today=lambda day=day: day) for day in (DAY, LATER))  # type: ignore[misc]
+    for each in (early, late, early):
+        each.record([], FIRST)
+    assert spent(history, "world", DAY) == FIRST + FIRST
+    assert spent(history, "world", LATER) == FIRST
+
+
 def test_a_tile_fails_in_a_row_from_harvest_to_harvest_until_it_answers(history: History) -> None:
     seen = []
     for number, outcomes in enumerate(["fail", "fail fail", "fail ign", "fail"]):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from sqlalchemy import update
+from sqlalchemy import literal, select, update
 from sqlalchemy.dialects import postgresql
 
-from tileharvest.history.schema import batches, harvests
+from tileharvest.history.costs import Cost
+from tileharvest.history.inserting import insert_into
+from tileharvest.history.schema import batches, harvests, spending
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from sqlalchemy import Update
     from sqlalchemy.sql.dml import ReturningInsert
 
-    from tileharvest.history.costs import Cost
+    from tileharvest.history.inserting import Insert
+
+COSTS = tuple(field.name for field in fields(Cost))
+"""The columns of a cost, in `harvests` and in `spending`."""
 
 
 def add_cost(harvest: int, cost: Cost) -> Update:
@@ -21,13 +29,19 @@ def add_cost(harvest: int, cost: Cost) -> Update:
     return (
         update(harvests)
         .where(harvests.c.id == harvest)
-        .values(
-            requests=harvests.c.requests + cost.requests,
-            received_bytes=harvests.c.received_bytes + cost.received_bytes,
-            stored_bytes=harvests.c.stored_bytes + cost.stored_bytes,
-            spared_bytes=harvests.c.spared_bytes + cost.spared_bytes,
-            seconds=harvests.c.seconds + cost.seconds,
-        )
+        .values({name: harvests.c[name] + getattr(cost, name) for name in COSTS})
+    )
+
+
+def add_spending(dialect: str, harvest: int, day: date, cost: Cost) -> Insert:
+    """Adds it to what the harvest's map has cost on that day."""
+    # With their types: PostgreSQL would take whole numbers for small ones.
+    costs = (literal(getattr(cost, name), spending.c[name].type) for name in COSTS)
+    row = select(harvests.c.map, literal(day), *costs).where(harvests.c.id == harvest)
+    adding = insert_into(dialect, spending).from_select(["map", "day", *COSTS], row)
+    return adding.on_conflict_do_update(
+        index_elements=[spending.c.map, spending.c.day],
+        set_={name: spending.c[name] + adding.excluded[name] for name in COSTS},
     )
 
 

@@ -17,7 +17,7 @@ from tileharvest.history.areas import (
     latest_versions,
     unasked_tiles,
 )
-from tileharvest.history.charging import add_cost, note_batch
+from tileharvest.history.charging import add_cost, add_spending, note_batch
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recording import Recorder
@@ -27,7 +27,7 @@ from tileharvest.history.walked import WalkedHarvest
 from tileharvest.versions import EXTENSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
     from sqlalchemy import Connection
@@ -82,9 +82,16 @@ class Harvest(WalkedHarvest):
     """
 
     def __init__(
-        self, history: History, row: HarvestRow, layer_ids: Mapping[str, int], map_name: str, segment: str
+        self,
+        history: History,
+        row: HarvestRow,
+        layer_ids: Mapping[str, int],
+        map_name: str,
+        segment: str,
+        today: Callable[[], date] | None,
     ) -> None:
         super().__init__(history, row, layer_ids)
+        self._today = today or (lambda: row.day)
         self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
         self.map_name = map_name
         self.segment = segment
@@ -116,6 +123,8 @@ class Harvest(WalkedHarvest):
                 return
             if connection.execute(adding).rowcount == 0:
                 ending.refuse_ended(connection, self.id)
+            if cost != NO_COST:
+                connection.execute(add_spending(self._history.dialect, self.id, self._today(), cost))
             self._recorder.record(connection, results)
 
         self._history.write(write)
@@ -262,6 +271,7 @@ def begin(
     renderer: str,
     layers: Sequence[HarvestLayer],
     again: bool = False,
+    today: Callable[[], date] | None = None,
 ) -> Harvest:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
@@ -269,7 +279,8 @@ def begin(
     it said before. A new one first ends the map's other unfinished harvests as `interrupted`: their
     results stay, but what they found gone is neither recorded nor counted. `started` must have a time
     zone. However many processes call this at once for a map and segment, they get the same harvest, and
-    it is `continued` for all but one.
+    it is `continued` for all but one. What it costs is spent on the day that `today` tells then; None: on
+    the harvest's own.
 
     Raises, having changed nothing, SegmentFinishedError where a harvest of this map and segment is finished,
     unless `again` says that this is meant; and HistoryError for a day before the map's latest version:
@@ -279,4 +290,4 @@ def begin(
         raise ValueError("a harvest has at least one layer, and each once")
     new = beginning.NewHarvest(segment, day, started, renderer)
     row, layer_ids = history.write(beginning.Beginning(map_name, new, layers, again))
-    return Harvest(history, row, layer_ids, map_name, segment)
+    return Harvest(history, row, layer_ids, map_name, segment, today)

@@ -33,7 +33,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
-REVISION: Final = "0005"
+REVISION: Final = "0006"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -132,6 +132,21 @@ one both are null. `kept` says which zones and zooms it was for, in a form of th
 """
 
 Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)
+
+spending: Final = Table(
+    "spending",
+    metadata,
+    Column("map", Integer, ForeignKey("maps.id"), primary_key=True, autoincrement=False),
+    Column("day", Date, primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("received_bytes", BigInteger, nullable=False),
+    Column("stored_bytes", BigInteger, nullable=False),
+    Column("spared_bytes", BigInteger, nullable=False),
+    Column("seconds", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What all harvests of a map have cost on a day, by the clock in the map's time zone: a harvest can take
+several days. For harvests of releases that did not note it, all on the day of the harvest."""
 
 Index(
     "ix_harvests_unfinished",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from tileharvest.history.costs import Cost
-from tileharvest.history.schema import harvests, layers, maps, tiles
+from tileharvest.history.charging import COSTS
+from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.schema import layers, maps, spending, tiles
 from tileharvest.maps.grid import Tile
 
 if TYPE_CHECKING:
@@ -19,21 +19,16 @@ if TYPE_CHECKING:
 
 
 def spent(history: History, map_name: str, day: date) -> Cost:
-    """What all harvests of the map and of that day have cost together; nothing for an unknown map.
-
-    A harvest is of the day on which it began, also what it costs after midnight. Served by an index.
-    """
-    names = [field.name for field in fields(Cost)]
+    """What all harvests of the map have cost on that day, of whatever day they are; nothing for an unknown
+    map. Reads one row."""
     query = (
-        select(*(func.coalesce(func.sum(harvests.c[name]), 0) for name in names))
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.day == day)
+        select(*(spending.c[name] for name in COSTS))
+        .join_from(spending, maps, maps.c.id == spending.c.map)
+        .where(maps.c.name == map_name, spending.c.day == day)
     )
     with history.reading() as connection:
-        row = connection.execute(query).one()
-    # A sum of whole numbers is a Decimal on PostgreSQL.
-    requests, received, stored, spared, seconds = row
-    return Cost(int(requests), int(received), int(stored), int(spared), float(seconds))
+        row = connection.execute(query).first()
+    return NO_COST if row is None else Cost(*row)
 
 
 def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:

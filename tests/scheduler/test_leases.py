@@ -1,0 +1,156 @@
+"""Which of a worker's leases starts next, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileharvest.scheduler.leases import Leases
+from tileharvest.scheduler.port import Lease
+
+NOW = 1000.0
+
+
+def lease(number: int, start: float = NOW, *, priority: int = 0, attempt: int = 1) -> Lease:
+    return Lease(number, attempt, b"", "", priority, NOW + 600, start)
+
+
+def waiting(*starts: float, rests_until: float | None = None) -> Leases:
+    """Leases 0, 1, ..., with these starts, seen at the present moment."""
+    leases = Leases()
+    leases.see(NOW)
+    leases.add([lease(number, start) for number, start in enumerate(starts)], rests_until)
+    return leases
+
+
+def test_without_leases_nothing_may_start() -> None:
+    leases = waiting()
+    assert (leases.earliest, leases.waiting) == (None, 0)
+
+
+def test_the_first_start_is_the_next() -> None:
+    leases = waiting(NOW + 2, NOW + 3)
+    assert leases.earliest == NOW + 2
+    assert leases.take(NOW + 2).id == 0
+    assert (leases.earliest, leases.waiting) == (NOW + 3, 1)
+
+
+def test_while_the_host_rests_nothing_starts_until_an_answer_says_that_it_rests_no_more() -> None:
+    leases = waiting(NOW, rests_until=NOW + 60)
+    assert leases.earliest == NOW + 60
+    leases.add([], None)
+    assert leases.earliest == NOW
+
+
+# Lanes
+
+
+def test_the_plus_lane_takes_the_next_start() -> None:
+    leases = waiting(NOW + 2)
+    leases.add([lease(7, NOW + 5, priority=1), lease(8, NOW + 6, priority=-1)], None)
+    assert leases.earliest == NOW + 2
+    assert [leases.take(NOW + 9).id for _ in range(3)] == [7, 0, 8]
+
+
+# What is held
+
+
+def test_a_lease_is_held_until_it_is_let_go_whether_it_has_started_or_not() -> None:
+    leases = waiting(NOW, NOW)
+    first = leases.take(NOW)
+    assert ({one.id for one in leases.held}, [one.id for one in leases.unstarted()]) == ({0, 1}, [1])
+    leases.let_go(first)
+    assert [one.id for one in leases.held] == [1]
+
+
+def test_a_lease_that_was_lost_does_not_let_go_of_the_one_that_came_after_it() -> None:
+    leases = waiting(NOW)
+    lost, again = leases.take(NOW), lease(0, attempt=2)
+    leases.add([again], None)
+    leases.let_go(lost)
+    assert list(leases.held) == [again]
+
+
+def test_what_is_withdrawn_waits_no_more_and_is_held() -> None:
+    leases = waiting(NOW)
+    leases.add([lease(7, priority=1)], None)
+    assert [one.id for one in leases.withdraw()] == [7, 0]
+    assert (leases.waiting, leases.earliest, leases.unstarted()) == (0, None, [])
+    assert {one.id for one in leases.held} == {0, 7}
+
+
+# Between two starts
+
+
+def test_leases_that_are_late_are_kept_apart() -> None:
+    leases = waiting(NOW - 9, NOW - 8)
+    leases.keep_apart(2.0)
+    leases.take(NOW)
+    assert leases.earliest == NOW + 2
+
+
+@pytest.mark.parametrize("spacing", [5.0, 0.5, 0.0])
+def test_a_new_distance_counts_from_the_last_start(spacing: float) -> None:
+    leases = waiting(NOW, NOW)
+    leases.keep_apart(2.0)
+    leases.take(NOW)
+    leases.keep_apart(spacing)
+    assert leases.earliest == NOW + spacing
+
+
+def test_nothing_starts_before_the_moment_that_was_told() -> None:
+    leases = waiting(NOW)
+    leases.wait_until(NOW + 5)
+    assert leases.earliest == NOW + 5
+
+
+def test_a_moment_that_was_told_lets_nothing_start_sooner() -> None:
+    leases = waiting(NOW, NOW)
+    leases.keep_apart(9.0)
+    leases.take(NOW)
+    leases.wait_until(NOW + 5)
+    assert leases.earliest == NOW + 9
+
+
+# Where the clock is set back
+
+
+def test_a_start_goes_back_with_the_clock() -> None:
+    leases = waiting(NOW + 2, NOW + 3)
+    leases.see(NOW - 600)
+    assert leases.earliest == NOW - 598
+    leases.take(NOW - 598)
+    assert leases.earliest == NOW - 597
+
+
+def test_the_end_of_a_rest_goes_back_with_the_clock() -> None:
+    leases = waiting(NOW, rests_until=NOW + 60)
+    leases.see(NOW - 600)
+    assert leases.earliest == NOW - 540
+
+
+def test_the_distance_from_the_last_start_goes_back_with_the_clock() -> None:
+    leases = waiting(NOW, NOW)
+    leases.keep_apart(2.0)
+    leases.take(NOW)
+    leases.see(NOW - 600)
+    assert leases.earliest == NOW - 598
+
+
+def test_it_goes_back_again_only_by_what_the_clock_goes_back_again() -> None:
+    leases = waiting(NOW + 2)
+    leases.see(NOW - 600)
+    leases.see(NOW - 599)
+    leases.see(NOW - 604)
+    assert leases.earliest == NOW - 603
+
+
+def test_a_clock_that_is_kept_right_in_small_steps_moves_nothing() -> None:
+    leases = waiting(NOW + 2, rests_until=NOW + 3)
+    leases.see(NOW - 1)
+    assert leases.earliest == NOW + 3
+
+
+def test_a_clock_that_is_put_forward_moves_nothing() -> None:
+    leases = waiting(NOW + 2)
+    leases.see(NOW + 600)
+    assert leases.earliest == NOW + 2

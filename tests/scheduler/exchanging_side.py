@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tests.middlewares.making import run_jumping
 from tests.scheduler.driving import entry
 from tileharvest.scheduler.exchanging import Exchanging
 from tileharvest.scheduler.memory import MemoryQueue
@@ -124,4 +125,4 @@ async def started(
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(test)
+    run_jumping(test)

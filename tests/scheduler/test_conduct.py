@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.middlewares.making import run_jumping
 from tests.scheduler.paced_memory import comes_true, paced_memory
 from tileharvest.courtesy import Courtesy
 from tileharvest.errors import BudgetError, QueueError
@@ -17,7 +18,7 @@ from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
-from tileharvest.scheduler import directions, steering
+from tileharvest.scheduler import directions
 from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.pacing import Pace, Worked
 
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOST = "map.example.net"
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It looks so often that nobody waits."""
-    monkeypatch.setattr(steering, "LOOK", 0.001)
 
 
 class Exchanging:
@@ -102,7 +97,7 @@ def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptu
             await asyncio.wait_for(going_on, 5)
             assert crawl.conduct.may_offer()
 
-    asyncio.run(test())
+    run_jumping(test())
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line == (
         "map 'world' is paused since 10:00: nothing is asked; `scrapy resume world` lets it go on"
@@ -121,7 +116,7 @@ def test_a_pause_is_no_time_worked() -> None:
             crawl.worked = 101.0
             assert crawl.traffic.worked == 6.0
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_who_waits_for_the_end_of_a_pause_ends_with_the_crawl() -> None:
@@ -135,7 +130,7 @@ def test_who_waits_for_the_end_of_a_pause_ends_with_the_crawl() -> None:
             await asyncio.wait([waiting], timeout=5)
             assert waiting.cancelled()
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_after_its_end_nothing_is_asked_aside() -> None:
@@ -145,7 +140,7 @@ def test_after_its_end_nothing_is_asked_aside() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await crawl.conduct.aside()
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_an_order_to_stop_ends_it() -> None:
@@ -155,7 +150,7 @@ def test_an_order_to_stop_ends_it() -> None:
             await comes_true(lambda: bool(crawl.ends))
             assert crawl.ends == [None]
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_the_budget_that_another_worker_has_found_spent_ends_it() -> None:
@@ -167,7 +162,7 @@ def test_the_budget_that_another_worker_has_found_spent_ends_it() -> None:
             assert error is not None
             assert error.reason == "budget: 1,000 requests"
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_a_spent_budget_ends_it_and_all_other_workers() -> None:
@@ -175,20 +170,20 @@ def test_a_spent_budget_ends_it_and_all_other_workers() -> None:
         async with crawling() as crawl:
             await crawl.conduct.allow(Budget(seconds=60))
             crawl.worked = 59.9
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
             assert crawl.ends == []
             crawl.worked = 60.0
             await comes_true(lambda: bool(crawl.ends))
             await comes_true(lambda: crawl.conduct._steering.now.stop is not None)
             # Its own order is not for itself.
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
             (error,) = crawl.ends
             assert error is not None
             assert error.reason == "budget: 60 s"
             assert (await directions.directions(crawl.queue)).spent == "budget: 60 s"
             assert not crawl.conduct.may_offer()
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_the_time_that_others_have_worked_before_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +219,7 @@ def test_whatever_else_is_short_ends_it() -> None:
             await comes_true(lambda: bool(crawl.ends))
             assert [str(error) for error in crawl.ends] == ["the disk is full"]
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_a_rate_set_by_hand_is_the_pace_at_once() -> None:
@@ -236,7 +231,7 @@ def test_a_rate_set_by_hand_is_the_pace_at_once() -> None:
             assert crawl.exchanging.apart == [0.5, 0.1]
             assert crawl.conduct.pace == Pace(HOST, 4, Gap(0.1, 0.1))
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_a_rate_set_by_hand_is_not_faster_than_robots_and_quiet_hours_want() -> None:
@@ -251,7 +246,7 @@ def test_a_rate_set_by_hand_is_not_faster_than_robots_and_quiet_hours_want() -> 
             crawl.local_time = NOON + timedelta(hours=7)
             assert crawl.conduct.pace == Pace(HOST, 4, Gap(9.0, 9.0))
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_quiet_hours_hold_everything_back_until_they_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -262,7 +257,7 @@ def test_quiet_hours_hold_everything_back_until_they_end(caplog: pytest.LogCaptu
             crawl.local_time = NOON + timedelta(hours=11)
             await asyncio.wait_for(going_on, 5)
 
-    asyncio.run(test())
+    run_jumping(test())
     assert "map 'world' has quiet hours: nothing is asked until 2026-11-21 23:00 UTC" in caplog.text
 
 
@@ -276,7 +271,7 @@ def test_a_rate_that_is_set_while_the_first_requests_are_prepared_holds_for_them
             crawl.conduct.offers(crawl.exchanging, pace)
             await comes_true(lambda: crawl.exchanging.apart[-1] == 0.5)
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_what_is_asked_aside_waits_while_it_is_paused() -> None:
@@ -285,12 +280,12 @@ def test_what_is_asked_aside_waits_while_it_is_paused() -> None:
             await directions.pause(crawl.queue, "10:00")
             await comes_true(lambda: not crawl.conduct.may_offer())
             asking = asyncio.ensure_future(crawl.conduct.aside())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
             assert not asking.done()
             await directions.resume(crawl.queue)
             await asyncio.wait_for(asking, 5)
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_a_clock_that_is_put_back_holds_up_what_is_asked_aside_no_longer_than_the_gap() -> None:
@@ -301,7 +296,7 @@ def test_a_clock_that_is_put_back_holds_up_what_is_asked_aside_no_longer_than_th
             crawl.conduct._clock = lambda: 0.0
             await asyncio.wait_for(crawl.conduct.aside(), 5)
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
@@ -314,7 +309,7 @@ def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(asking, 5)
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_what_is_asked_aside_keeps_the_gap_of_the_host_too() -> None:
@@ -341,7 +336,7 @@ def test_what_is_asked_aside_counts_for_the_budget() -> None:
             with pytest.raises(BudgetError, match="budget: 1 requests"):
                 await crawl.conduct.aside()
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_the_first_request_that_is_offered_keeps_its_distance_from_the_last_one_aside() -> None:
@@ -352,4 +347,4 @@ def test_the_first_request_that_is_offered_keeps_its_distance_from_the_last_one_
             crawl.offers()
             assert crawl.exchanging.not_before == 100.5
 
-    asyncio.run(test())
+    run_jumping(test())

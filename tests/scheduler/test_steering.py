@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tests.middlewares.making import run_jumping
 from tests.scheduler.paced_memory import comes_true, paced_memory
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.scheduler import directions, steering
+from tileharvest.scheduler import directions
 from tileharvest.scheduler.gate import Gate, Reason
 from tileharvest.scheduler.steering import Steering
 
@@ -72,7 +73,7 @@ def test_a_pause_shuts_the_gate_and_a_resume_opens_it() -> None:
                 ("10:00", None),
             ]
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_what_does_not_change_is_said_once() -> None:
@@ -86,7 +87,7 @@ def test_what_does_not_change_is_said_once() -> None:
             assert len(crawl.changes) == 1
             assert crawl.checks == 3
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_an_order_to_stop_is_obeyed_once() -> None:
@@ -99,7 +100,7 @@ def test_an_order_to_stop_is_obeyed_once() -> None:
                 await crawl.steering.look()
             assert crawl.stops == ["budget: 7 requests"]
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_an_order_to_stop_from_before_it_began_is_not_for_it() -> None:
@@ -114,7 +115,7 @@ def test_an_order_to_stop_from_before_it_began_is_not_for_it() -> None:
             await crawl.steering.look()
             assert crawl.stops == [None]
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_quiet_hours_shut_the_gate_beside_a_pause() -> None:
@@ -132,12 +133,10 @@ def test_quiet_hours_shut_the_gate_beside_a_pause() -> None:
             assert crawl.gate.reasons == {Reason.PAUSED}
             assert crawl.quiets == 1
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
-def test_it_goes_on_looking_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steering, "LOOK", 0.001)
-
+def test_it_goes_on_looking_until_it_ends() -> None:
     async def test() -> None:
         async with paced_memory() as queue:
             crawl = Crawl(queue)
@@ -146,14 +145,13 @@ def test_it_goes_on_looking_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> No
             await comes_true(lambda: not crawl.gate.is_open)
             await crawl.steering.end()
             looks = crawl.checks
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
             assert crawl.checks == looks
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
 def test_a_queue_that_cannot_be_asked_any_more_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steering, "LOOK", 0.001)
     error = QueueError("disk full")
 
     async def fail(segment: str) -> None:
@@ -165,16 +163,15 @@ def test_a_queue_that_cannot_be_asked_any_more_is_told_once(monkeypatch: pytest.
             await crawl.steering.begin()
             monkeypatch.setattr(queue, "notes", fail)
             await comes_true(lambda: bool(crawl.errors))
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
             await crawl.steering.end()
             assert crawl.errors == [error]
 
-    asyncio.run(test())
+    run_jumping(test())
 
 
-def test_a_crawl_that_can_be_steered_no_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crawl_that_can_be_steered_no_more_ends() -> None:
     """Here because the disk cannot be looked at."""
-    monkeypatch.setattr(steering, "LOOK", 0.001)
 
     async def test() -> None:
         async with paced_memory() as queue:
@@ -185,4 +182,4 @@ def test_a_crawl_that_can_be_steered_no_more_ends(monkeypatch: pytest.MonkeyPatc
             await crawl.steering.end()
             assert "Permission denied" in str(crawl.errors[0])
 
-    asyncio.run(test())
+    run_jumping(test())

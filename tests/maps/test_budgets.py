@@ -17,13 +17,16 @@ from tileharvest.maps.budgets import Budget, parse_size
         (7, 7),
         ("3 B", 3),
         ("1 TB", 10**12),
+        ("999999 TB", 999999 * 10**12),
     ],
 )
 def test_a_size_is_in_powers_of_1000(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GB", "2 GiB", "2 gb", "-1 MB", "1e3", "2 MB 3", "9" * 400])
+@pytest.mark.parametrize(
+    "text", ["", "GB", "2 GiB", "2 gb", "-1 MB", "1e3", "2 MB 3", "1000000 TB", "9" * 400]
+)
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write for example"):
         parse_size(text)

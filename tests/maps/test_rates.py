@@ -48,9 +48,17 @@ def test_what_is_no_rate_is_refused_with_an_example(text: str) -> None:
         parse_rate(text)
 
 
-@pytest.mark.parametrize("text", ["2/s", "30/min", "12.5/s"])
+@pytest.mark.parametrize("text", ["2/s", "30/min", "12.5/s", "1,000/s"])
 def test_a_rate_is_told_as_it_was_written(text: str) -> None:
-    assert rate_in_words(parse_rate(text)) == text
+    assert rate_in_words(parse_rate(text.replace(",", ""))) == text
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"),
+    [(NO_GAP, "as fast as it goes"), (Gap(0.0, 1.0), "2/s"), (Gap(7200.0, 7200.0), "0.5/h")],
+)
+def test_a_gap_is_told_as_the_rate_over_many_requests(gap: Gap, text: str) -> None:
+    assert rate_in_words(gap) == text
 
 
 def test_of_two_gaps_both_are_kept() -> None:

@@ -91,6 +91,22 @@ def test_what_forbids_something_is_not_open(word: str) -> None:
     assert not rules.allows(f"{SITE}/world-day/0.png")
 
 
+def test_a_mark_of_the_encoding_before_the_first_line_hides_no_rule() -> None:
+    rules = Robots.of(SITE, b"\xef\xbb\xbfUser-agent: *\nDisallow: /\n")
+    assert not rules.allows(f"{SITE}/world-day/0.png")
+
+
+def test_bytes_that_are_no_text_leave_the_rules_around_them() -> None:
+    rules = Robots.of(SITE, b"User-agent: *\n# caf\xe9\nDisallow: /a/\n")
+    assert allowed(rules, "/a/0.png", "/b/0.png") == [False, True]
+
+
+def test_of_a_file_that_is_too_long_so_much_is_read_as_the_standard_asks_for() -> None:
+    comment = "# " + "a" * 500 * 1024
+    rules = robots("User-agent: *", comment, "Disallow: /a/", comment, "Disallow: /b/")
+    assert allowed(rules, "/a/0.png", "/b/0.png") == [False, True]
+
+
 @pytest.mark.parametrize(
     ("lines", "gap"),
     [

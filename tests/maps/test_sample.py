@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
 from tileharvest.maps.grid import Tile, first_level, tile_at
-from tileharvest.maps.sample import Found, Sample, TooFewRequestsError
+from tileharvest.maps.sample import Found, Quantity, Sample, TooFewRequestsError
 from tileharvest.maps.walk import Walk
 from tileharvest.maps.zones import Zone
 from tileharvest.outcomes import Outcome
@@ -170,6 +170,12 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
     assert estimate.received_bytes.expected == sum(pyramid.sizes[tile] for tile in kept)
 
 
+def test_what_was_asked_in_part_is_not_exact_though_its_upper_levels_were_asked_whole() -> None:
+    estimate, asked = sampled(island(6, 30), Walk(6), 100, 1)
+    assert {tile for tile in asked if tile.zoom == -5} == set(first_level(6))
+    assert not estimate.is_exact
+
+
 def test_there_are_at_least_as_many_tiles_as_were_seen() -> None:
     pyramid = roads(6)
     samples = [sampled(pyramid, Walk(6), 8 * 6, seed) for seed in range(100)]
@@ -204,6 +210,18 @@ def test_a_site_that_does_not_tell_sizes_leaves_the_bytes_open() -> None:
     estimate = sample.estimate()
     assert estimate.tiles.expected == 4
     assert estimate.received_bytes is None
+
+
+def test_bytes_are_left_open_where_the_size_of_any_tile_is_not_told() -> None:
+    sample = Sample(Walk(2))
+    for sized in (None, 10):
+        drawn = sample.draw(100, random.Random(1).random)
+        sample.take(dict.fromkeys(drawn, Found(Outcome.IGNORED, sized)))
+    assert sample.estimate().received_bytes is None
+
+
+def test_errors_of_two_layers_add_up_as_those_of_independent_samples() -> None:
+    assert Quantity(10, 3, 4) + Quantity(20, 4, 5) == Quantity(30, 5, 9)
 
 
 def test_below_a_tile_that_failed_nothing_is_asked() -> None:

@@ -121,7 +121,9 @@ def test_a_request_that_was_not_sent_costs_nothing() -> None:
     async def test() -> None:
         async with working(Budget(requests=1)) as worker:
             worker.allowance.ended(await worker.start(), 0, was_sent=False)
-            worker.allowance.ended(await worker.start(), 0)
+            second = await worker.start()
+            assert second is not None
+            worker.allowance.ended(second, 0)
             assert await worker.start() is None
 
     run_jumping(test())

@@ -83,6 +83,15 @@ def test_the_gap_holds_over_the_end_of_a_process(tmp_path: Path) -> None:
         assert starts(queue, 1, 29.5) == [30.0]
 
 
+def test_what_was_held_up_before_it_was_closed_is_not_when_it_is_open_again(alone: Driven) -> None:
+    set_pace(alone, 30.0)
+    assert len(starts(alone, 1)) == 1
+    assert alone.exchange(1).held_until is not None
+    alone.stop()
+    alone.open()
+    assert alone.exchange().held_until is None
+
+
 class Spoiling(MemoryQueue):
     """While it leases for the first time, the file of the host becomes something else."""
 

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 from tileharvest.scheduler.memory import MemoryQueue
 from tileharvest.scheduler.paced import Paced
+from tileharvest.scheduler.pacing import Granted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from tileharvest.scheduler.pacing import Amount
+
+
+class HeldByOthers:
+    """A purse that has nothing left but what other workers may return."""
+
+    async def grant(self, wanted: Amount, returned: Amount) -> Granted:
+        return Granted(False, others_hold=True)
 
 
 @asynccontextmanager

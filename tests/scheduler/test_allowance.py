@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.paced_memory import comes_true, paced_memory
+from tests.scheduler.paced_memory import HeldByOthers, comes_true, paced_memory
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
-from tileharvest.scheduler.allowance import AT_ONCE, Allowance
+from tileharvest.scheduler.allowance import AT_ONCE, BYTES_AT_ONCE, Allowance
 from tileharvest.scheduler.pacing import Amount, Granted
 
 if TYPE_CHECKING:
@@ -92,6 +92,16 @@ def test_an_answer_of_unknown_size_is_taken_for_as_large_as_the_largest_so_far()
     run_jumping(test())
 
 
+def test_the_largest_so_far_stays_the_largest_after_smaller_ones() -> None:
+    async def test() -> None:
+        async with working(Budget(received_bytes=1200)) as worker:
+            for size in (600, 100):
+                worker.allowance.ended(await worker.start(0), size)
+            assert await worker.start(None) is None
+
+    run_jumping(test())
+
+
 def test_a_request_that_waits_for_bytes_starts_when_one_on_the_way_has_cost_less() -> None:
     async def test() -> None:
         async with working(Budget(received_bytes=1000)) as worker:
@@ -141,11 +151,44 @@ def test_what_is_given_back_is_for_the_others() -> None:
     run_jumping(test())
 
 
-class HeldByOthers:
-    """A purse that has nothing left but what other workers may return."""
+def test_bytes_that_are_given_back_are_for_the_others() -> None:
+    async def test() -> None:
+        async with working(Budget(received_bytes=BYTES_AT_ONCE + 10)) as worker:
+            assert await worker.start(10) is not None
+            assert not (await worker.purse.grant(Amount(0, 1), Amount())).is_granted
+            await worker.allowance.give_back()
+            assert (await worker.purse.grant(Amount(0, BYTES_AT_ONCE), Amount())).is_granted
+
+    run_jumping(test())
+
+
+class Slow:
+    """A purse that answers when it may."""
+
+    def __init__(self, purse: PacedQueue) -> None:
+        self.purse = purse
+        self.may_answer = asyncio.Event()
 
     async def grant(self, wanted: Amount, returned: Amount) -> Granted:
-        return Granted(False, others_hold=True)
+        await self.may_answer.wait()
+        return await self.purse.grant(wanted, returned)
+
+
+def test_what_is_granted_while_a_worker_stops_is_given_back_too() -> None:
+    async def test() -> None:
+        async with working(Budget(requests=AT_ONCE)) as others:
+            slow = Slow(others.purse)
+            worker = Worker(slow, Budget(requests=AT_ONCE))  # type: ignore[arg-type]
+            assert not worker.allowance.may_start("one", 0)
+            giving = asyncio.ensure_future(worker.allowance.give_back())
+            await asyncio.sleep(1)
+            slow.may_answer.set()
+            await giving
+            # Also where the giving had not waited for the answer, it has come by now.
+            await asyncio.sleep(1)
+            assert (await others.purse.grant(Amount(AT_ONCE), Amount())).is_granted
+
+    run_jumping(test())
 
 
 def test_a_worker_that_stops_does_not_wait_for_what_others_may_return() -> None:
@@ -174,6 +217,9 @@ def test_a_purse_that_cannot_be_asked_is_told_of() -> None:
         assert not worker.allowance.may_start("one", 0)
         await comes_true(lambda: bool(worker.errors))
         assert not worker.allowance.may_start("one", 0)
+        await asyncio.sleep(1)
         assert worker.errors == [error]
+        # Else the engine would ask it again and again.
+        assert worker.mores == 0
 
     run_jumping(test())

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy import Request
 
 from tests.middlewares.making import run_jumping
 from tests.scheduler.paced_memory import comes_true, paced_memory
@@ -19,8 +20,10 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
 from tileharvest.scheduler import directions
+from tileharvest.scheduler.allowance import AT_ONCE
 from tileharvest.scheduler.conduct import Conduct
-from tileharvest.scheduler.pacing import Pace, Worked
+from tileharvest.scheduler.pacing import Amount, Pace, Worked
+from tileharvest.scheduler.requests import DELAY, EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,6 +55,7 @@ class Crawl:
         self.queue = queue
         self.local_time = NOON
         self.worked = 0.0
+        self.wakes = 0
         self.traffic = Traffic(clock=lambda: self.worked)
         self.ends: list[BudgetError | None] = []
         self.errors: list[QueueError] = []
@@ -62,12 +66,15 @@ class Crawl:
             courtesy=courtesy,
             local_time=lambda: self.local_time,
             clock=lambda: 0.0,
-            wake=lambda: None,
+            wake=self._wake,
             stop=self.ends.append,
             failed=self.errors.append,
             traffic=self.traffic,
             check=check,
         )
+
+    def _wake(self) -> None:
+        self.wakes += 1
 
     def offers(self) -> None:
         pace = self.conduct.pace
@@ -92,10 +99,11 @@ def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptu
             assert crawl.conduct.may_offer()
             await directions.pause(crawl.queue, "10:00")
             await comes_true(lambda: not crawl.conduct.may_offer())
-            going_on = asyncio.ensure_future(crawl.conduct.may_go_on())
+            going_on, wakes = asyncio.ensure_future(crawl.conduct.may_go_on()), crawl.wakes
             await directions.resume(crawl.queue)
             await asyncio.wait_for(going_on, 5)
             assert crawl.conduct.may_offer()
+            assert crawl.wakes > wakes
 
     run_jumping(test())
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -202,12 +210,97 @@ def test_the_time_that_others_have_worked_before_counts(monkeypatch: pytest.Monk
             others = 50.0
             await comes_true(lambda: crawl.conduct._worked_before == 50.0)
             crawl.worked = 9.9
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(60)
             assert crawl.ends == []
             crawl.worked = 10.0
             await comes_true(lambda: bool(crawl.ends))
 
-    asyncio.run(test())
+    run_jumping(test())
+
+
+def test_a_probe_that_the_budget_does_not_allow_ends_it() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(requests=1))
+            assert await crawl.conduct.may_probe()
+            assert crawl.ends == []
+            assert not await crawl.conduct.may_probe()
+            (error,) = crawl.ends
+            assert error is not None
+            assert error.reason == "budget: 1 requests"
+
+    run_jumping(test())
+
+
+def test_what_it_was_granted_and_has_not_spent_is_for_the_others_when_it_ends() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(requests=AT_ONCE))
+            request = Request(f"http://{HOST}/0.png", method="HEAD")
+            await comes_true(lambda: crawl.conduct.comes(request))
+            assert not (await crawl.queue.grant(Amount(1), Amount())).is_granted
+            await crawl.conduct.end()
+            assert (await crawl.queue.grant(Amount(AT_ONCE - 1), Amount())).is_granted
+
+    run_jumping(test())
+
+
+def test_what_it_has_not_spent_is_for_the_others_while_it_has_nothing_to_do() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(requests=AT_ONCE))
+            request = Request(f"http://{HOST}/0.png", method="HEAD")
+            await comes_true(lambda: crawl.conduct.comes(request))
+            crawl.conduct.idles()
+            await asyncio.sleep(1)
+            assert (await crawl.queue.grant(Amount(AT_ONCE - 1), Amount())).is_granted
+
+    run_jumping(test())
+
+
+async def got(crawl: Crawl, size: int, **meta: Any) -> None:
+    """A GET that was expected to cost 900 bytes has cost so many."""
+    request = Request(f"http://{HOST}/0.png", meta={EXPECTED_BYTES: 900})
+    await comes_true(lambda: crawl.conduct.comes(request))
+    request.meta.update({RECEIVED_BYTES: size, **meta})
+    crawl.conduct.over(request)
+
+
+def test_of_a_budget_only_what_was_received_is_spent() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(received_bytes=1000))
+            await got(crawl, 100)
+            await got(crawl, 900)
+            with pytest.raises(TimeoutError):
+                await got(crawl, 1)
+            assert len(crawl.ends) == 1
+
+    run_jumping(test())
+
+
+def test_what_was_not_sent_is_not_spent() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(requests=1))
+            for _ in range(3):
+                await got(crawl, 0, **{NOT_SENT: True})
+            await got(crawl, 0)
+            with pytest.raises(TimeoutError):
+                await got(crawl, 0)
+
+    run_jumping(test())
+
+
+def test_a_head_is_not_held_up_for_the_bytes_of_the_get_that_may_follow() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(received_bytes=100))
+            meta = {EXPECTED_BYTES: 500}
+            assert crawl.conduct.comes(Request(f"http://{HOST}/a", method="HEAD", meta=meta))
+            assert not crawl.conduct.comes(Request(f"http://{HOST}/a", meta=meta))
+
+    run_jumping(test())
 
 
 def test_whatever_else_is_short_ends_it() -> None:
@@ -218,6 +311,15 @@ def test_whatever_else_is_short_ends_it() -> None:
         async with crawling(check) as crawl:
             await comes_true(lambda: bool(crawl.ends))
             assert [str(error) for error in crawl.ends] == ["the disk is full"]
+
+    run_jumping(test())
+
+
+def test_requests_are_kept_apart_by_the_longer_of_the_gaps_of_map_and_host() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(0.1, 0.1), host_gap=Gap(0.5, 0.9)) as crawl:
+            crawl.offers()
+            assert crawl.exchanging.apart == [0.5]
 
     run_jumping(test())
 
@@ -335,6 +437,31 @@ def test_what_is_asked_aside_counts_for_the_budget() -> None:
             await crawl.conduct.aside()
             with pytest.raises(BudgetError, match="budget: 1 requests"):
                 await crawl.conduct.aside()
+
+    run_jumping(test())
+
+
+def test_what_is_received_aside_counts_for_the_budget() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.conduct.allow(Budget(received_bytes=100))
+            await crawl.conduct.received_aside(60)
+            with pytest.raises(BudgetError, match="budget: 100 B"):
+                await crawl.conduct.received_aside(60)
+
+    run_jumping(test())
+
+
+def test_nobody_is_woken_for_a_request_whose_turn_comes_after_the_end() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            first, late = (Request(f"http://{HOST}/{name}", meta={DELAY: 30}) for name in "ab")
+            assert crawl.conduct.comes(first)
+            assert not crawl.conduct.comes(late)
+            crawl.conduct.cut_short()
+            wakes = crawl.wakes
+            await asyncio.sleep(60)
+            assert crawl.wakes == wakes
 
     run_jumping(test())
 

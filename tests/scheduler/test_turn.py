@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.paced_memory import comes_true
+from tests.scheduler.paced_memory import HeldByOthers, comes_true
+from tileharvest.maps.budgets import Budget
+from tileharvest.scheduler.allowance import Allowance
 from tileharvest.scheduler.requests import DELAY
 from tileharvest.scheduler.turn import Turn
 
@@ -79,6 +81,21 @@ def test_it_tells_when_a_request_that_had_to_wait_may_start() -> None:
     run_jumping(test())
 
 
+def test_it_tells_of_each_request_that_had_to_wait() -> None:
+    async def test() -> None:
+        clock = Clock(0.5, 0.5)
+        assert clock.turn.comes(request())
+        for woken in (1, 2):
+            late = request(5)
+            assert not clock.turn.comes(late)
+            await asyncio.sleep(60)
+            assert clock.woken == woken
+            clock.now += 5
+            assert clock.turn.comes(late)
+
+    run_jumping(test())
+
+
 def test_a_turn_that_has_stopped_wakes_nobody() -> None:
     async def test() -> None:
         clock = Clock(0.5)
@@ -87,5 +104,23 @@ def test_a_turn_that_has_stopped_wakes_nobody() -> None:
         clock.turn.stop()
         await asyncio.sleep(60)
         assert clock.woken == 0
+
+    run_jumping(test())
+
+
+def test_a_turn_that_has_stopped_waits_for_nothing_that_may_yet_be_granted() -> None:
+    async def test() -> None:
+        clock, purse, budget = Clock(), HeldByOthers(), Budget(requests=1)
+        clock.turn.allowance = Allowance(
+            purse,
+            budget,
+            more=clock._wake,
+            spent=lambda what: None,
+            failed=lambda error: None,  # type: ignore[arg-type]
+        )
+        assert not clock.turn.comes(request())
+        clock.turn.stop()
+        async with asyncio.timeout(60):
+            await clock.turn.allowance.give_back()
 
     run_jumping(test())

@@ -1,0 +1,264 @@
+"""What a spider wants to ask is offered when it may be, and is never lost in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+
+from tests.middlewares.making import run_jumping
+from tests.scheduler.exchanging_side import WatchedQueue
+from tests.scheduler.paced_memory import comes_true
+from tileharvest.scheduler.conduct import Conduct
+from tileharvest.scheduler.memory import MemoryQueue
+from tileharvest.scheduler.offering import Offering
+from tileharvest.scheduler.port import Changes, Failure
+from tileharvest.scheduler.requests import DELAY, FAILURE
+from tileharvest.scheduling import Scheduling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+DAY = "2026-11-21"
+
+
+class Stub(Spider):
+    name = "stub"
+
+    def parse(self, response: Any, **others: Any) -> None: ...
+
+
+class Offered:
+    """An offering over a queue in memory, for an engine that the test plays."""
+
+    def __init__(self) -> None:
+        self.queue: Any = WatchedQueue()
+        self.answers = self.on_the_way = 0
+        self.counted: Counter[str] = Counter()
+        told: dict[str, Any] = {"wake": self._wake, "failed": self._failed}
+        loop = asyncio.get_running_loop()
+        self.conduct = Conduct(
+            self.queue,
+            "world",
+            courtesy=None,
+            local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+            clock=loop.time,
+            stop=lambda error: None,
+            **told,
+        )
+        self.conduct._turn._clock = loop.time
+        self.offering = Offering(
+            scheduling(self.queue),
+            self.conduct,
+            spider=Stub(),
+            kinds={"Request": Request},
+            fingerprint=lambda request: request.url.encode(),
+            count=lambda name, number: self.counted.update({name: number}),
+            in_flight=lambda: self.on_the_way,
+            **told,
+        )
+
+    def push(self, *names: str, delay: float | None = None) -> None:
+        meta = {} if delay is None else {DELAY: delay}
+        for name in names:
+            assert self.offering.push(Request(f"http://map.example.net/{name}", meta=dict(meta)))
+
+    async def hear(self) -> None:
+        """Wait until the queue has answered once more, and taken in what was pushed."""
+        before = self.answers
+        await comes_true(lambda: self.answers > before)
+
+    def _wake(self) -> None:
+        self.answers += 1
+
+    def _failed(self, error: Exception) -> None:
+        raise error
+
+
+def scheduling(queue: Any) -> Scheduling:
+    return Scheduling(
+        name="world",
+        queue=queue,
+        shared=None,
+        courtesy=None,
+        is_history_local=True,
+        segment_of=lambda request: DAY,
+        in_words=str,
+        local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+        clock=lambda: 0.0,
+        max_depth=None,
+        expected=100,
+        error_rate=0.01,
+        ahead=8,
+        lease_seconds=100.0,
+        linger=0.1,
+        segments_kept=1,
+        close_when_waiting=None,
+        stay=False,
+        fresh=False,
+    )
+
+
+@asynccontextmanager
+async def offered(*names: str, **meta: Any) -> AsyncIterator[Offered]:
+    one = Offered()
+    await one.queue.open(0.0)
+    one.offering.start(is_first=True, has_joined=False)
+    await one.hear()
+    if names:
+        one.push(*names, **meta)
+        await one.hear()
+    yield one
+    await one.queue.close()
+
+
+async def left(one: Offered) -> list[tuple[str, int]]:
+    """What the next run would be offered after this one has stopped, and which attempt that would be."""
+    await one.offering.stop()
+    await one.offering.exchanging.close()
+    await one.queue.open(0.0)
+    leases = (await MemoryQueue.exchange(one.queue, Changes(), 9, 0.0)).leases
+    return [(one.offering._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
+
+
+def test_nothing_is_offered_before_the_start() -> None:
+    async def test() -> None:
+        one = Offered()
+        await one.queue.open(0.0)
+        one.push("a")
+        assert one.offering.next() is None
+        assert one.offering.must_stay()
+
+    run_jumping(test())
+
+
+def test_who_has_its_share_on_the_way_is_offered_no_more() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            one.queue.adds = {"share": 1}
+            one.push("a", "b")
+            await one.hear()
+            assert one.offering.next() is not None
+            one.on_the_way = 1
+            assert one.offering.next() is None
+            one.on_the_way = 0
+            assert one.offering.next() is not None
+
+    run_jumping(test())
+
+
+def test_a_share_holds_until_an_answer_tells_of_another() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            one.on_the_way = 1
+            for share, is_offered in ((1, False), (None, False), (2, True), (None, True)):
+                one.queue.adds = {} if share is None else {"share": share}
+                one.push(str(share), f"again {share} {is_offered}")
+                await one.hear()
+                assert (one.offering.next() is not None) is is_offered
+
+    run_jumping(test())
+
+
+def test_a_request_whose_turn_has_not_come_is_offered_when_it_has() -> None:
+    async def test() -> None:
+        async with offered("a", "b", delay=30) as one:
+            assert one.offering.next().url.endswith("a")
+            assert one.offering.next() is None
+            assert one.offering.next() is None
+            assert one.offering.must_stay()
+            await asyncio.sleep(30)
+            assert one.offering.next().url.endswith("b")
+
+    run_jumping(test())
+
+
+def test_what_waits_for_its_turn_goes_back_unstarted_at_the_end() -> None:
+    async def test() -> None:
+        async with offered("a", "b", "c", delay=30) as one:
+            first = one.offering.next()
+            assert one.offering.next() is None
+            one.offering.completed(first, is_kept=True)
+            assert await left(one) == [("b", 1), ("c", 1)]
+
+    run_jumping(test())
+
+
+def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
+    async def test() -> None:
+        async with offered("a", "b") as one:
+            for is_kept in (False, True):
+                one.offering.completed(one.offering.next(), is_kept=is_kept)
+            assert [name for name, _ in await left(one)] == ["a"]
+
+    run_jumping(test())
+
+
+def test_what_failed_is_in_the_failure_list_with_its_reason() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            request = one.offering.next()
+            request.meta[FAILURE] = "503 Service Unavailable"
+            one.offering.completed(request, is_kept=True)
+            assert await left(one) == []
+            assert [failure.reason for failure in await one.queue.failures()] == ["503 Service Unavailable"]
+
+    run_jumping(test())
+
+
+def test_a_request_that_was_not_offered_ends_without_a_trace() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            one.offering.completed(Request("http://map.example.net/other"), is_kept=True)
+            assert await left(one) == [("a", 1)]
+
+    run_jumping(test())
+
+
+def test_the_conduct_hears_of_each_end() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            ended: list[Any] = []
+            one.conduct.over = ended.append  # type: ignore[method-assign]
+            request = one.offering.next()
+            for _ in range(2):
+                one.offering.completed(request, is_kept=True)
+            assert ended == [request]
+
+    run_jumping(test())
+
+
+def test_what_may_be_spent_is_left_to_others_only_when_nothing_is_on_the_way() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            idle: list[int] = []
+            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
+            request = one.offering.next()
+            one.offering.exchanging.look_again()
+            await one.hear()
+            assert idle == []
+            one.offering.completed(request, is_kept=True)
+            await one.hear()
+            assert len(idle) == 1
+
+    run_jumping(test())
+
+
+@pytest.mark.parametrize(("is_first", "retried"), [(True, 1), (False, 0)])
+def test_of_several_workers_only_the_first_takes_up_what_failed_before(is_first: bool, retried: int) -> None:
+    async def test() -> None:
+        one = Offered()
+        await one.queue.open(0.0)
+        written = one.offering.entries.of(Request("http://map.example.net/a"))
+        assert written is not None
+        one.offering.failures = [Failure(1, written.body, "2026-11-20", 0, 3, "503", 0.0)]
+        one.offering.start(is_first=is_first, has_joined=False)
+        await one.hear()
+        assert one.counted["retried_failures"] == retried
+
+    run_jumping(test())

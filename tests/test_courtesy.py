@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 from tileharvest.courtesy import Courtesy
-from tileharvest.courtesy_settings import courtesy_for
+from tileharvest.courtesy_settings import courtesy_for, notice_occasions
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
@@ -201,3 +201,34 @@ def test_a_hosts_delay_on_the_command_line_takes_the_place_of_its_table(settings
     settings.set("HOST_DELAY", "[0.1, 0.2]", priority="cmdline")
     table = '[hosts."maps.example.net"]\nrequests_per_second = 1\n'
     assert owed(settings, table).host_gap == Gap(0.1, 0.2)
+
+
+def test_of_both_settings_of_a_hosts_pace_the_slower_counts(settings: Settings) -> None:
+    settings.setdict({"HOST_DELAY": [0.1, 0.9], "HOST_REQUESTS_PER_SECOND": 2})
+    assert owed(settings, "").host_gap == Gap(0.5, 0.9)
+    settings.setdict({"HOST_DELAY": 3, "HOST_REQUESTS_PER_SECOND": 2})
+    assert owed(settings, "").host_gap == Gap(3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "gap"),
+    [("HOST_DELAY", "0.1", Gap(0.1, 0.1)), ("HOST_REQUESTS_PER_SECOND", "10", Gap(0.1, 0.1))],
+)
+def test_one_of_both_on_the_command_line_takes_the_place_of_the_other_in_the_settings(
+    settings: Settings, name: str, value: str, gap: Gap
+) -> None:
+    settings.setdict({"HOST_DELAY": 5, "HOST_REQUESTS_PER_SECOND": 0.5})
+    settings.set(name, value, priority="cmdline")
+    assert owed(settings, "").host_gap == gap
+
+
+def test_a_user_agent_that_says_more_of_itself_is_left_as_it_is(settings: Settings) -> None:
+    settings.setdict({"USER_AGENT": "Own/2 (+http://own.example.net)", "CONTACT": "all@example.net"})
+    assert owed(settings, "").user_agents == ("Own/2 (+http://own.example.net)",)
+
+
+def test_an_occasion_for_messages_that_is_none_is_refused(settings: Settings) -> None:
+    owed(settings, "")
+    settings.set("NOTIFY_ON", "change,full moon")
+    with pytest.raises(ConfigurationError, match="NOTIFY_ON 'full moon' is none of: "):
+        notice_occasions(settings, described_map(settings, "m"))

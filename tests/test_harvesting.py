@@ -34,7 +34,6 @@ from tileharvest.errors import (
     MovedError,
     StoreError,
 )
-from tileharvest.history.costs import NO_COST, Cost, Traffic
 from tileharvest.items import TileResult
 from tileharvest.maps.grid import Tile
 from tileharvest.maps.site import Site
@@ -499,48 +498,6 @@ def test_who_is_cancelled_does_not_take_the_image_from_another_tile(tmp_path: Pa
     asyncio.run(run())
     assert query(tmp_path, "SELECT x, y FROM versions") == [(FIRST_LEVEL[1].x, FIRST_LEVEL[1].y)]
     assert stored_bytes(tmp_path) == [len(sea)]
-
-
-def test_traffic_is_taken_once() -> None:
-    traffic = Traffic(3, 100, 50, 7)
-    assert traffic.take() == Cost(3, 100, 50, 7)
-    traffic.requests += 1
-    traffic.seconds += 0.5
-    assert traffic.take() == Cost(1, seconds=0.5)
-    assert traffic.take() == NO_COST
-
-
-def test_the_time_worked_leaves_out_what_was_before_and_the_pauses() -> None:
-    now = [100.0]
-    traffic = Traffic(clock=lambda: now[0])
-
-    def spend(seconds: float) -> float:
-        now[0] += seconds
-        return traffic.worked
-
-    assert spend(5) == 0
-    traffic.start()
-    assert spend(2) == 2
-    for _ in range(2):
-        traffic.pause()
-        assert spend(60) == 2
-    assert traffic.take() == Cost(seconds=2)
-    for _ in range(2):
-        traffic.resume()
-    assert spend(1) == 3
-    assert traffic.take() == Cost(seconds=1)
-
-
-def test_the_time_of_a_harvest_that_begins_in_a_pause_begins_with_its_end() -> None:
-    now = [100.0]
-    traffic = Traffic(clock=lambda: now[0])
-    traffic.pause()
-    traffic.start()
-    now[0] += 60
-    assert traffic.worked == 0
-    traffic.resume()
-    now[0] += 1
-    assert traffic.worked == 1
 
 
 def test_the_end_is_by_the_clock_that_was_given(tmp_path: Path) -> None:

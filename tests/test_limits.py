@@ -35,6 +35,21 @@ def test_nothing_is_asked_when_the_budget_of_the_day_is_spent(spent: Cost) -> No
     assert raised.value.reason.startswith("daily budget: ")
 
 
+def test_what_would_only_find_out_what_the_site_has_is_not_asked_either() -> None:
+    assert budget_of_run("m", Budget(), Budget(100), Cost(requests=97)) == Budget(3)
+    with pytest.raises(BudgetError, match=r"has spent its daily budget \(98 requests of 100 requests\)"):
+        budget_of_run("m", Budget(), Budget(100), Cost(requests=98))
+
+
+@pytest.mark.parametrize("is_all_kept", [True, False])
+def test_where_there_is_no_room_it_is_told_whether_what_came_is_kept(
+    tmp_path: Path, is_all_kept: bool
+) -> None:
+    with pytest.raises(BudgetError) as raised:
+        Room(tmp_path, 1000, free=lambda place: 1).check(is_all_kept=is_all_kept)
+    assert raised.value.is_all_kept is is_all_kept
+
+
 def test_room_is_asked_for_what_is_to_come(tmp_path: Path) -> None:
     room = Room(tmp_path, 1000, free=lambda place: 1500)
     room.check(500)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import empty
+from tests.history.making import LATER, began, empty, ended
+from tests.history.pyramid import first_harvest
 from tileharvest.history.database import History
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from tests.history.random_world import Opening
     from tests.servers.postgresql import PostgresqlServer
+    from tileharvest.history.harvests import Harvest
 
 
 @pytest.fixture
@@ -35,6 +37,19 @@ def history(request: pytest.FixtureRequest) -> History:
     """
     history: History = request.getfixturevalue(f"{request.param}_history")
     return history
+
+
+@pytest.fixture
+def first(history: History) -> Harvest:
+    """One that has seen the pyramid and is not finished."""
+    return first_harvest(history)
+
+
+@pytest.fixture
+def second(history: History, first: Harvest) -> Harvest:
+    """The next one after it, of a later day."""
+    ended(first)
+    return began(history, LATER)
 
 
 @pytest.fixture(scope="session")

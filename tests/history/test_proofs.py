@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
-from tests.history.pyramid import NEW, OLD, THIRD, UPPER, first_harvest, seen, skipping
+from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
 from tileharvest.history.proofs import StoredProof, last_full, proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.maps.grid import Tile
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
-
-
-@pytest.fixture
-def first(history: History) -> Harvest:
-    return first_harvest(history)
-
-
-@pytest.fixture
-def second(history: History, first: Harvest) -> Harvest:
-    """The next one after it, of a later day."""
-    ended(first)
-    return began(history, LATER)
 
 
 def test_a_full_harvest_gives_a_proof(history: History, first: Harvest) -> None:
@@ -118,6 +106,13 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
     assert last_full(history, "world") == DAY.replace(day=15)
 
 
+def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: Harvest) -> None:
+    first.walks("pruned", "proved")
+    first.walks("full", "no proof any more")
+    (summary,) = harvest_summaries(history, "world")
+    assert (summary.walk, summary.walk_reason) == ("pruned", "no proof any more")
+
+
 @pytest.mark.parametrize(
     ("kept", "expected"),
     [(["all"], DAY), (["all", "all"], DAY), (["zone"], None), (["all", "zone"], None), ([None], None)],
@@ -131,3 +126,14 @@ def test_a_full_harvest_counts_while_all_since_kept_the_same(
         ended(harvest)
     began(history, THIRD)
     assert last_full(history, "world", "all") == expected
+    # Whoever does not tell what is kept asks for the day alone.
+    assert last_full(history, "world") == DAY
+
+
+def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
+    history: History, first: Harvest
+) -> None:
+    for kept in ("all", "zone"):
+        first.walks("full", "why", kept)
+    ended(first)
+    assert [last_full(history, "world", kept) for kept in ("all", "zone")] == [None, None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, C, D, began, ended, found
-from tests.history.pyramid import NEW, OLD, THIRD, UPPER, first_harvest, is_trusted, mark, seen, skipping
+from tests.history.pyramid import NEW, OLD, THIRD, UPPER, is_trusted, mark, seen, skipping
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.progress import progress_of
 from tileharvest.history.proofs import proofs
@@ -22,18 +22,6 @@ from tileharvest.versions import Validator
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
-
-
-@pytest.fixture
-def first(history: History) -> Harvest:
-    return first_harvest(history)
-
-
-@pytest.fixture
-def second(history: History, first: Harvest) -> Harvest:
-    """The next one after it, of a later day."""
-    ended(first)
-    return began(history, LATER)
 
 
 def test_what_was_seen_is_remembered_and_not_yet_trusted(first: Harvest) -> None:
@@ -226,6 +214,14 @@ def test_distrust_keeps_the_first_reason(history: History, second: Harvest) -> N
     second.distrust(LAYER, "another")
     stored = proofs(history, "world")[LAYER]
     assert (stored.withdrawn, stored.withdrawn_day) == ("a change", LATER)
+
+
+def test_what_an_earlier_harvest_has_found_is_not_told_as_found_by_this_one(
+    history: History, second: Harvest
+) -> None:
+    second.distrust(LAYER, "why")
+    assert second.distrusted() == {LAYER: "why"}
+    assert began(history, THIRD).distrusted() == {}
 
 
 def test_an_ended_harvest_withdraws_nothing(history: History, second: Harvest) -> None:

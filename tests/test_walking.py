@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.history import making, pyramid
+from tests.history.making import began, ended
 from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
+from tileharvest.history.database import History
 from tileharvest.items import TileResult
+from tileharvest.layer_walks import LayerWalk
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.grid import Tile
+from tileharvest.maps.pruning import Decision
+from tileharvest.maps.site import SiteLayer
+from tileharvest.maps.walk import Walk
 from tileharvest.maps.zones import Zone
 from tileharvest.next_walk import kept_in_words
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
-from tileharvest.walking import LEAST_AUDITED, Remembered
+from tileharvest.walking import LEAST_AUDITED, Remembered, Walking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -203,6 +210,7 @@ def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
     """So that it is one of those from which to walk down when the proof breaks."""
     audited = {"is_on_walk": False, "in_full": False, "is_audited": True}
     assert judged(folder, TOP, Outcome.IGNORED, said(TOP), **audited) == Remembered(None, skips=True)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP, 99), **audited) == Remembered(None, skips=True)
     assert not judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), **audited).skips
 
 
@@ -255,6 +263,30 @@ def test_depth_of_a_tile_is_counted_from_where_the_walk_begins(
     assert during(folder, look, max_depth=max_depth) == depths
 
 
+def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them_is_not_kept(
+    tmp_path: Path,
+) -> None:
+    """One may have been added there; of the other places at zooms that are not kept nobody asks."""
+    with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
+        ended(pyramid.first_harvest(history))
+        harvest = began(history, making.LATER)
+        harvest.record([pyramid.skipping(pyramid.UPPER)])
+        site_layer = SiteLayer(making.LAYER, 3, "png", "http://map.example.net/day")
+        pruned = Decision(is_pruned=True, reason="proved")
+        description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
+        walking = Walking(
+            harvest,
+            description,
+            {making.LAYER: LayerWalk(site_layer, Walk(3, (0, 0)))},
+            {making.LAYER: pruned},
+        )
+        try:
+            audit = asyncio.run(walking.to_audit(making.LAYER))
+        finally:
+            walking.close()
+    assert set(audit.tiles) == set(making.D.children())
+
+
 def test_other_harvests_have_other_seeds(folder: Path) -> None:
     async def seed(harvest: Harvesting) -> str:
         return harvest.walking.seed
@@ -290,6 +322,9 @@ def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
 def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
     async def look(harvest: Harvesting) -> None:
         walking = harvest.walking
+        # Its mark is read while it is trusted.
+        once = await walking.judge(LAYER, TOP, Outcome.IGNORED, said(TOP), is_on_walk=True, in_full=False)
+        assert once.skips
         await skip(harvest)
         await harvest.flush()
         assert set(await walking.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)

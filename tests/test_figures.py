@@ -114,6 +114,10 @@ def test_a_rate_is_the_same_however_often_is_looked() -> None:
     assert seldom.rate() == Rate(10, 20)
 
 
+def test_a_rate_is_never_less_than_nothing_though_results_are_counted_less_than_before() -> None:
+    assert seen([(0.0, 9, 9), (30.0, 5, 5)]).rate() == Rate(0, 0)
+
+
 def test_what_was_seen_for_a_moment_only_or_before_a_pause_is_no_rate() -> None:
     recent = seen([(0, 0, 0), (4.9, 50, 20)])
     assert recent.rate() is None

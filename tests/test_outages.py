@@ -134,3 +134,13 @@ def raised_from(message: str, cause: BaseException | None = None) -> Exception:
     error = RuntimeError(message)
     error.__cause__ = cause
     return error
+
+
+def test_that_it_was_down_before_does_not_confirm_a_later_doubt() -> None:
+    health = doubted()
+    health.probe_failed()
+    health.probe_answered(200.0)
+    assert [health.failed(300.0) for _ in range(3)] == [False, False, True]
+    health.probe_answered(301.0)
+    # It is not the host that fails, but what it was asked for.
+    assert [health.failed(400.0) for _ in range(6)] == [False] * 5 + [True]

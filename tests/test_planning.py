@@ -123,6 +123,14 @@ def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
     assert plan.pruned == Expense(100, requests, 0, pytest.approx(requests * 300 / 135))
 
 
+def test_a_pruned_walk_of_a_small_map_asks_no_more_than_one_in_full() -> None:
+    last = last_harvest()
+    summary = replace(last.summary, requests=3, counts={Outcome.IGNORED: 3})
+    pruned = plan_by_last(last._replace(summary=summary), courtesy(), audit=0.02, least_audited=20).pruned
+    assert pruned is not None
+    assert pruned.requests == 3
+
+
 def test_a_pace_that_has_become_slower_since_counts() -> None:
     slower = plan_by_last(last_harvest(), courtesy(Gap(2.0, 4.0)))
     assert slower.expected.seconds == pytest.approx(135 * 3.0)

@@ -343,7 +343,7 @@ def test_probing_ends_with_the_spider() -> None:
     async def test() -> None:
         rig.fail(3)
         await asyncio.sleep(2)
-        rig.middleware.close()
+        await rig.middleware.close()
         await asyncio.sleep(100)
 
     run(test)

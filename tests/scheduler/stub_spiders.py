@@ -62,6 +62,19 @@ class StubSpider(Spider):
         return Request(**{**order, **callbacks})
 
 
+class HeldSpider(StubSpider):
+    """Holds the scheduler before it begins."""
+
+    name = "held"
+    holds_scheduler = True
+
+    async def start(self) -> AsyncIterator[Request]:
+        scheduler: Any = self.crawler.engine.scheduler
+        if await scheduler.release("some work", continued=False) is not None:
+            async for request in super().start():
+                yield request
+
+
 class DeepSpider(StubSpider):
     """Tells of each request how far it is from the first."""
 
@@ -133,8 +146,8 @@ class SlowPipeline:
 
 
 class StoppedScheduler(Scheduler):
-    """Which a person tells to stop while it opens its queue, and which hears of it then: at the method of the
-    queue that the setting STOPPED_AT names."""
+    """Which a person tells to stop while it opens its queue or joins its work, and which hears of it then: at
+    the method of the queue that the setting STOPPED_AT names."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

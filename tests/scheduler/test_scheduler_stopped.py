@@ -34,3 +34,15 @@ def test_who_is_told_to_stop_while_it_opens_its_queue_asks_for_nothing(
     assert crawls.asked() == []
     assert "Traceback" not in str(crawled.log)
     assert crawls.counts().left >= 1
+
+
+def test_who_is_told_to_stop_while_it_joins_the_work_asks_for_nothing_and_complains_of_nothing(
+    crawls: Crawls,
+) -> None:
+    page = crawls.write_page("page")
+    told = run(page, spider="HeldSpider", SCHEDULER=STOPPED, STOPPED_AT="forget")
+    (crawled,) = crawls.crawl(told)
+    assert crawled.said("INFO")[-1] == "Spider closed (stopped)"
+    assert crawled.said("ERROR") == []
+    assert "Traceback" not in str(crawled.log)
+    assert crawls.asked() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tests.middlewares.making import run_jumping
@@ -147,6 +148,28 @@ def test_it_goes_on_looking_until_it_ends() -> None:
             looks = crawl.checks
             await asyncio.sleep(60)
             assert crawl.checks == looks
+
+    run_jumping(test())
+
+
+def test_it_ends_although_the_queue_loses_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As redis-py does, which may take it for a timeout of its own, and try again."""
+    notes: dict[str, str] = {}
+    under_way = asyncio.Event()
+
+    async def lose(segment: str) -> dict[str, str]:
+        under_way.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3)
+        return notes
+
+    async def test() -> None:
+        async with paced_memory() as queue:
+            crawl = Crawl(queue)
+            await crawl.steering.begin()
+            monkeypatch.setattr(queue, "notes", lose)
+            await under_way.wait()
+            await asyncio.wait_for(crawl.steering.end(), 60)
 
     run_jumping(test())
 

@@ -13,6 +13,7 @@ from scrapy import signals
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
+from tileharvest.cancelling import cancel
 from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.history.progress import progress_of
@@ -76,6 +77,8 @@ class Command(BaseRunSpiderCommand):
         self._passed_over = 0
         self._under_way: str | None = None
         """The map that is harvested now."""
+        self._watching: list[asyncio.Task[None]] = []
+        """What shows its progress, and what that is told by."""
         self._is_stopping = False
         """Whether a person has sent a signal that ends all."""
         self._is_json = False
@@ -190,7 +193,9 @@ class Command(BaseRunSpiderCommand):
     async def _harvest(self, name: str, arguments: dict[str, str]) -> TileSpider | None:
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(OverviewerSpider)
-        watching: list[asyncio.Task[None]] = []
+        # What watched the map before and has not heard that it is over.
+        while self._watching:
+            await cancel(self._watching.pop())
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvesting"):
@@ -199,13 +204,14 @@ class Command(BaseRunSpiderCommand):
                 )
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
-                watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
+                self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
 
         crawler.signals.connect(watch, signals.spider_opened)
         try:
             await self.crawler_process.crawl(crawler, map=name, **arguments)
         finally:
-            for task in watching:
+            # Not waited for: after a signal the loop is about to end, and all that is yet to be told with it.
+            for task in self._watching:
                 task.cancel()
         return crawler.spider if isinstance(crawler.spider, TileSpider) else None
 

@@ -12,6 +12,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
+from tileharvest.cancelling import cancel
 from tileharvest.courtesy_settings import outage_limits
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.outages import HostHealth, no_answer_in_words
@@ -105,10 +106,10 @@ class OutageMiddleware:
             return None
         return self._failed(request, type(exception).__name__)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End all probing; the spider has closed."""
-        for task in self._probing.values():
-            task.cancel()
+        for task in list(self._probing.values()):
+            await cancel(task)
 
     def _failed(self, request: Request, reason: str) -> Request | None:
         gate = gate_of(self._crawler.engine)

@@ -105,13 +105,18 @@ class Conduct:
                 self._queue, budget, more=self._wake, spent=self._spent, failed=self._failed
             )
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the crawl is about to end, or has ended."""
+        return self._over.is_set()
+
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
         waits for it is to end too."""
-        while not (self.gate.is_open or self._over.is_set()):
+        while not (self.gate.is_open or self.is_over):
             self._changed.clear()
             await self._changed.wait()
-        if self._over.is_set():
+        if self.is_over:
             raise asyncio.CancelledError
 
     async def aside(self) -> None:
@@ -121,25 +126,25 @@ class Conduct:
         await wait(min(seconds, self._last_aside + seconds - self._clock()), self._over)
         await self.may_go_on()
         self._last_aside = self._clock()
-        if not await self._may_spend():
+        if not await self._may_spend(1):
             raise self._exceeded("requests")
 
     async def received_aside(self, received_bytes: int) -> None:
         """So long was the answer to it. Raises BudgetError and QueueError."""
-        allowance = self._turn.allowance
-        if allowance is not None and not await allowance.take(received_bytes=received_bytes):
+        if not await self._may_spend(received_bytes=received_bytes):
             raise self._exceeded("bytes")
 
     async def may_probe(self) -> bool:
         """Whether a request may be made although none may start: one that finds out whether a host is back.
         The crawl ends where the budget does not allow it. Raises QueueError."""
-        if await self._may_spend():
+        if await self._may_spend(1):
             return True
         self._spent("requests")
         return False
 
-    async def _may_spend(self) -> bool:
-        return self._turn.allowance is None or await self._turn.allowance.take(1)
+    async def _may_spend(self, requests: int = 0, received_bytes: int = 0) -> bool:
+        allowance = self._turn.allowance
+        return allowance is None or await allowance.take(requests, received_bytes)
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for, too."""

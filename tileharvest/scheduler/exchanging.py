@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.leases import Leases
 from tileharvest.scheduler.news import News
@@ -184,10 +185,12 @@ class Exchanging:
 
         Raises QueueError when it cannot be told; what was leased is then offered again at the next opening.
         """
-        for timer in (self._linger, self._due, self._start, self._alive):
+        for timer in (self._linger, self._due, self._start):
             if timer is not None:
                 timer.cancel()
         self._stopped = True
+        if self._alive is not None:
+            await cancel(self._alive)
         if self._task is not None:
             await asyncio.wait([self._task])
         self._news.returned.extend(self._leases.unstarted())

@@ -115,7 +115,8 @@ class Scheduler(BaseScheduler):
     async def release(self, harvest: str, *, continued: bool) -> Work | None:
         """Offer requests from now on: without those of the present segment unless its work is continued.
 
-        `harvest` names the work in a way that no other work is ever named. None when the queue cannot go on.
+        `harvest` names the work in a way that no other work is ever named. None when the queue cannot go on,
+        and when the crawl is about to end.
         """
         segment, pace = self._scheduling.segment_of(None), self._conduct.pace
         offering = self._offering
@@ -124,10 +125,11 @@ class Scheduler(BaseScheduler):
         try:
             is_first = await join_work(self._scheduling, offering.entries, harvest, pace, continued=continued)
         except QueueError as error:
-            self._give_up(error)
+            # An end that came meanwhile may have closed the queue.
+            if not self._conduct.is_over:
+                self._give_up(error)
             return None
-        if self._offering is None:
-            # Closed meanwhile.
+        if self._conduct.is_over:
             return None
         if pace is not None:
             self._conduct.offers(offering.exchanging, pace)

@@ -7,6 +7,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.fleet import Ending
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 POLL: Final = 1.0
 """Seconds after which a worker with nothing to do looks again, although nobody has woken it: for leases that
 expired, and for messages that were missed."""
-
-_MOMENT: Final = 0.05
-"""Seconds between two attempts to end a task."""
 
 HEARTBEAT: Final = 5.0
 """Seconds between two signs of life of a worker that has nothing else to say."""
@@ -59,10 +57,8 @@ class Sharing:
         self._task = asyncio.ensure_future(self._watch())
 
     async def stop(self) -> None:
-        # Not once only: while it reads from a new subscription, redis-py takes a cancellation for a timeout.
-        while self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=_MOMENT)
+        if self._task is not None:
+            await cancel(self._task)
 
     def exchanged(self) -> None:
         """To be called after each exchange."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.directions import Directions, directions
 from tileharvest.scheduler.gate import Reason
@@ -67,8 +68,7 @@ class Steering:
 
     async def end(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await cancel(self._task)
 
     @property
     def gap(self) -> Gap | None:

@@ -4,93 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
 
 import pytest
 from scrapy import Request
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.paced_memory import comes_true, paced_memory
-from tileharvest.courtesy import Courtesy
-from tileharvest.errors import BudgetError, QueueError
-from tileharvest.history.costs import Traffic
-from tileharvest.maps.budgets import Budget
+from tests.scheduler.conducting import HOST, NOON, crawling
+from tests.scheduler.paced_memory import comes_true
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
 from tileharvest.scheduler import directions
-from tileharvest.scheduler.allowance import AT_ONCE
-from tileharvest.scheduler.conduct import Conduct
-from tileharvest.scheduler.pacing import Amount, Pace, Worked
-from tileharvest.scheduler.requests import DELAY, EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tileharvest.scheduler.paced import Paced
-
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-HOST = "map.example.net"
-
-
-class Exchanging:
-    """Hears how far apart requests are to start."""
-
-    def __init__(self) -> None:
-        self.apart: list[float] = []
-        self.not_before = 0.0
-
-    def keep_apart(self, seconds: float) -> None:
-        self.apart.append(seconds)
-
-    def wait_until(self, moment: float) -> None:
-        self.not_before = moment
-
-
-class Crawl:
-    """What behaves, with what it was told; its times stand still unless they are set."""
-
-    def __init__(self, queue: Paced, courtesy: Courtesy | None, check: Any = lambda: None) -> None:
-        self.queue = queue
-        self.local_time = NOON
-        self.worked = 0.0
-        self.wakes = 0
-        self.traffic = Traffic(clock=lambda: self.worked)
-        self.ends: list[BudgetError | None] = []
-        self.errors: list[QueueError] = []
-        self.exchanging: Any = Exchanging()
-        self.conduct = Conduct(
-            queue,
-            "world",
-            courtesy=courtesy,
-            local_time=lambda: self.local_time,
-            clock=lambda: 0.0,
-            wake=self._wake,
-            stop=self.ends.append,
-            failed=self.errors.append,
-            traffic=self.traffic,
-            check=check,
-        )
-
-    def _wake(self) -> None:
-        self.wakes += 1
-
-    def offers(self) -> None:
-        pace = self.conduct.pace
-        assert pace is not None
-        self.conduct.offers(self.exchanging, pace)
-
-
-@asynccontextmanager
-async def crawling(check: Any = lambda: None, **courtesy: Any) -> AsyncIterator[Crawl]:
-    async with paced_memory() as queue:
-        crawl = Crawl(queue, Courtesy(HOST, 4, **courtesy), check)
-        await crawl.conduct.begin()
-        try:
-            yield crawl
-        finally:
-            await crawl.conduct.end()
+from tileharvest.scheduler.pacing import Pace
+from tileharvest.scheduler.requests import DELAY
 
 
 def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
@@ -157,160 +83,6 @@ def test_an_order_to_stop_ends_it() -> None:
             await directions.stop(crawl.queue)
             await comes_true(lambda: bool(crawl.ends))
             assert crawl.ends == [None]
-
-    run_jumping(test())
-
-
-def test_the_budget_that_another_worker_has_found_spent_ends_it() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await directions.stop(crawl.queue, "budget: 1,000 requests")
-            await comes_true(lambda: bool(crawl.ends))
-            (error,) = crawl.ends
-            assert error is not None
-            assert error.reason == "budget: 1,000 requests"
-
-    run_jumping(test())
-
-
-def test_a_spent_budget_ends_it_and_all_other_workers() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(seconds=60))
-            crawl.worked = 59.9
-            await asyncio.sleep(60)
-            assert crawl.ends == []
-            crawl.worked = 60.0
-            await comes_true(lambda: bool(crawl.ends))
-            await comes_true(lambda: crawl.conduct._steering.now.stop is not None)
-            # Its own order is not for itself.
-            await asyncio.sleep(60)
-            (error,) = crawl.ends
-            assert error is not None
-            assert error.reason == "budget: 60 s"
-            assert (await directions.directions(crawl.queue)).spent == "budget: 60 s"
-            assert not crawl.conduct.may_offer()
-
-    run_jumping(test())
-
-
-def test_the_time_that_others_have_worked_before_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = 0.0
-
-    async def test() -> None:
-        nonlocal others
-        async with crawling() as crawl:
-            alone = crawl.queue.worked
-
-            async def worked(seconds: float) -> Worked:
-                return await alone(max(seconds, others))
-
-            monkeypatch.setattr(crawl.queue, "worked", worked)
-            await crawl.conduct.allow(Budget(seconds=60))
-            others = 50.0
-            await comes_true(lambda: crawl.conduct._worked_before == 50.0)
-            crawl.worked = 9.9
-            await asyncio.sleep(60)
-            assert crawl.ends == []
-            crawl.worked = 10.0
-            await comes_true(lambda: bool(crawl.ends))
-
-    run_jumping(test())
-
-
-def test_a_probe_that_the_budget_does_not_allow_ends_it() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(requests=1))
-            assert await crawl.conduct.may_probe()
-            assert crawl.ends == []
-            assert not await crawl.conduct.may_probe()
-            (error,) = crawl.ends
-            assert error is not None
-            assert error.reason == "budget: 1 requests"
-
-    run_jumping(test())
-
-
-def test_what_it_was_granted_and_has_not_spent_is_for_the_others_when_it_ends() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(requests=AT_ONCE))
-            request = Request(f"http://{HOST}/0.png", method="HEAD")
-            await comes_true(lambda: crawl.conduct.comes(request))
-            assert not (await crawl.queue.grant(Amount(1), Amount())).is_granted
-            await crawl.conduct.end()
-            assert (await crawl.queue.grant(Amount(AT_ONCE - 1), Amount())).is_granted
-
-    run_jumping(test())
-
-
-def test_what_it_has_not_spent_is_for_the_others_while_it_has_nothing_to_do() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(requests=AT_ONCE))
-            request = Request(f"http://{HOST}/0.png", method="HEAD")
-            await comes_true(lambda: crawl.conduct.comes(request))
-            crawl.conduct.idles()
-            await asyncio.sleep(1)
-            assert (await crawl.queue.grant(Amount(AT_ONCE - 1), Amount())).is_granted
-
-    run_jumping(test())
-
-
-async def got(crawl: Crawl, size: int, **meta: Any) -> None:
-    """A GET that was expected to cost 900 bytes has cost so many."""
-    request = Request(f"http://{HOST}/0.png", meta={EXPECTED_BYTES: 900})
-    await comes_true(lambda: crawl.conduct.comes(request))
-    request.meta.update({RECEIVED_BYTES: size, **meta})
-    crawl.conduct.over(request)
-
-
-def test_of_a_budget_only_what_was_received_is_spent() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(received_bytes=1000))
-            await got(crawl, 100)
-            await got(crawl, 900)
-            with pytest.raises(TimeoutError):
-                await got(crawl, 1)
-            assert len(crawl.ends) == 1
-
-    run_jumping(test())
-
-
-def test_what_was_not_sent_is_not_spent() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(requests=1))
-            for _ in range(3):
-                await got(crawl, 0, **{NOT_SENT: True})
-            await got(crawl, 0)
-            with pytest.raises(TimeoutError):
-                await got(crawl, 0)
-
-    run_jumping(test())
-
-
-def test_a_head_is_not_held_up_for_the_bytes_of_the_get_that_may_follow() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(received_bytes=100))
-            meta = {EXPECTED_BYTES: 500}
-            assert crawl.conduct.comes(Request(f"http://{HOST}/a", method="HEAD", meta=meta))
-            assert not crawl.conduct.comes(Request(f"http://{HOST}/a", meta=meta))
-
-    run_jumping(test())
-
-
-def test_whatever_else_is_short_ends_it() -> None:
-    def check() -> None:
-        raise BudgetError("the disk is full", "min_free: 2 GB")
-
-    async def test() -> None:
-        async with crawling(check) as crawl:
-            await comes_true(lambda: bool(crawl.ends))
-            assert [str(error) for error in crawl.ends] == ["the disk is full"]
 
     run_jumping(test())
 
@@ -428,28 +200,6 @@ def test_what_is_asked_aside_keeps_the_gap_of_the_host_too() -> None:
             await asyncio.wait([asking], timeout=5)
 
     asyncio.run(test())
-
-
-def test_what_is_asked_aside_counts_for_the_budget() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(requests=1))
-            await crawl.conduct.aside()
-            with pytest.raises(BudgetError, match="budget: 1 requests"):
-                await crawl.conduct.aside()
-
-    run_jumping(test())
-
-
-def test_what_is_received_aside_counts_for_the_budget() -> None:
-    async def test() -> None:
-        async with crawling() as crawl:
-            await crawl.conduct.allow(Budget(received_bytes=100))
-            await crawl.conduct.received_aside(60)
-            with pytest.raises(BudgetError, match="budget: 100 B"):
-                await crawl.conduct.received_aside(60)
-
-    run_jumping(test())
 
 
 def test_nobody_is_woken_for_a_request_whose_turn_comes_after_the_end() -> None:

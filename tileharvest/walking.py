@@ -113,7 +113,7 @@ class Walking:
             # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
             # was taken for nothing new would be asked again and again.
             mark = replace(mark, is_trusted=False)
-        may = is_audited or (not in_full and layer not in self._full and may_skip(mark, seen))
+        may = is_audited or (layer not in self._full and may_skip(mark, seen))
         skips = (
             may
             and outcome is Outcome.IGNORED

@@ -41,3 +41,16 @@ def test_a_budget_that_allows_nothing_is_refused(limits: dict[str, int]) -> None
 def test_a_budget_without_limits_is_false() -> None:
     assert not Budget()
     assert Budget(seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("requests", "1 request"), ("bytes", "2.0 MB"), ("seconds", "90 s")],
+)
+def test_a_limit_is_told_in_words(part: str, words: str) -> None:
+    assert Budget(requests=1, received_bytes=2_000_000, seconds=90.0).in_words(part) == words
+    assert Budget().in_words(part) == part
+
+
+def test_many_requests_are_told_in_groups_of_three_digits() -> None:
+    assert Budget(requests=12000).in_words("requests") == "12,000 requests"

@@ -93,7 +93,7 @@ def test_a_probe_that_the_budget_does_not_allow_ends_it() -> None:
             assert not await crawl.conduct.may_probe()
             (error,) = crawl.ends
             assert error is not None
-            assert error.reason == "budget: 1 requests"
+            assert error.reason == "budget: 1 request"
 
     run_jumping(test())
 
@@ -178,7 +178,7 @@ def test_what_is_asked_aside_counts_for_the_budget() -> None:
         async with crawling() as crawl:
             await crawl.conduct.allow(Budget(requests=1))
             await crawl.conduct.aside()
-            with pytest.raises(BudgetError, match="budget: 1 requests"):
+            with pytest.raises(BudgetError, match="budget: 1 request"):
                 await crawl.conduct.aside()
 
     run_jumping(test())

@@ -38,7 +38,7 @@ class Budget:
     def in_words(self, part: str) -> str:
         """One of PARTS for a person; its name alone where it has no limit."""
         limits = {
-            "requests": self.requests and f"{self.requests:,} requests",
+            "requests": self.requests and f"{self.requests:,} request{'s' * (self.requests > 1)}",
             "bytes": self.received_bytes and bytes_in_words(self.received_bytes),
             "seconds": self.seconds and f"{self.seconds:g} s",
         }

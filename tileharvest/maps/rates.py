@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Gap:
     most: float
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.most) and 0 <= self.least <= self.most <= LONGEST):
+        if not 0 <= self.least <= self.most <= LONGEST:
             raise ValueError(
                 f"{self} is no time to wait: write seconds up to a day, the fewer ones first, such as 0.5"
                 " or [0.2, 0.8]"

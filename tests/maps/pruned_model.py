@@ -216,13 +216,15 @@ class Harvest:
         return bool(self._queue)
 
     def _draw_audit(self, present: Iterable[Tile]) -> None:
-        passed = (tile for tile, row in self._history.rows.items() if row.validator != Validator())
-        known = {tile for tile in (*present, *passed) if _is_below(tile, self.tops)}
+        walk = self._walk
+        known = {tile for tile in present if _is_below(tile, self.tops)}
+        # Of zooms that are not kept only what is remembered is known: nobody can tell what was added there.
+        above = {tile.parent() for tile in known if tile.zoom == walk.coarsest > walk.top}
         empty = {
             below
-            for tile in known | self.tops
-            for below in self._walk.below(tile, Outcome.IGNORED, known=True)
-            if below not in known
+            for tile in known | self.tops | above
+            for below in walk.below(tile, Outcome.IGNORED, known=True)
+            if below not in known and walk.keeps(below.zoom)
         }
         plan, candidates = self._plan, sorted((known | empty) - self.results.keys())
         drawn = audited(candidates, plan.share, plan.least, str(self._number))

@@ -253,16 +253,6 @@ def test_what_is_deeper_than_the_walk_may_go_is_not_audited(tmp_path: Path) -> N
     assert to_audit(tmp_path, **keys) == []
 
 
-@pytest.mark.parametrize(("max_depth", "depths"), [(None, (0, 1)), (1, (0, 1)), (0, (0, 0))])
-def test_depth_of_a_tile_is_counted_from_where_the_walk_begins(
-    folder: Path, max_depth: int | None, depths: tuple[int, int]
-) -> None:
-    async def look(harvest: Harvesting) -> tuple[int, int]:
-        return harvest.walking.depth_of(LAYER, TOP), harvest.walking.depth_of(LAYER, BELOW)
-
-    assert during(folder, look, max_depth=max_depth) == depths
-
-
 def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them_is_not_kept(
     tmp_path: Path,
 ) -> None:

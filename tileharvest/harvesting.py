@@ -145,8 +145,8 @@ class Harvesting:
     async def open(self, site: Site) -> None:
         """Begin, or continue the harvest of this segment that was killed or stopped.
 
-        Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms or zones do
-        not fit the site.
+        Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
+        max_depth do not fit the site.
         """
         self.layers = layer_walks(self.description, site)
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}

@@ -21,7 +21,8 @@ class LayerWalk(NamedTuple):
 
 
 def layer_walks(description: MapDescription, site: Site) -> dict[str, LayerWalk]:
-    """By the layers' names. Raises ConfigurationError where the map's zooms or zones do not fit the site."""
+    """By the layers' names. Raises ConfigurationError where the map's zooms, zones or max_depth do not fit
+    the site."""
     return {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
 
 
@@ -43,8 +44,8 @@ def recorded(layer: SiteLayer) -> HarvestLayer:
 def walk_over(description: MapDescription, layer: SiteLayer) -> Walk:
     """Raises ConfigurationError as `layer_walks`."""
     try:
-        return Walk(layer.depth, description.zooms, description.zones)
+        return Walk(layer.depth, description.zooms, description.zones, description.max_depth)
     except ValueError as error:
         raise ConfigurationError(
-            f"map '{description.name}', layer '{layer.name}': {error}; change its zooms or zones"
+            f"map '{description.name}', layer '{layer.name}': {error}; change its zooms, zones or max_depth"
         ) from None

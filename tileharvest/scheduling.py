@@ -114,7 +114,8 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
         local_time=lambda: datetime.now(zone),
         clock=time.time,
-        max_depth=description.max_depth if description else settings.getint("DEPTH_LIMIT") or None,
+        # How deep a map is harvested its walk decides.
+        max_depth=None if description else settings.getint("DEPTH_LIMIT") or None,
         expected=settings.getint("SEEN_EXPECTED"),
         error_rate=settings.getfloat("SEEN_ERROR_RATE"),
         ahead=_ahead(settings, kind),

@@ -129,7 +129,7 @@ class Walking:
         return await asyncio.to_thread(self._audit_of, layer)
 
     def _audit_of(self, layer: str) -> Audit:
-        walk, limit = self._layers[layer].walk, self._description.max_depth
+        walk = self._layers[layer].walk
         known = self._harvest.skipped(layer, walk.kept())
         tops = self._harvest.skipped_tops(layer)
         places = dict.fromkeys(known)
@@ -139,16 +139,8 @@ class Walking:
         for tile in (*tops, *above, *known):
             below = walk.below(tile, Outcome.IGNORED, known=True)
             places.update(dict.fromkeys(one for one in below if walk.keeps(one.zoom)))
-        # What is deeper than the walk may go was never asked: what is there would pass for added.
-        asked = [tile for tile in places if limit is None or tile.zoom - walk.top <= limit]
-        tiles = audited(asked, self._description.audit, LEAST_AUDITED, self.seed)
+        tiles = audited(list(places), self._description.audit, LEAST_AUDITED, self.seed)
         return Audit(tiles, frozenset(known))
-
-    def depth_of(self, layer: str, tile: Tile) -> int:
-        """Levels below the walk's beginning, as `max_depth` counts them; what is deeper counts as just there,
-        so that it is asked and nothing below it."""
-        depth, limit = tile.zoom - self._layers[layer].walk.top, self._description.max_depth
-        return depth if limit is None else min(depth, limit)
 
     @property
     def seed(self) -> str:

@@ -229,36 +229,44 @@ def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grow
     assert set(heads.values()) == {1}
 
 
-def test_tiles_below_the_maps_max_depth_are_not_asked_and_counted(stage: Stage) -> None:
+def test_tiles_below_the_maps_max_depth_are_not_asked(stage: Stage) -> None:
     """The first tiles asked have depth 0, those below them 1."""
-    log = limited(stage, 0)
+    limit(stage, 0)
+    stage.project.crawl("small", FIRST_DAY)
     assert set(found(stage.project)) == set(FIRST_LEVEL)
     assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
-    assert statistic(log, "dropped/depth") == len(PATHS) - len(FIRST_LEVEL)
 
 
 def test_tiles_at_the_maps_max_depth_are_asked(stage: Stage) -> None:
-    log = limited(stage, 1)
+    limit(stage, 1)
+    stage.project.crawl("small", FIRST_DAY)
     assert set(found(stage.project)) == set(PATHS)
-    assert statistic(log, "dropped/depth") is None
 
 
 def test_the_maps_max_depth_goes_before_the_setting(stage: Stage) -> None:
     """For the setting, as Scrapy has it, 0 is no limit."""
     stage.project.crawl("small", FIRST_DAY, "-s", "DEPTH_LIMIT=0")
     assert set(found(stage.project)) == set(PATHS)
-    log = limited(stage, 0, "-s", "DEPTH_LIMIT=5", "-a", "dry=1")
-    assert statistic(log, "dropped/depth") == len(PATHS) - len(FIRST_LEVEL)
+    limit(stage, 0)
+    stage.site.received.clear()
+    stage.project.crawl("small", FIRST_DAY, "-s", "DEPTH_LIMIT=5", "-a", "dry=1")
+    assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
 
 
-def limited(stage: Stage, depth: int, *more: str) -> str:
-    """Harvest with that max_depth: the log."""
+def test_tiles_that_are_known_below_a_max_depth_set_later_are_neither_asked_nor_vanished(
+    stage: Stage,
+) -> None:
+    stage.project.crawl("small", FIRST_DAY)
+    kept = stage.project.versions()
+    limit(stage, 0)
+    stage.site.received.clear()
+    harvested = visit(stage.project, SECOND_DAY)
+    assert (harvested.status, harvested.said) == (0, "")
+    assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
+    assert stage.project.versions() == kept
+
+
+def limit(stage: Stage, depth: int) -> None:
+    """Let the map's walk go no deeper."""
     stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", max_depth=depth)
-    return stage.project.crawl("small", FIRST_DAY, *more).stderr
-
-
-def statistic(log: str, name: str) -> int | None:
-    """A number of the scheduler's that Scrapy writes at the end; None if it does not."""
-    shown = re.search(rf"'scheduler/{name}': (\d+)", log)
-    return None if shown is None else int(shown[1])
+    stage.project.add_map("small", f"{stage.site.url}/", max_depth=depth, walk="full")

@@ -195,7 +195,7 @@ def test_too_few_requests_are_refused_before_any_is_made() -> None:
 
 def test_a_walk_that_may_not_go_to_the_bottom_ends_where_it_must() -> None:
     pyramid = island(5, 20)
-    sample, asked = Sample(Walk(5), levels=2), set()
+    sample, asked = Sample(Walk(5, max_depth=2)), set()
     while not sample.is_complete:
         drawn = sample.draw(1000, random.Random(1).random)
         asked.update(drawn)

@@ -149,3 +149,25 @@ def test_zooms_that_the_layer_lacks_are_refused():
 def test_zone_beyond_the_map_is_refused():
     with pytest.raises(ValueError, match="no zone lies within"):
         Walk(3, None, (Zone(center=(800, 0), width=2, height=2, zoom=0),))
+
+
+@given(trees, st.integers(0, 5))
+def test_a_limited_walk_asks_for_all_that_exists_down_to_its_limit_and_for_nothing_below(tree, max_depth):
+    depth, tiles = tree
+    existing = with_ancestors(tiles, depth)
+    walk = Walk(depth, max_depth=max_depth)
+    limit = 1 - depth + max_depth
+    asked = walk_over(walk, existing)
+    assert asked == [tile for tile in walk_over(Walk(depth), existing) if tile.zoom <= limit]
+    assert {zoom for zoom in range(1 - depth, 1) if walk.keeps(zoom)} == {part.zoom for part in walk.kept()}
+
+
+def test_a_limit_is_counted_from_where_zones_let_the_walk_begin():
+    walk = Walk(9, (-2, 0), (ZONE,), max_depth=4)
+    assert (walk.top, walk.deepest) == (-5, -1)
+
+
+def test_a_walk_that_may_not_reach_what_is_kept_is_refused():
+    with pytest.raises(ValueError, match="starts at zoom -8 and may go 7 levels down"):
+        Walk(9, (0, 0), max_depth=7)
+    assert Walk(9, (0, 0), max_depth=8).deepest == 0

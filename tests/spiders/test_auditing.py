@@ -30,9 +30,8 @@ class AskingSpider:
     harvesting: Harvesting
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("audited"))
 
-    def ask(self, layer: Any, tile: Tile, depth: int, **kinds: bool) -> tuple[Tile, frozenset[str]]:
+    def ask(self, layer: Any, tile: Tile, **kinds: bool) -> tuple[Tile, frozenset[str]]:
         assert layer.name == LAYER
-        assert depth == tile.zoom - FIRST_LEVEL[0].zoom
         return tile, frozenset(kind for kind, holds in kinds.items() if holds)
 
 

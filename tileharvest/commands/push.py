@@ -85,7 +85,7 @@ def _order(url: str, priority: int, layer: str, tile: list[int] | None) -> bytes
             errback="failed",
             priority=priority,
             dont_filter=True,
-            meta={"layer": layer, "tile": tile, "depth": 0, "verbatim_url": True, "download_slot": ""},
+            meta={"layer": layer, "tile": tile, "verbatim_url": True, "download_slot": ""},
         )
     )
 

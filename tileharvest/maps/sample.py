@@ -142,11 +142,9 @@ class Sample:
     off a single one may be. Where the requests suffice, everything is asked.
     """
 
-    def __init__(self, walk: Walk, levels: int | None = None) -> None:
-        """`levels`: how far below its start the walk may go; None: as far as the layer goes."""
+    def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        deepest = walk.deepest - walk.top
-        self._deepest = deepest if levels is None else min(deepest, levels)
+        self._deepest = walk.deepest - walk.top
         self._levels: list[_Level] = []
         families = _by_parent(walk.start())
         self._coming = (families, [0] * len(families))

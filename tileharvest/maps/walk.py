@@ -35,15 +35,22 @@ class Walk:
     """Coarsest and deepest zoom to keep, both included; None: all that the layer has."""
     zones: tuple[Zone, ...] = ()
     """None: the whole layer."""
+    max_depth: int | None = None
+    """How many levels below its top the walk may go; None: as far as the layer goes."""
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.depth < 1:
             raise ValueError(f"a layer of depth {self.depth} has no tiles")
-        if self.coarsest > self.deepest:
+        if self.coarsest > self._deepest_kept:
             raise ValueError(
                 f"a layer of depth {self.depth} has the zooms {1 - self.depth} to 0,"
                 f" none of those that are kept"
+            )
+        if self.coarsest > self.deepest:
+            raise ValueError(
+                f"the walk starts at zoom {self.top} and may go {self.max_depth} levels down:"
+                f" it reaches none of the zooms that are kept"
             )
         ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, self.deepest + 1)}
         object.__setattr__(self, "_ranges", ranges)
@@ -56,6 +63,15 @@ class Walk:
 
     @property
     def deepest(self) -> int:
+        """The last zoom that is asked for."""
+        return (
+            self._deepest_kept
+            if self.max_depth is None
+            else min(self._deepest_kept, self.top + self.max_depth)
+        )
+
+    @property
+    def _deepest_kept(self) -> int:
         return 0 if self.zooms is None else self.zooms[1]
 
     @property

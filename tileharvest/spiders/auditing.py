@@ -51,5 +51,5 @@ async def audit(spider: TileSpider) -> list[Request]:
 
 
 def _asked(spider: TileSpider, name: str, tiles: Sequence[Tile], **kinds: bool) -> list[Request]:
-    layer, walking = spider.harvesting.layers[name].layer, spider.harvesting.walking
-    return [spider.ask(layer, tile, walking.depth_of(name, tile), surely=True, **kinds) for tile in tiles]
+    layer = spider.harvesting.layers[name].layer
+    return [spider.ask(layer, tile, surely=True, **kinds) for tile in tiles]

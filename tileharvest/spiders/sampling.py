@@ -171,7 +171,7 @@ class SamplingSpider(Spider):
         )
 
     def _sample_of(self, layer: SiteLayer) -> Sample:
-        return Sample(walk_over(self.description, layer), self.description.max_depth)
+        return Sample(walk_over(self.description, layer))
 
     async def _draw(self, layer: _Layer, allowed: int) -> None:
         """Complete the sample of a layer, with so many requests in all since the beginning."""

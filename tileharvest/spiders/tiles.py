@@ -151,15 +151,12 @@ class TileSpider(Spider):
             return None
         meta = found.meta
         layer = self.harvesting.layers[meta["layer"]].layer
-        return self.ask(
-            layer, Tile(*meta["tile"]), meta["depth"], surely=surely, late=surely, in_full=IN_FULL in meta
-        )
+        return self.ask(layer, Tile(*meta["tile"]), surely=surely, late=surely, in_full=IN_FULL in meta)
 
     def ask(
         self,
         layer: SiteLayer,
         tile: Tile,
-        depth: int = 0,
         *,
         surely: bool = False,
         late: bool = False,
@@ -182,7 +179,6 @@ class TileSpider(Spider):
             meta={
                 "layer": layer.name,
                 "tile": (tile.zoom, tile.x, tile.y),
-                "depth": depth,
                 # It has been made valid once for the whole layer.
                 "verbatim_url": True,
                 "download_slot": layer.host,
@@ -260,11 +256,11 @@ class TileSpider(Spider):
         layer, walk = self.harvesting.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             meta[FAILURE] = result.reason
-        depth, in_full = meta["depth"] + 1, IN_FULL in meta
+        in_full = IN_FULL in meta
         # The tiles below come first: what is yielded after the result waits until that is durable.
         if not result.skips:
             for child in walk.below(result.tile, result.outcome, known=meta["known"]):
-                yield self.ask(layer, child, depth, in_full=in_full)
+                yield self.ask(layer, child, in_full=in_full)
         if result.is_kept or result.seen is not None or result.skips:
             yield result
 

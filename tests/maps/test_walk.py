@@ -123,6 +123,13 @@ def test_walk_ends_at_a_failed_tile_of_which_nothing_is_known():
     assert Walk(4).below(tile_at("/1/2", 4), Outcome.FAILED, known=False) == ()
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_walk_does_not_go_below_a_tile_above_where_it_starts(levels):
+    """Such a tile may be pushed, or have failed before the map had zones: what is below is asked anyway."""
+    walk = Walk(12, (-3, 0), (ZONE,))
+    assert walk.below(walk.start()[0].ancestor(levels), Outcome.IGNORED, known=True) == ()
+
+
 def test_walk_ends_at_the_deepest_zoom_that_is_kept():
     assert Walk(6, (-4, -2)).below(tile_at("/1/2/1/1", 6), Outcome.ADDED, known=True) == ()
 

@@ -99,9 +99,10 @@ class Walk:
 
         A tile that failed counts as unchanged: where the history knows it, or something below it
         (`known`), the walk goes on; where it does not, going on could ask for a whole map that is not
-        there.
+        there. Nothing is next below a tile above the walk's start, such as one that a person has pushed.
         """
-        if tile.zoom >= self.deepest or not (outcome in _THERE or (outcome is Outcome.FAILED and known)):
+        is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
+        if not is_followed or not self.top <= tile.zoom < self.deepest:
             return ()
         children = tile.children()
         if not self.zones:

@@ -11,7 +11,9 @@ import pytest
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended
 from tests.history.pyramid import NEW, UPPER, first_harvest, seen
 from tileharvest.history.database import History
+from tileharvest.layer_walks import LayerWalk
 from tileharvest.maps.description import MapDescription
+from tileharvest.maps.walk import Walk
 from tileharvest.next_walk import kept_in_words, next_walk
 from tileharvest.walking import Walking
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tileharvest.next_walk import NextWalk
 
 PROVED = "none of 3 tiles changed after the one above it, in 60 minutes"
+DEPTHS = {LAYER: 3}
 CHANGED = "tile 0_1_1 had changed below one that had not"
 
 
@@ -40,13 +43,13 @@ def harvested(history: History, **keys: Any) -> MapDescription:
     """A map with such keys, of which one full harvest is finished."""
     description = described(**keys)
     harvest = first_harvest(history)
-    harvest.walks("full", "no full harvest is finished so far", kept_in_words(description))
+    harvest.walks("full", "no full harvest is finished so far", kept_in_words(description, DEPTHS))
     ended(harvest)
     return description
 
 
 def on(history: History, description: MapDescription, day: date) -> NextWalk:
-    return next_walk(history, description, [LAYER], day)
+    return next_walk(history, description, DEPTHS, day)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +74,7 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
     told = on(history, description, LATER)
 
     async def decisions() -> Mapping[str, Decision]:
-        layers: Any = {LAYER: None}
+        layers: Any = {LAYER: LayerWalk(None, Walk(DEPTHS[LAYER]))}  # type: ignore[arg-type]  # not asked
         walking = await Walking.begin(history, began(history, LATER), description, layers, LATER)
         walking.close()
         return walking.decisions
@@ -82,7 +85,7 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
 def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None:
     description = harvested(history)
     harvest = began(history, LATER)
-    harvest.walks("pruned", PROVED, kept_in_words(description))
+    harvest.walks("pruned", PROVED, kept_in_words(description, DEPTHS))
     harvest.distrust(LAYER, CHANGED)
     ended(harvest)
     walk = on(history, description, LATER + timedelta(1))
@@ -95,13 +98,26 @@ def test_other_zooms_are_walked_in_full_first(history: History) -> None:
     assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
 
 
+@pytest.mark.parametrize(("depth", "is_pruned"), [(3, True), (2, False), (4, False)])
+def test_a_limit_that_ends_at_another_zoom_since_the_depth_has_changed_is_walked_in_full_first(
+    history: History, depth: int, is_pruned: bool
+) -> None:
+    """What lies where the walk did not reach may have changed below tiles that it has seen since."""
+    description = harvested(history, max_depth=1)
+    assert next_walk(history, description, {LAYER: depth}, LATER).is_pruned == is_pruned
+
+
+def test_growth_alone_is_no_reason_to_walk_in_full(history: History) -> None:
+    assert next_walk(history, harvested(history), {LAYER: 4}, LATER).is_pruned
+
+
 def test_a_map_that_was_never_harvested_is_walked_in_full(history: History) -> None:
-    walk = next_walk(history, described(), [], LATER)
+    walk = next_walk(history, described(), {}, LATER)
     assert (walk.is_pruned, walk.in_short, walk.reason) == (False, "full", "")
 
 
 def test_layers_that_differ_are_counted_and_each_reason_is_told_once(history: History) -> None:
-    walk = next_walk(history, harvested(history), [LAYER, "new", "newer"], LATER)
+    walk = next_walk(history, harvested(history), {**DEPTHS, "new": 3, "newer": 3}, LATER)
     assert (walk.in_short, walk.is_pruned) == ("pruned 1 of 3", True)
     assert walk.reason == f"{PROVED}; nothing is proved so far"
 
@@ -110,7 +126,7 @@ def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
     """In which a tile was drawn after the one above it."""
     description = harvested(history)
     harvest = began(history, LATER)
-    harvest.walks("full", "walk = full is set", kept_in_words(description))
+    harvest.walks("full", "walk = full is set", kept_in_words(description, DEPTHS))
     late = "Mon, 15 Feb 2021 06:00:00 GMT"
     harvest.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
     ended(harvest)

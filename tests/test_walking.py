@@ -157,10 +157,11 @@ def test_harvest_that_kept_other_zooms_vouches_for_nothing(folder: Path) -> None
 )
 def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -> None:
     plain = MapDescription(name="one", url="http://one.example.net/")
-    assert kept_in_words(
-        MapDescription(name="two", url="http://two.example.net/", audit=1.0)
-    ) == kept_in_words(plain)
-    assert kept_in_words(MapDescription(name="one", url=plain.url, **keys)) != kept_in_words(plain)
+    depths = {LAYER: 3}
+    other = MapDescription(name="two", url="http://two.example.net/", audit=1.0)
+    assert kept_in_words(other, depths) == kept_in_words(plain, depths)
+    keeping = MapDescription(name="one", url=plain.url, **keys)
+    assert kept_in_words(keeping, depths) != kept_in_words(plain, depths)
 
 
 def test_unchanged_tile_that_is_trusted_skips_what_lies_below(folder: Path) -> None:

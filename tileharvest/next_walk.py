@@ -8,7 +8,7 @@ from tileharvest.history.proofs import last_full, proofs
 from tileharvest.maps.pruning import Wish, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import date
 
     from tileharvest.history.database import History
@@ -64,14 +64,16 @@ class NextWalk(NamedTuple):
         return "; ".join(dict.fromkeys(layer.decision.reason for layer in self.layers.values()))
 
 
-def next_walk(history: History, description: MapDescription, layers: Iterable[str], today: date) -> NextWalk:
+def next_walk(
+    history: History, description: MapDescription, depths: Mapping[str, int], today: date
+) -> NextWalk:
     """As a harvest that begins on that day, in the map's time zone, decides it.
 
-    Commands give the layers of the last harvest: what the site has now, only a harvest finds out. Raises
-    HistoryError.
+    `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
+    finds out. Raises HistoryError.
     """
     known = proofs(history, description.name)
-    full = last_full(history, description.name, kept_in_words(description))
+    full = last_full(history, description.name, kept_in_words(description, depths))
 
     def prospect(name: str) -> LayerProspect:
         stored = known.get(name)
@@ -79,11 +81,15 @@ def next_walk(history: History, description: MapDescription, layers: Iterable[st
         wish, every = Wish(description.walk), description.full_every
         return LayerProspect(decide(wish, proof, withdrawn, full, today, every), stored)
 
-    return NextWalk({name: prospect(name) for name in layers})
+    return NextWalk({name: prospect(name) for name in depths})
 
 
-def kept_in_words(description: MapDescription) -> str:
+def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
     """Which tiles a map keeps, equal where they are the same: what is unchanged says nothing of what was not
-    asked."""
+    asked.
+
+    `depths` are by layer: how far down `max_depth` reaches depends on them, and nothing else does.
+    """
     zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
-    return repr((description.layers, description.zooms, zones, description.max_depth))
+    limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))
+    return repr((description.layers, description.zooms, zones, limit))

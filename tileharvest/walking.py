@@ -82,8 +82,10 @@ class Walking:
         """Decide how each layer is walked, and note it."""
 
         def look() -> dict[str, Decision]:
-            walk = next_walk(history, description, layers, day)
-            harvest.walks("pruned" if walk.is_pruned else "full", walk.reason, kept_in_words(description))
+            depths = {name: part.walk.depth for name, part in layers.items()}
+            walk = next_walk(history, description, depths, day)
+            kept = kept_in_words(description, depths)
+            harvest.walks("pruned" if walk.is_pruned else "full", walk.reason, kept)
             return {name: layer.decision for name, layer in walk.layers.items()}
 
         return cls(harvest, description, layers, await asyncio.to_thread(look))

@@ -68,8 +68,8 @@ def _known(history: History, descriptions: Mapping[str, MapDescription], now: da
         description, last = descriptions.get(summary.name), summary.last_harvest
         if description is not None:
             today = now.astimezone(description.zone_info).date()
-            layers = () if last is None else last.depth
-            found[summary.name] = _Known(summary, next_walk(history, description, layers, today))
+            depths = {} if last is None else last.depth
+            found[summary.name] = _Known(summary, next_walk(history, description, depths, today))
     return found
 
 

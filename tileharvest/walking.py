@@ -100,12 +100,15 @@ class Walking:
         is_on_walk: bool,
         in_full: bool,
         is_audited: bool = False,
+        is_compared: bool = True,
     ) -> Remembered:
         """What a tile's answer means for the walk.
 
         `is_on_walk`: whether it was asked before all that lies below it, and that is asked too. `in_full`:
         whether nothing below it is to be skipped, although its layer is pruned. `is_audited`: whether it was
         skipped itself; unchanged it skips again, so that what lies below it is asked if the proof breaks.
+        `is_compared`: whether it has an ETag, or its size was compared with the one known. By its date alone
+        a tile below which another one was removed looks unchanged: it has the time of its newest child.
         """
         if outcome is Outcome.FAILED:
             return Remembered(None, skips=False)
@@ -115,7 +118,7 @@ class Walking:
             # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
             # was taken for nothing new would be asked again and again.
             mark = replace(mark, is_trusted=False)
-        may = is_audited or (layer not in self._full and may_skip(mark, seen))
+        may = is_audited or (layer not in self._full and is_compared and may_skip(mark, seen))
         skips = (
             may
             and outcome is Outcome.IGNORED

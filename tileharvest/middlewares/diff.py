@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
 from tileharvest.items import TileResult
@@ -69,9 +70,10 @@ class DiffMiddleware:
 
     async def _instead(self, request: Request, *, is_known: bool) -> Request | None:
         """The GET that takes the place of a HEAD, which is not sent then. Where only tiles that are known are
-        asked by it (`is_known`), None for others: a HEAD costs less, as the tile may not be there."""
+        asked by it (`is_known`), None for others: a HEAD costs less, as the tile may not be there. So too
+        where no ETag is known: a 304 by the date alone would tell nothing of the size."""
         headers = conditional_headers(await self._latest(request))
-        if is_known and not headers:
+        if is_known and "If-None-Match" not in headers:
             return None
         get = _get(request, headers)
         request.meta[NOT_SENT] = True
@@ -122,6 +124,8 @@ class DiffMiddleware:
             is_on_walk=LATE not in meta,
             in_full=IN_FULL in meta,
             is_audited=AUDITED in meta,
+            is_compared=answer.validator.etag is not None
+            or (self._keeps(request) and answer.status == HTTPStatus.OK),
         )
         meta["result"] = TileResult(
             layer,

@@ -25,11 +25,13 @@ IMAGE = {"image": Image("0" * 40, "png", 3), "body": b"abc"}
         (Outcome.IGNORED, {"reason": "500"}),
         (Outcome.SKIPPED, {}),
         (Outcome.IGNORED, {"skips": True, "seen": Validator('"1"')}),
+        (Outcome.IGNORED, {"doubts": True, "seen": Validator('"1"')}),
+        (Outcome.IGNORED, {"doubts": True, "skips": True}),
         (Outcome.NOTHING, {"skips": True}),
         (Outcome.FAILED, {"skips": True, "reason": "500"}),
         (Outcome.ADDED, {**IMAGE, "is_kept": False}),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(outcome: Outcome, parts: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"outcome|bytes|asked|kept"):
+    with pytest.raises(ValueError, match=r"outcome|bytes|asked|kept|doubted"):
         TileResult("day", Tile(0, 1, 1), outcome, **parts)

@@ -180,6 +180,11 @@ def test_tile_with_another_time_is_remembered_anew(folder: Path, outcome: Outcom
 
 def test_tile_asked_after_what_lies_below_it_is_not_remembered(folder: Path) -> None:
     found = judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), is_on_walk=False)
+    assert found == Remembered(None, skips=False, doubts=True)
+
+
+def test_tile_asked_late_and_found_as_it_was_stays_trusted(folder: Path) -> None:
+    found = judged(folder, TOP, Outcome.IGNORED, said(TOP), is_on_walk=False, walk="full")
     assert found == Remembered(None, skips=False)
 
 

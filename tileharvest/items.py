@@ -38,6 +38,9 @@ class TileResult:
     is not there. None: nothing new."""
     skips: bool = False
     """Whether what lies below is not asked, as the tile is unchanged and trusted."""
+    doubts: bool = False
+    """Whether what is remembered of the tile is of another state, although nothing new is to be remembered:
+    then it is not to be trusted any more."""
     is_kept: bool = True
     """False for a tile of a zoom that is not kept: of it only what was seen is recorded, and a `fail`."""
 
@@ -46,6 +49,8 @@ class TileResult:
             raise ValueError("what was not asked has no result")
         if self.skips and (self.seen is not None or self.outcome in _NOT_SKIPPING):
             raise ValueError(f"outcome {self.outcome}: only what lies below an unchanged tile is not asked")
+        if self.doubts and (self.seen is not None or self.skips):
+            raise ValueError(f"outcome {self.outcome}: nothing is doubted of what was seen")
         if self.image is not None and not self.is_kept:
             raise ValueError("a tile of a zoom that is not kept comes with an image")
         if (self.outcome in _WITH_IMAGE) != (self.image is not None):

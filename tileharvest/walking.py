@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.history.known import KnownMarks
-from tileharvest.maps.pruning import audited, breaks_law, may_skip, remembers
+from tileharvest.maps.pruning import audited, breaks_law, doubts, may_skip, remembers
 from tileharvest.next_walk import kept_in_words, next_walk
 from tileharvest.outcomes import Outcome
 from tileharvest.versions import Validator
@@ -35,6 +35,8 @@ class Remembered(NamedTuple):
     """To be recorded; None: nothing."""
     skips: bool
     """Whether what lies below need not be asked."""
+    doubts: bool = False
+    """Whether what is remembered is not to be trusted any more."""
 
 
 class Audit(NamedTuple):
@@ -124,7 +126,10 @@ class Walking:
             and outcome is Outcome.IGNORED
             and bool(self._layers[layer].walk.below(tile, outcome, known=True))
         )
-        return Remembered(None if skips else remembers(mark, seen, is_on_walk=is_on_walk), skips)
+        if skips:
+            return Remembered(None, skips)
+        remembered = remembers(mark, seen, is_on_walk=is_on_walk)
+        return Remembered(remembered, skips, remembered is None and doubts(mark, seen))
 
     async def to_audit(self, layer: str) -> Audit:
         """Of what was skipped; the same tiles whenever this is asked."""

@@ -248,3 +248,11 @@ def test_a_layer_that_the_harvest_does_not_have_is_refused(first: Harvest) -> No
 def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(second: Harvest) -> None:
     second.record([found("upd", A)])
     assert is_trusted(second, UPPER, A, B) == [False, False, True]
+
+
+@pytest.mark.parametrize("tile", [UPPER, D])
+def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
+    second: Harvest, tile: Tile
+) -> None:
+    second.record([replace(found("ign", tile), doubts=True, is_kept=tile is D)])
+    assert is_trusted(second, UPPER, D, A) == [False, tile is UPPER, True]

@@ -77,7 +77,7 @@ class Model:
             self.tops.add(tile)
         elif result.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
             self.tops.discard(tile)
-        if result.outcome is Outcome.FAILED:
+        if result.outcome is Outcome.FAILED or result.doubts:
             self.doubt(tile)
 
     def doubt(self, tile: Tile) -> None:
@@ -204,7 +204,8 @@ class RandomWalks:
         if outcome in (Outcome.NOTHING, Outcome.GONE):
             return replace(result, seen=ABSENT)
         if outcome is Outcome.IGNORED and random.random() < 0.5:
-            return replace(result, skips=random.random() < 0.5)
+            drawn = random.random()
+            return replace(result, skips=drawn < 0.5, doubts=drawn > 0.8)
         if outcome is Outcome.FAILED:
             return result
         return replace(result, seen=Validator(random.choice(['"1"', None]), random.choice([*DATES, None])))

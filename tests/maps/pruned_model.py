@@ -18,6 +18,7 @@ from tileharvest.maps.pruning import (
     audited,
     breaks_law,
     decide,
+    doubts,
     may_skip,
     prove,
     remembers,
@@ -82,6 +83,7 @@ class Result:
     version: Version | None
     remembered: Validator | None
     skips: bool
+    doubts: bool
 
 
 @dataclass
@@ -152,12 +154,16 @@ class Harvest:
         outcome, version = self._judge(tile, file, seen)
         mark = self._history.mark(tile)
         is_audited = self._audited is not None and tile in self._audited
-        skips = self._prunes and not is_audited and outcome is Outcome.IGNORED and may_skip(mark, seen)
+        # Where only the size can tell more than the time does, it is compared with that of a version.
+        is_compared = seen.etag is not None or self._walk.keeps(tile.zoom)
+        may = self._prunes and not is_audited and is_compared
+        skips = may and outcome is Outcome.IGNORED and may_skip(mark, seen)
         if not skips and not (self._prunes and is_audited):
             self._go_below(tile, outcome)
         failed = outcome is Outcome.FAILED
         remembered = None if failed else remembers(mark, seen, is_on_walk=is_on_walk and not is_audited)
-        self._unwritten.append(Result(tile, outcome, version, remembered, skips))
+        doubted = not failed and not skips and remembered is None and doubts(mark, seen)
+        self._unwritten.append(Result(tile, outcome, version, remembered, skips, doubted))
 
     def _judge(self, tile: Tile, file: File | None, seen: Validator) -> tuple[Outcome, Version | None]:
         self.requests += 1
@@ -198,6 +204,8 @@ class Harvest:
         if result.outcome is Outcome.FAILED or result.outcome.makes_version:
             # What was remembered above a change may come back with the state before it.
             history.distrust(self._site.above(tile))
+        if result.doubts:
+            history.distrust([tile, *self._site.above(tile)])
         if result.outcome is Outcome.FAILED:
             history.distrust([tile])
 

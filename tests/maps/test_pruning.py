@@ -21,6 +21,7 @@ from tileharvest.maps.pruning import (
     audited,
     breaks_law,
     decide,
+    doubts,
     may_skip,
     prove,
     remembers,
@@ -103,6 +104,14 @@ def test_nothing_is_recorded_of_a_trusted_tile_that_is_unchanged():
 @pytest.mark.parametrize("mark", [DOUBTED, None, Mark('"b"', MORNING, is_trusted=True)])
 def test_answer_that_may_be_younger_than_what_was_found_below_is_not_remembered(mark):
     assert remembers(mark, SAME, is_on_walk=False) is None
+
+
+@pytest.mark.parametrize(
+    ("mark", "is_doubted"), [(TRUSTED, False), (Mark('"b"', MORNING, is_trusted=True), True), (None, False)]
+)
+def test_what_is_remembered_is_doubted_by_an_answer_of_another_state(mark, is_doubted):
+    assert doubts(mark, SAME) is is_doubted
+    assert not doubts(mark, Validator())
 
 
 @pytest.mark.parametrize("is_on_walk", [True, False])

@@ -52,11 +52,11 @@ class Remembered:
         self.skipping: defaultdict[int, set[Place]] = defaultdict(set)
         self.failed: defaultdict[int, set[Place]] = defaultdict(set)
         self.unseen: defaultdict[int, set[Place]] = defaultdict(set)
-        """Changed, by an answer that is not to be remembered: were the file put back as it was, what is
-        remembered above would say that nothing has changed."""
+        """Of another state than before, by an answer that is not to be remembered: were the file put back as
+        it was, what is remembered of it and above would say that nothing has changed."""
         for result in results:
             # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
-            if result.seen is not None or result.skips or result.outcome in _TELLING:
+            if result.seen is not None or result.skips or result.doubts or result.outcome in _TELLING:
                 self._add(layer_ids[result.layer], result)
 
     def _add(self, layer: int, result: TileResult) -> None:
@@ -67,7 +67,7 @@ class Remembered:
         self.skipping[layer].discard(place)
         if result.outcome is Outcome.FAILED:
             self.failed[layer].add(place)
-        elif result.seen is None and result.outcome in _CHANGED:
+        elif result.doubts or (result.seen is None and result.outcome in _CHANGED):
             self.unseen[layer].add(place)
         else:
             self.seen[layer, result.tile] = result.seen or _ABSENT

@@ -90,6 +90,12 @@ def remembers(mark: Mark | None, seen: Validator, *, is_on_walk: bool = True) ->
     return seen if is_on_walk else None
 
 
+def doubts(mark: Mark | None, seen: Validator) -> bool:
+    """Whether an answer of which nothing is to be recorded is of another state than what is remembered: were
+    that state put back, it would vouch for what was found below in the meantime."""
+    return mark is not None and seen != _NOTHING_SAID and not mark.is_of(seen)
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What the times of a layer's tiles say about the law."""

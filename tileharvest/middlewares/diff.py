@@ -116,7 +116,7 @@ class DiffMiddleware:
             known = await self._harvesting.knows_below(layer, tile)
             reason = with_attempts(reason or "", meta.get("retry_times", 0) + 1)
         meta["known"] = known
-        seen, skips = await self._harvesting.walking.judge(
+        seen, skips, doubts = await self._harvesting.walking.judge(
             layer,
             tile,
             verdict.outcome,
@@ -137,6 +137,7 @@ class DiffMiddleware:
             reason=reason,
             seen=seen,
             skips=skips,
+            doubts=doubts,
             is_kept=self._keeps(request) or verdict.outcome is Outcome.FAILED,
         )
 

@@ -261,7 +261,7 @@ class TileSpider(Spider):
         if not result.skips:
             for child in walk.below(result.tile, result.outcome, known=meta["known"]):
                 yield self.ask(layer, child, in_full=in_full)
-        if result.is_kept or result.seen is not None or result.skips:
+        if result.is_kept or result.seen is not None or result.skips or result.doubts:
             yield result
 
     def _addressed(self, request: Request) -> Request | None:

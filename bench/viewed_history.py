@@ -23,9 +23,9 @@ from bench.measuring import RunFailedError
 from bench.site import LAYER, TILE_SIZE
 from tileharvest.history.beginning import NewHarvest, describe_layers, insert_harvest, layer_ids, map_id
 from tileharvest.history.database import History
-from tileharvest.history.ending import FINISHED, end
+from tileharvest.history.ending import end
 from tileharvest.history.harvests import HarvestLayer
-from tileharvest.history.schema import BLOCK_LEVELS, changes, harvest_counts, tiles, versions
+from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
 from tileharvest.maps.grid import Tile, first_level
 from tileharvest.outcomes import Outcome
 from tileharvest.store.files import FileStore

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, MovedError
 from tileharvest.history.costs import NO_COST, Traffic
-from tileharvest.history.ending import FINISHED
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import Harvest, begin
 from tileharvest.history.known import KnownVersions
 from tileharvest.history.reading import finished_at
+from tileharvest.history.schema import FINISHED
 from tileharvest.history.spending import spent
 from tileharvest.layer_walks import layer_walks, recorded
 from tileharvest.outcomes import Outcome

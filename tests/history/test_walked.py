@@ -142,6 +142,18 @@ def test_what_was_skipped_is_counted(history: History, second: Harvest) -> None:
     assert harvest_summaries(history, "world")[-1].counts == expected
 
 
+def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(history: History, second: Harvest) -> None:
+    """The last full walk, which has asked for all that is kept, has not asked for it."""
+    second.walks("full", "zooms were changed")
+    second.record([seen("ign", D, NEW), seen("ign", A)])
+    ended(second)
+    third = began(history, THIRD)
+    third.record([skipping(D)])
+    assert third.counts() == {Outcome.IGNORED: 1, Outcome.SKIPPED: 1}
+    ended(third)
+    assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
+
+
 def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: Harvest) -> None:
     second.record([skipping(D), found("ign", A)])
     assert second.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]

@@ -60,11 +60,16 @@ class Model:
     harvest: int = 1
     proof: Proof | None = None
     withdrawn: bool = False
+    asked: dict[Tile, int] = field(default_factory=dict)
+    """The last harvest with a result of a tile."""
+    last_full: int = 0
+    """No harvest of this world says how it walks: each that finishes counts as one that has asked for all."""
 
     def record(self, result: TileResult) -> None:
         tile = result.tile
         if tile.zoom in KEPT or result.outcome is Outcome.FAILED:
             self.outcomes[tile] = result.outcome
+            self.asked[tile] = self.harvest
         if result.outcome is Outcome.ADDED:
             self.present.add(tile)
             self.versioned.add(tile)
@@ -108,12 +113,12 @@ class Model:
 
     @property
     def counts(self) -> Counter[Outcome]:
-        return Counter(self.outcomes.values()) + Counter(
-            {Outcome.SKIPPED: len(self.skipped - set(self.outcomes))}
-        )
+        skipped = [tile for tile in self.skipped - set(self.outcomes) if self.asked[tile] >= self.last_full]
+        return Counter(self.outcomes.values()) + Counter({Outcome.SKIPPED: len(skipped)})
 
     def end(self, *, is_complete: bool) -> None:
         if is_complete:
+            self.last_full = self.harvest
             self.present -= self.gone
             self._trust()
         for tile in [tile for tile, outcome in self.outcomes.items() if outcome is Outcome.FAILED]:
@@ -187,9 +192,10 @@ class RandomWalks:
             self.model.distrust()
         else:
             # One in a few is left unfinished, which the next one ends.
+            is_complete = kind < 0.95
             if kind < 0.97:
-                self.harvest.finish(END, "finished", settle_gone=kind < 0.95)
-            self.model.end(is_complete=kind < 0.95)
+                self.harvest.finish(END, "finished" if is_complete else "moved", settle_gone=is_complete)
+            self.model.end(is_complete=is_complete)
             self.harvest = self._begin()
 
     def _result(self, tile: Tile) -> TileResult:

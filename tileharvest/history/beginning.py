@@ -11,7 +11,16 @@ from tileharvest.errors import HistoryError
 from tileharvest.history import ending
 from tileharvest.history.errors import SegmentFinishedError
 from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import batches, harvest_layers, harvests, layers, maps, versions
+from tileharvest.history.schema import (
+    FINISHED,
+    INTERRUPTED,
+    batches,
+    harvest_layers,
+    harvests,
+    layers,
+    maps,
+    versions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +114,7 @@ def unfinished(connection: Connection, map_id: int, segment: str) -> HarvestRow 
 def refuse_finished(connection: Connection, map_id: int, name: str, segment: str) -> None:
     """Raises SegmentFinishedError when a harvest of this segment is finished."""
     query = select(func.max(harvests.c.ended)).where(
-        harvests.c.map == map_id, harvests.c.segment == segment, harvests.c.reason == ending.FINISHED
+        harvests.c.map == map_id, harvests.c.segment == segment, harvests.c.reason == FINISHED
     )
     ended: datetime | None = connection.execute(query).scalar()
     if ended is not None:
@@ -131,7 +140,7 @@ def interrupt(connection: Connection, map_id: int, ended: datetime) -> None:
     """Ends the map's unfinished harvests."""
     query = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.ended.is_(None))
     for harvest in connection.execute(query).scalars().all():
-        ending.end(connection, harvest, ended, ending.INTERRUPTED)
+        ending.end(connection, harvest, ended, INTERRUPTED)
 
 
 def forget_batches(connection: Connection, map_id: int) -> None:

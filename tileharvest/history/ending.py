@@ -14,6 +14,7 @@ from tileharvest.history.proving import prove_layers
 from tileharvest.history.recording import counting
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
+    FINISHED,
     changes,
     harvest_counts,
     harvests,
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from sqlalchemy import ColumnElement, Connection, Select, Update
-
-FINISHED = "finished"
-"""Why a harvest ended in which every tile has a result."""
-INTERRUPTED = "interrupted"
-"""Why a harvest ended that was still unfinished when the map's next one began."""
 
 
 def end(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import NO_COST, Cost
-from tileharvest.history.ending import FINISHED
 from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.schema import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

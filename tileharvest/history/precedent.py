@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import func, select
 
-from tileharvest.history.ending import FINISHED
 from tileharvest.history.reading import HarvestSummary, harvest_summaries
-from tileharvest.history.schema import layers, maps, tiles, versions
+from tileharvest.history.schema import FINISHED, layers, maps, tiles, versions
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, or_, select
 
-from tileharvest.history.ending import FINISHED
-from tileharvest.history.schema import harvests, layers, maps
+from tileharvest.history.schema import FINISHED, harvests, layers, maps
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.maps.pruning import Proof
 

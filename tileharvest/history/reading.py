@@ -10,8 +10,9 @@ from sqlalchemy import func, or_, select
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import VERSION_COLUMNS, version_of
 from tileharvest.history.costs import Cost
-from tileharvest.history.ending import FINISHED, counts
+from tileharvest.history.ending import counts
 from tileharvest.history.schema import (
+    FINISHED,
     harvest_layers,
     harvests,
     layers,

@@ -95,6 +95,11 @@ layers: Final = Table(
     UniqueConstraint("map", "name"),
 )
 
+FINISHED: Final = "finished"
+"""Why a harvest ended in which every tile has a result."""
+INTERRUPTED: Final = "interrupted"
+"""Why a harvest ended that was still unfinished when the map's next one began."""
+
 harvests: Final = Table(
     "harvests",
     metadata,

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, select
+from sqlalchemy import exists, func, select
 
 from tileharvest.history.areas import is_unasked, present_rows
-from tileharvest.history.schema import harvest_layers, proofs, tiles, validators, versions
+from tileharvest.history.schema import FINISHED, harvest_layers, harvests, proofs, tiles, validators, versions
 from tileharvest.history.squares import Squares
 from tileharvest.maps.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select
 
     from tileharvest.history.squares import Place
     from tileharvest.maps.grid import TileRange
@@ -62,6 +62,18 @@ def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Seque
     return sorted(Tile(*place) for place in rows if skipped.cover(place))
 
 
+def last_full(harvest: int, layer: int) -> ScalarSelect[int]:
+    """The id of the last finished harvest, before this one and of the same layer, that walked in full."""
+    had_layer = harvest_layers.c.layer == layer
+    return (
+        select(func.max(harvests.c.id))
+        .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+        .where(had_layer, harvests.c.id < harvest, harvests.c.reason == FINISHED)
+        .where(func.coalesce(harvests.c.walk, "full") == "full")
+        .scalar_subquery()
+    )
+
+
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
     """By layer: present tiles below a top that the harvest has no result for; none where that is 0."""
     its_layers = connection.execute(layers_of(harvest)).scalars().all()
@@ -78,6 +90,8 @@ def _count_below(connection: Connection, harvest: int, layer: int) -> int:
         .join_from(tiles, versions, versions.c.id == tiles.c.version)
         .where(tiles.c.layer == layer, tiles.c.zoom > min(tops)[0])
         .where(versions.c.sha1.is_not(None), is_unasked(harvest))
+        # That one has asked for all that the map keeps; what it keeps no more is older.
+        .where(tiles.c.harvest >= func.coalesce(last_full(harvest, layer), 0))
     )
     skipped = Squares(tops)
     return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))

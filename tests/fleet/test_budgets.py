@@ -38,6 +38,18 @@ def test_three_workers_together_make_as_many_requests_as_the_budget_has_and_othe
     assert set(asked.values()) == {1}
 
 
+def test_who_may_have_no_request_on_the_way_keeps_nobody_waiting_when_the_budget_is_spent(
+    fleet: Fleet, large: Rendering, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(large.folder)
+    fleet.describe(server.url, budget={"requests": 100}, concurrency=1)
+    workers = [fleet.start(command=HARVEST) for _ in range(3)]
+    # Sooner than after the half minute for which one that is silent may have something to return.
+    fleet.await_ends(*workers, patience=15.0)
+    assert [worker.status for worker in workers] == [4, 4, 4]
+    assert len(list(server.log())) == 100
+
+
 def test_three_workers_together_receive_no_more_bytes_than_the_budget_has_and_use_it_up_to_one_tile(
     fleet: Fleet, large: Rendering, nginx: Callable[..., Nginx]
 ) -> None:

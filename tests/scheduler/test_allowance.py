@@ -191,6 +191,28 @@ def test_what_is_granted_while_a_worker_stops_is_given_back_too() -> None:
     run_jumping(test())
 
 
+def test_who_has_spent_all_that_was_granted_says_once_that_nothing_comes_back() -> None:
+    async def test() -> None:
+        async with working(Budget(requests=3)) as worker:
+            told: list[Amount] = []
+            ask = worker.purse.grant
+
+            async def grant(wanted: Amount, returned: Amount) -> Granted:
+                told.append(wanted)
+                return await ask(wanted, returned)
+
+            worker.purse.grant = grant  # type: ignore[method-assign]
+            await worker.allowance.take(1)
+            for spend in (None, worker.start, worker.start, None):
+                if spend is not None:
+                    await spend()
+                told.clear()
+                await worker.allowance.give_back()
+                assert told == [Amount()] * (spend is not None or not worker.mores)
+
+    run_jumping(test())
+
+
 def test_a_worker_that_stops_does_not_wait_for_what_others_may_return() -> None:
     async def test() -> None:
         worker = Worker(HeldByOthers(), Budget(requests=1))  # type: ignore[arg-type]

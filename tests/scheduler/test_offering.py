@@ -152,6 +152,20 @@ def test_who_has_its_share_on_the_way_is_offered_no_more() -> None:
     run_jumping(test())
 
 
+def test_who_may_have_nothing_on_the_way_leaves_what_may_be_spent_to_the_others() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            idle: list[int] = []
+            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
+            one.queue.adds = {"share": 0}
+            one.push("a")
+            await one.hear()
+            assert len(idle) == 1
+            assert not one.offering.exchanging.is_empty
+
+    run_jumping(test())
+
+
 def test_a_share_holds_until_an_answer_tells_of_another() -> None:
     async def test() -> None:
         async with offered() as one:

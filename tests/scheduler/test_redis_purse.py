@@ -92,6 +92,18 @@ def test_others_hold_what_they_may_return_until_they_ask_in_vain_end_or_are_sile
         assert grant(second, 1) == Granted(is_granted=False, others_hold=others_hold)
 
 
+def test_who_returns_all_that_is_left_is_waited_for_by_nobody_until_it_is_granted_more(
+    world: RedisMap,
+) -> None:
+    first, second = (spender(world, Budget(requests=5)) for _ in range(2))
+    assert grant(first, 4).is_granted
+    assert grant(second, 2) == Granted(is_granted=False, others_hold=True)
+    assert grant(first, 0).is_granted
+    assert grant(second, 2) == Granted(is_granted=False)
+    assert grant(first, 1).is_granted
+    assert grant(second, 2) == Granted(is_granted=False, others_hold=True)
+
+
 def worked(worker: Driven, seconds: float) -> Worked:
     return worker.run(worker.queue.worked(seconds))
 

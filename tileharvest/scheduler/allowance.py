@@ -48,6 +48,8 @@ class Allowance:
         self._bytes = 0
         self._reserved: dict[object, int] = {}
         self._largest = 0
+        self._may_return = False
+        """Whether others may wait for something that comes back of what was granted."""
         self._task: asyncio.Task[None] | None = None
         self._over = False
 
@@ -86,10 +88,15 @@ class Allowance:
             0 if self._budget.requests is None else requests,
             0 if self._budget.received_bytes is None else received_bytes,
         )
-        return wanted == Amount() or (await self._purse.grant(wanted, Amount())).is_granted
+        if wanted == Amount():
+            return True
+        is_granted = (await self._purse.grant(wanted, Amount())).is_granted
+        self._may_return = self._may_return or is_granted
+        return is_granted
 
     async def give_back(self) -> None:
-        """What was granted and will not be spent, for the other workers. Raises QueueError.
+        """What was granted and will not be spent, for the other workers; they hear, too, that nothing more
+        comes back. Raises QueueError.
 
         What answers have cost beyond what was granted stays owed, and is paid with the next request.
         """
@@ -97,7 +104,8 @@ class Allowance:
             await asyncio.wait([self._task])
         rest = Amount(self._requests, max(0, self._bytes))
         self._requests, self._bytes = 0, min(0, self._bytes)
-        if rest != Amount():
+        if rest != Amount() or self._may_return:
+            self._may_return = False
             await self._purse.grant(Amount(), rest)
 
     def _ask(self, needed: Amount) -> None:
@@ -128,6 +136,7 @@ class Allowance:
                 if answer.is_granted:
                     self._requests += wanted.requests
                     self._bytes += wanted.received_bytes
+                    self._may_return = True
                     return True
                 others_hold = answer.others_hold
             if not others_hold and not self._reserved:

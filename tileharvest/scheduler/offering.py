@@ -223,7 +223,7 @@ class Offering:
         self._share = self._share if answer.share is None else answer.share
         if self._sharing is not None:
             self._sharing.exchanged()
-        if self.exchanging.is_empty and not self._under_way:
+        if not self._under_way and (self.exchanging.is_empty or self._has_its_share()):
             self._conduct.idles()
         self._wake()
 

@@ -59,8 +59,9 @@ class RedisPacing:
         session.has_purse = True
 
     async def grant(self, wanted: Amount, returned: Amount) -> Granted:
-        """Everything without a purse. Who was refused last, or has not asked for half a minute, is not
-        believed to return anything: so workers that have spent all do not wait for each other.
+        """Everything without a purse. Who was refused last, has returned something and wanted nothing, or has
+        not asked for half a minute, is not believed to return anything: so workers that have spent all do not
+        wait for each other.
 
         Raises ValueError for negative amounts, and QueueError where Redis has lost the purse.
         """

@@ -13,7 +13,7 @@ local function field_of(worker)
     return 'held by ' .. worker
 end
 
--- What a worker was granted and has not returned, when it asked last, and whether in vain.
+-- What a worker was granted and has not returned, when it asked last, and whether it has nothing to return.
 local function held_of_worker(record)
     local fine, held = pcall(cmsgpack.unpack, record or '')
     if fine and type(held) == 'table' and is_whole(held[1]) and is_whole(held[2]) then
@@ -34,8 +34,8 @@ local function others_in(now)
     return others
 end
 
--- One that asked in vain has nothing left but what is on the way, and nobody waits for one that has not asked
--- for long: else two who have spent all would wait for each other.
+-- One that asked in vain, or has returned all that is left, has nothing but what is on the way, and nobody
+-- waits for one that has not asked for long: else two who have spent all would wait for each other.
 local function others_hold(now)
     for _, held in ipairs(others_in(now)) do
         local may_return = held[1] + held[2] > 0 and not held[4]
@@ -85,9 +85,7 @@ local function grant(now)
         end
     end
     held[3] = now
-    if wants then
-        held[4] = not is_granted
-    end
+    held[4] = not (wants and is_granted)
     redis.call('HSET', PURSE, field_of(call.client), pack(held))
     return is_granted and 'granted' or 'refused'
 end

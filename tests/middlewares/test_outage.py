@@ -46,8 +46,12 @@ class Rig:
         scheduler = SimpleNamespace(gate=self.gate)
         if shared is not None:
             scheduler.claim_probe = shared
+        self.slot = SimpleNamespace(closing=None)
         engine = SimpleNamespace(
-            scheduler=scheduler, download_async=self._probed, close_spider_async=self._close
+            scheduler=scheduler,
+            download_async=self._probed,
+            close_spider_async=self._close,
+            _slot=self.slot,
         )
         spider = SimpleNamespace(give_up=self.gave_up.append)
         self.crawler: Any = SimpleNamespace(engine=engine, spider=spider)
@@ -335,6 +339,22 @@ def test_under_a_scheduler_without_a_gate_nothing_is_done() -> None:
 
     run(test)
     assert rig.probes == []
+
+
+def test_a_queue_that_is_closed_while_a_probe_is_due_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+    async def closed(host: str, seconds: float) -> bool:
+        rig.slot.closing = asyncio.Event()
+        raise RuntimeError("the queue is not open")
+
+    rig = Rig(DOWN, shared=closed)
+
+    async def test() -> None:
+        rig.fail(3)
+        await asyncio.sleep(2)
+
+    run(test)
+    assert rig.gave_up == []
+    assert "mistake" not in caplog.text
 
 
 def test_probing_ends_with_the_spider() -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -146,8 +147,9 @@ class SlowPipeline:
 
 
 class StoppedScheduler(Scheduler):
-    """Which a person tells to stop while it opens its queue or joins its work, and which hears of it then: at
-    the method of the queue that the setting STOPPED_AT names."""
+    """Which a person tells to stop while it opens its queue, joins its work or completes it, and which hears
+    of it then: at the method of the queue that the setting STOPPED_AT names. That answers when the queue is
+    closed, or the seconds of the setting STOPPED_LONG are over."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -159,6 +161,10 @@ class StoppedScheduler(Scheduler):
             setattr(queue, method, ask)
             await directions.stop(queue)
             await asyncio.wait_for(scheduler._conduct._over.wait(), 5)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(crawler.settings.getfloat("STOPPED_LONG")):
+                    while scheduler._offering is not None:  # noqa: ASYNC110 - it knows of no event
+                        await asyncio.sleep(0.01)
             return await ask(*arguments)
 
         setattr(queue, method, ask_stopped)

@@ -16,6 +16,7 @@ from tileharvest.cancelling import cancel
 from tileharvest.courtesy_settings import outage_limits
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.outages import HostHealth, no_answer_in_words
+from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.gate import Reason, gate_of
 from tileharvest.scheduler.requests import ATTEMPT
 from tileharvest.verdict import Answer, may_pass
@@ -134,6 +135,9 @@ class OutageMiddleware:
         except TileHarvestError as error:
             self._give_up(error)
         except Exception as error:
+            if is_closing(self._crawler.engine):
+                # What it asks may be closed already.
+                return
             _logger.exception("a mistake in the program stopped the harvest")
             mistake = f"the harvest stopped ({error!r}); what was found is kept: run again, and report this"
             self._give_up(TileHarvestError(mistake))

@@ -55,6 +55,7 @@ class Offering:
         self._failed = failed
         self._prepared = getattr(spider, "prepared", None)
         self._again = getattr(spider, "again", None)
+        self._settled = getattr(spider, "settled", None)
         self._writer = RequestWriter(spider, kinds)
         self.entries = Entries(
             self._writer,
@@ -182,6 +183,8 @@ class Offering:
     async def stop(self) -> bool:
         """Offer nothing more; whether nothing is left, for now or for later. `exchanging` is still to be
         closed."""
+        if self._settled is not None:
+            await self._settled()
         if self._waiting is not None:
             self.exchanging.give_back(self._waiting[1])
         is_done = self.exchanging.is_done

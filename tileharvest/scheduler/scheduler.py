@@ -55,7 +55,8 @@ class Scheduler(BaseScheduler):
     - `again(request)`: gives a request that failed in an earlier segment as it is to be asked in the present
       one, None if it is not to be asked any more; called once they are offered;
     - `prepared(request, segment)`: gives the request as it is to be made now, None if it is not to be made
-      any more; called whenever one is offered.
+      any more; called whenever one is offered;
+    - `settled()`: returns when the spider asks the queue for nothing more, which is closed then.
 
     A request goes to the failure list when its callback or its items raise, when it could not be downloaded
     and has no errback, or when `meta["failure"]` says why. `meta["not_before"]`, seconds since 1970, delays

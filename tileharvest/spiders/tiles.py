@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
+from tileharvest.cancelling import cancel
 from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.items import TileResult
@@ -116,13 +117,13 @@ class TileSpider(Spider):
             self.ending = TileHarvestError(
                 f"the harvest stopped before it began ({error!r}); nothing was changed: report this"
             )
-        finally:
-            self._beginning = None
-        if self.ending is not None and not said:
-            self._say(self.ending)
         if self.ending is not None:
+            self._beginning = None
+            if not said:
+                self._say(self.ending)
             raise CloseSpider(close_reason(self.ending))
         self._work, is_first = await offer(self)
+        self._beginning = None
         if not is_first:
             return
         for layer, tile in self.harvesting.first():
@@ -235,13 +236,17 @@ class TileSpider(Spider):
     def _say(self, error: TileHarvestError) -> None:
         self.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
 
-    async def end(self, reason: str) -> None:
-        """When the spider has closed: end the harvest, or leave it to be continued."""
+    async def settled(self) -> None:
+        """Returns when nothing is begun, and nothing is completed any more."""
         if self._beginning is not None:
-            # It waits for the turn of its next question, which Scrapy does not know of.
-            self._beginning.cancel()
+            # It may wait for the turn of its next question, which Scrapy does not know of.
+            await cancel(self._beginning)
         if self._completing is not None:
             await asyncio.wait([self._completing])
+
+    async def end(self, reason: str) -> None:
+        """When the spider has closed: end the harvest, or leave it to be continued."""
+        await self.settled()
         if not self.harvesting.is_open:
             return
         try:

@@ -90,3 +90,19 @@ def test_a_stopped_harvest_that_is_not_continued_that_day_is_ended_by_the_next(
     days = {version.tile: version.day for version in project.versions()}
     assert days.keys() == first.images.keys()
     assert {tile for tile, day in days.items() if day == first.day} == known
+
+
+def test_nobody_waits_for_the_pause_that_a_site_asks_for_before_it_is_known(
+    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    (tmp_path / "site").mkdir()
+    server = nginx(tmp_path / "site", location="add_header Retry-After 300 always; return 503;")
+    project.add_map(ANTWORLD, server.url)
+    with project.running("harvest", ANTWORLD) as process:
+        assert await_condition(lambda: answered(server) >= 1, process)
+        project.scrapy("stop", ANTWORLD)
+        _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert f"map '{ANTWORLD}' was stopped; run it again to continue" in stderr
+    assert "cannot be reached" not in stderr
+    assert len(list(server.log())) == 1

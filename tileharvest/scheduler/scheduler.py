@@ -56,6 +56,7 @@ class Scheduler(BaseScheduler):
       one, None if it is not to be asked any more; called once they are offered;
     - `prepared(request, segment)`: gives the request as it is to be made now, None if it is not to be made
       any more; called whenever one is offered;
+    - `begin_no_more()`: ends what the spider does in `start` before it is released, when the crawl is to end;
     - `settled()`: returns when the spider asks the queue for nothing more, which is closed then.
 
     A request goes to the failure list when its callback or its items raise, when it could not be downloaded
@@ -294,7 +295,14 @@ class Scheduler(BaseScheduler):
         if self._hook is None:
             self._ended_early = self._ended_early or reason
         else:
-            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=reason))
+            self._closing = asyncio.ensure_future(self._close_spider(reason))
+
+    async def _close_spider(self, reason: str) -> None:
+        spider: Any = self._crawler.spider
+        if hasattr(spider, "begin_no_more"):
+            # First: Scrapy waits for every request of it, and for the pauses between its repeats.
+            await spider.begin_no_more()
+        await self._crawler.engine.close_spider_async(reason=reason)
 
     def _count(self, name: str, count: int = 1) -> None:
         self._crawler.stats.inc_value(f"scheduler/{name}", count)

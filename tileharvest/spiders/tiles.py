@@ -236,11 +236,14 @@ class TileSpider(Spider):
     def _say(self, error: TileHarvestError) -> None:
         self.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
 
+    async def begin_no_more(self) -> None:
+        """Returns when nothing is begun any more: the site may have asked for long pauses."""
+        if self._beginning is not None:
+            await cancel(self._beginning)
+
     async def settled(self) -> None:
         """Returns when nothing is begun, and nothing is completed any more."""
-        if self._beginning is not None:
-            # It may wait for the turn of its next question, which Scrapy does not know of.
-            await cancel(self._beginning)
+        await self.begin_no_more()
         if self._completing is not None:
             await asyncio.wait([self._completing])
 

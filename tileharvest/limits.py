@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import BudgetError, DaySpentError
-from tileharvest.maps.budgets import Budget, bytes_in_words
+from tileharvest.maps.budgets import OF_DAY, Budget, bytes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
             raise DaySpentError(
                 f"map '{name}' has spent its daily budget ({_much(already, what)} of {_much(most, what)});"
                 " nothing was asked; run it again tomorrow to go on",
-                f"daily budget: {_much(most, what)}",
+                f"{OF_DAY}: {_much(most, what)}",
             )
     return Budget(
         _less(budget.requests, daily.requests, spent.requests),

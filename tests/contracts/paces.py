@@ -59,9 +59,9 @@ class Asking(Driven):
         self._tell_time()
         self.run(self.queue.set_pace(pace))
 
-    def rest(self, host: str, seconds: float) -> None:
+    def rest(self, host: str, seconds: float) -> float:
         self._tell_time()
-        self.run(self.queue.rest(host, seconds))
+        return self.run(self.queue.rest(host, seconds))
 
     def claim_probe(self, host: str, seconds: float) -> bool:
         self._tell_time()

@@ -253,6 +253,16 @@ def test_a_host_that_rests_is_left_alone_by_all_its_maps(asked: AskedHost) -> No
     assert workers[1].starts(2) == pytest.approx([1020.0, 1020.1])
 
 
+def test_whoever_asks_is_told_for_how_long_a_host_yet_rests(asked: AskedHost) -> None:
+    told, other = asked.map("one"), asked.map("other")
+    assert told.rest(asked.host, 0.0) == 0.0
+    assert [told.rest(asked.host, 20.0), told.rest(asked.host, 5.0)] == [20.0, 20.0]
+    asked.clock.now += 12.0
+    assert other.rest(asked.host, 0.0) == 8.0
+    asked.clock.now += 9.0
+    assert other.rest(asked.host, 0.0) == 0.0
+
+
 def test_other_hosts_do_not_rest(asked: AskedHost) -> None:
     worker = asked.map("one")
     worker.fill(9)

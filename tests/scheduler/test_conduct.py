@@ -162,6 +162,35 @@ def test_what_is_asked_aside_waits_while_it_is_paused() -> None:
     run_jumping(test())
 
 
+def test_what_is_asked_aside_leaves_the_host_alone_for_as_long_as_another_has_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            now = asyncio.get_running_loop().time
+            crawl.queue._clock = now
+            began = now()
+            await crawl.queue.rest(HOST, 600.0)
+            await crawl.conduct.aside()
+            assert now() - began == pytest.approx(600)
+
+    run_jumping(test())
+    assert f"{HOST} has asked to be left alone: nothing is asked of it for 600 s" in caplog.text
+
+
+def test_what_is_asked_aside_of_a_host_that_rests_ends_with_the_crawl() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            await crawl.queue.rest(HOST, 600.0)
+            asking = asyncio.ensure_future(crawl.conduct.aside())
+            await asyncio.sleep(60)
+            crawl.conduct.cut_short()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(asking, 5)
+
+    run_jumping(test())
+
+
 def test_a_clock_that_is_put_back_holds_up_what_is_asked_aside_no_longer_than_the_gap() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(0.01, 0.01)) as crawl:

@@ -60,6 +60,36 @@ def test_a_spent_budget_ends_it_and_all_other_workers() -> None:
     run_jumping(test())
 
 
+def test_what_was_left_of_the_day_is_told_by_the_budget_of_the_day() -> None:
+    async def test() -> None:
+        budgets = {"budget": Budget(requests=40), "daily_budget": Budget(requests=70)}
+        async with crawling(**budgets) as crawl:
+            await crawl.conduct.allow(Budget(requests=30))
+            crawl.conduct._spent("requests")
+            await comes_true(lambda: bool(crawl.ends))
+            (error,) = crawl.ends
+            assert error is not None
+            assert error.reason == "daily budget: 70 requests"
+            assert str(error).endswith("run it again tomorrow to go on")
+
+    run_jumping(test())
+
+
+def test_the_budget_of_the_run_is_told_where_that_is_less_than_what_is_left_of_the_day() -> None:
+    async def test() -> None:
+        budgets = {"budget": Budget(requests=40), "daily_budget": Budget(requests=70)}
+        async with crawling(**budgets) as crawl:
+            await crawl.conduct.allow(Budget(requests=40))
+            crawl.conduct._spent("requests")
+            await comes_true(lambda: bool(crawl.ends))
+            (error,) = crawl.ends
+            assert error is not None
+            assert error.reason == "budget: 40 requests"
+            assert str(error).endswith("kept; run it again to go on")
+
+    run_jumping(test())
+
+
 def test_the_time_that_others_have_worked_before_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     others = 0.0
 

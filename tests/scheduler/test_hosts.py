@@ -137,6 +137,14 @@ def test_one_that_ends_leaves_nothing_but_what_is_known_of_the_host(tmp_path: Pa
     assert names(tmp_path) == [f"{HOST}.json"]
 
 
+def test_who_only_looks_sees_what_others_keep_and_keeps_nothing(asker: Asker, tmp_path: Path) -> None:
+    asker.change(lambda host: host.rest(1100.0))
+    before = {file: file.read_bytes() for file in tmp_path.glob("*.json")}
+    assert asyncio.run(asker.hosts.look(HOST, 1000.0)).rests_until == 1100.0
+    assert asyncio.run(asker.hosts.look("elsewhere.example.net", 1000.0)).rests_until == 0.0
+    assert {file: file.read_bytes() for file in tmp_path.glob("*.json")} == before
+
+
 def test_a_file_that_another_holds_for_too_long_ends_the_harvest_with_a_word(tmp_path: Path) -> None:
     asker = Asker(tmp_path, "one", patience=0.0)
     with (tmp_path / f"{HOST}.json").open("rb") as held:

@@ -14,6 +14,8 @@ _TOO_MUCH: Final = 10**18
 
 PARTS: Final = ("requests", "bytes", "seconds")
 """What may be limited, as people write it."""
+OF_DAY: Final = "daily budget"
+"""What ended a run that had spent what was left of the day's."""
 
 
 @dataclass(frozen=True, slots=True)

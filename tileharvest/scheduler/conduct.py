@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.errors import BudgetError, QueueError
-from tileharvest.maps.budgets import PARTS, Budget
+from tileharvest.maps.budgets import OF_DAY, PARTS, Budget
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
 from tileharvest.scheduler import directions
 from tileharvest.scheduler.allowance import Allowance
 from tileharvest.scheduler.gate import Gate, Reason
 from tileharvest.scheduler.pacing import Pace
+from tileharvest.scheduler.resting import sit_out
 from tileharvest.scheduler.steering import Steering
 from tileharvest.scheduler.turn import Turn, wait
 
@@ -125,6 +126,9 @@ class Conduct:
         seconds = gap.draw(random.random())  # noqa: S311 - no secret
         await wait(min(seconds, self._last_aside + seconds - self._clock()), self._over)
         await self.may_go_on()
+        # What another process has heard, or one that ended meanwhile, holds for this one's first request too.
+        while self._courtesy is not None and await sit_out(self._queue, self._courtesy.host, self._over):
+            await self.may_go_on()
         self._last_aside = self._clock()
         if not await self._may_spend(1):
             raise self._exceeded("requests")
@@ -299,6 +303,14 @@ class Conduct:
 
     def _exceeded(self, what: str) -> BudgetError:
         """For the name of a budget's part, or for a reason that another worker has told."""
-        reason = f"budget: {self._budget.in_words(what)}" if what in PARTS else what
+        reason = self._budget_in_words(what) if what in PARTS else what
+        when = "tomorrow " if reason.startswith(OF_DAY) else ""
         message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
-        return BudgetError(f"{message} run it again to go on", reason)
+        return BudgetError(f"{message} run it again {when}to go on", reason)
+
+    def _budget_in_words(self, part: str) -> str:
+        """Not what was left of the day's, which is a number that nobody has written."""
+        courtesy, words = self._courtesy, self._budget.in_words(part)
+        if courtesy is not None and courtesy.daily_budget and courtesy.budget.in_words(part) != words:
+            return f"{OF_DAY}: {courtesy.daily_budget.in_words(part)}"
+        return f"budget: {words}"

@@ -96,8 +96,10 @@ class Host(msgspec.Struct):
         """The last one who sets a pace sets what holds for all of its host."""
         self.limits = _limits_of(pace)
 
-    def rest(self, until: float) -> None:
+    def rest(self, until: float) -> float:
+        """Until when it rests now, which is not before `until`."""
         self.rests_until = max(self.rests_until, until)
+        return self.rests_until
 
     def claim_probe(self, now: float, seconds: float) -> bool:
         """Whether nobody else has claimed it for now."""

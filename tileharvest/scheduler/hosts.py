@@ -9,7 +9,7 @@ import logging
 import os
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -20,7 +20,7 @@ from tileharvest.scheduler.host_state import Host
 from tileharvest.scheduler.sqlite_lock import is_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     Result = TypeVar("Result")
@@ -49,6 +49,10 @@ class Hosts(Protocol):
         """Raises QueueError where nothing can be kept."""
         ...
 
+    async def look(self, host: str, now: float) -> Host:
+        """What is known of the host; nothing is kept. Raises QueueError."""
+        ...
+
     async def change(self, host: str, now: float, work: Callable[[Host], Result]) -> Result:
         """What the work gives, to which what is known of the host is handed; what it changes there is kept.
         One atomic step, that waits for nothing while it is at it. Raises QueueError."""
@@ -69,6 +73,11 @@ class HostMemory:
 
     def open(self) -> None:
         """Nothing is needed."""
+
+    async def look(self, host: str, now: float) -> Host:
+        known = self._hosts.get(host, Host())
+        known.age(now)
+        return known
 
     async def change(self, host: str, now: float, work: Callable[[Host], Result]) -> Result:
         known = self._hosts.setdefault(host, Host())
@@ -112,17 +121,14 @@ class HostFiles:
                 f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
             ) from error
 
+    async def look(self, host: str, now: float) -> Host:
+        if not self._file_of(host).exists():
+            return Host()
+        async with self._held(host, now) as (_, _, known):
+            return known
+
     async def change(self, host: str, now: float, work: Callable[[Host], Result]) -> Result:
-        if self._life is None:
-            raise RuntimeError("the hosts are not open")
-        # Quoted, as whatever a link names may come here.
-        file = self._folder / f"{quote(host, safe='')}.json"
-        with _as_queue_errors(file), _opened(file) as descriptor:
-            await self._lock(descriptor, file)
-            written = _read(descriptor)
-            known = _decoded(written, file)
-            known.age(now)
-            self._drop_ended(known)
+        async with self._held(host, now) as (descriptor, written, known):
             result = work(known)
             # In one call and never shorter than before: a kill leaves what was there or what is there now.
             os.pwrite(descriptor, msgspec.json.encode(known).ljust(len(written)), 0)
@@ -133,6 +139,24 @@ class HostFiles:
         if life is not None:
             self._unlink(self.process)
             os.close(life)
+
+    @asynccontextmanager
+    async def _held(self, host: str, now: float) -> AsyncIterator[tuple[int, bytes, Host]]:
+        """The file of a host that nobody else has now, with what stands in it."""
+        if self._life is None:
+            raise RuntimeError("the hosts are not open")
+        file = self._file_of(host)
+        with _as_queue_errors(file), _opened(file) as descriptor:
+            await self._lock(descriptor, file)
+            written = _read(descriptor)
+            known = _decoded(written, file)
+            known.age(now)
+            self._drop_ended(known)
+            yield descriptor, written, known
+
+    def _file_of(self, host: str) -> Path:
+        # Quoted, as whatever a link names may come here.
+        return self._folder / f"{quote(host, safe='')}.json"
 
     async def _lock(self, descriptor: int, file: Path) -> None:
         """Until it is closed. In turns with whatever else this process does, so that it never stands

@@ -100,12 +100,14 @@ class Paced:
         if self._is_open:
             await self._begin(self._clock())
 
-    async def rest(self, host: str, seconds: float) -> None:
+    async def rest(self, host: str, seconds: float) -> float:
         """Raises ValueError for what is no time."""
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
         now = self._clock()
-        await self._hosts.change(host, now, lambda known: known.rest(now + seconds))
+        if seconds <= 0:
+            return max(0.0, (await self._hosts.look(host, now)).rests_until - now)
+        return await self._hosts.change(host, now, lambda known: known.rest(now + seconds)) - now
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Once only for who has claimed it, too. Raises ValueError for what is no time."""

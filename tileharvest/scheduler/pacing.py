@@ -82,9 +82,10 @@ class PacedQueue(RequestQueue, Protocol):
         host stays the same."""
         ...
 
-    async def rest(self, host: str, seconds: float) -> None:
+    async def rest(self, host: str, seconds: float) -> float:
         """The host asks to be left alone for so long: nothing is leased to any worker of it meanwhile, of
-        whatever map. Of several rests the one that ends last counts."""
+        whatever map. Of several rests the one that ends last counts: for how many seconds that is from now
+        on, is told; with 0 seconds nothing else is done."""
         ...
 
     async def claim_probe(self, host: str, seconds: float) -> bool:

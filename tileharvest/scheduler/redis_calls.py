@@ -160,6 +160,7 @@ _REMARK: Final = msgspec.msgpack.Decoder(list[bytes])
 _OPENED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _TRUTH: Final = msgspec.msgpack.Decoder(bool)
 _NUMBER: Final = msgspec.msgpack.Decoder(int)
+_SECONDS: Final = msgspec.msgpack.Decoder(float)
 _WORD: Final = msgspec.msgpack.Decoder(str)
 _AGE: Final[msgspec.msgpack.Decoder[float | None]] = msgspec.msgpack.Decoder(float | None)
 
@@ -273,6 +274,10 @@ def opened(answer: bytes) -> Opened:
 
 def number(answer: bytes) -> int:
     return _NUMBER.decode(answer)
+
+
+def seconds(answer: bytes) -> float:
+    return _SECONDS.decode(answer)
 
 
 def truth(answer: bytes) -> bool:

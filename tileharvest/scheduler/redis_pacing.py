@@ -37,12 +37,12 @@ class RedisPacing:
         session.pace = pace
         await session.run("set_pace", session.argument())
 
-    async def rest(self, host: str, seconds: float) -> None:
+    async def rest(self, host: str, seconds: float) -> float:
         """Raises ValueError for what is no time."""
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
-        if seconds > 0:
-            await self._opened().run_once("rest", {"seconds": seconds}, host=host)
+        argument = {"seconds": max(0.0, seconds)}
+        return calls.seconds(await self._opened().run_once("rest", argument, host=host))
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Once only for who has claimed it, too. Raises ValueError for what is no time."""

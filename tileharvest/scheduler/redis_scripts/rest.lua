@@ -1,4 +1,5 @@
--- The host of the key HOST is left alone for so long. Of several rests the one that ends last counts.
+-- The host of the key HOST is left alone for so long. Of several rests the one that ends last counts: the answer
+-- is for how many seconds from now on.
 --
 -- seconds
 
@@ -7,7 +8,7 @@ local function rest(now)
     local rests = math.max(tonumber(known[1]) or 0, now + call.seconds)
     redis.call('HSET', HOST, 'rest', rests)
     keep_host({ rest = rests, slot = tonumber(known[2]) or 0, probe = tonumber(known[3]) or 0 }, now)
-    local answer = pack(true)
+    local answer = pack(rests - now)
     remember(answer)
     return answer
 end

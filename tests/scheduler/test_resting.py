@@ -1,0 +1,46 @@
+"""A host that asks to be left alone: what a person is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tests.middlewares.making import run_jumping
+from tests.scheduler.paced_memory import paced_memory
+from tileharvest.scheduler.resting import Resting
+
+if TYPE_CHECKING:
+    import pytest
+
+HOST = "map.example.net"
+
+
+def told(caplog: pytest.LogCaptureFixture, *rests: tuple[float, float]) -> list[str]:
+    """What is said of rests: after how many seconds each is asked for, and how many it is to take."""
+
+    async def test() -> None:
+        async with paced_memory() as queue:
+            queue._clock = asyncio.get_running_loop().time
+            resting = Resting(queue, lambda error: None)
+            for pause, seconds in rests:
+                await asyncio.sleep(pause)
+                resting.rest(HOST, seconds)
+                await resting.end()
+
+    run_jumping(test())
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_long_rest_is_said_once_for_all_that_was_on_the_way(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = told(caplog, (0, 600.0), (1, 600.0), (1, 600.0))
+    assert line == (
+        f"{HOST} has asked to be left alone: nothing is asked of it for 600 s, then the harvest goes on"
+    )
+
+
+def test_the_next_rest_is_said_anew(caplog: pytest.LogCaptureFixture) -> None:
+    assert len(told(caplog, (0, 60.0), (61, 60.0))) == 2
+
+
+def test_of_a_short_rest_nobody_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert told(caplog, (0, 3.0)) == []

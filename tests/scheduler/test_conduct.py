@@ -15,6 +15,7 @@ from tests.scheduler.paced_memory import comes_true
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
 from tileharvest.scheduler import directions
+from tileharvest.scheduler.gate import Reason
 from tileharvest.scheduler.pacing import Pace
 from tileharvest.scheduler.requests import DELAY
 
@@ -187,6 +188,31 @@ def test_what_is_asked_aside_of_a_host_that_rests_ends_with_the_crawl() -> None:
             crawl.conduct.cut_short()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(asking, 5)
+
+    run_jumping(test())
+
+
+def test_at_another_rate_what_was_leased_before_has_its_start_drawn_anew() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(0.1, 0.1)) as crawl:
+            crawl.offers()
+            await directions.set_rate(crawl.queue, "2/s")
+            await comes_true(lambda: crawl.exchanging.apart[-1] == 0.5)
+            assert crawl.exchanging.anew == 1
+
+    run_jumping(test())
+
+
+def test_when_it_goes_on_what_was_leased_before_has_its_start_drawn_anew() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            crawl.offers()
+            crawl.conduct.gate.hold(Reason.DOWN)
+            crawl.conduct.gate.hold(Reason.PAUSED)
+            crawl.conduct.gate.let_go(Reason.DOWN)
+            assert crawl.exchanging.anew == 0
+            crawl.conduct.gate.let_go(Reason.PAUSED)
+            assert crawl.exchanging.anew == 1
 
     run_jumping(test())
 

@@ -35,6 +35,42 @@ def test_more_are_leased_when_half_of_them_are_taken() -> None:
     run(test())
 
 
+def test_no_more_are_leased_while_none_may_start() -> None:
+    may = True
+
+    async def test() -> None:
+        nonlocal may
+        async with started(*"abcdef", ahead=4, may_lease=lambda: may) as side:
+            may = False
+            assert side.bodies(most=3) == ["a", "b", "c"]
+            side.exchanging.look_again()
+            await side.hear(2)
+            assert (await side.queue.counts(0.0)).leased == 4
+            assert not side.exchanging.is_empty
+            may = True
+            assert side.bodies() == ["d"]
+            await side.hear(3)
+            assert side.bodies() == ["e", "f"]
+
+    run(test())
+
+
+def test_what_waited_for_too_long_is_given_back_and_leased_anew() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c", ahead=4) as side:
+            assert side.bodies(most=1) == ["a"]
+            side.queue.starts = {"b": 50.0, "c": 60.0}
+            side.now = 40.0
+            side.exchanging.lease_anew()
+            await side.hear(2)
+            assert [lease.body for lease in side.queue.told[-1].returned] == [b"b", b"c"]
+            assert side.bodies() == []
+            side.now = 60.0
+            assert side.bodies() == ["b", "c"]
+
+    run(test())
+
+
 def test_the_plus_lane_goes_before_what_was_leased_ahead() -> None:
     async def test() -> None:
         async with started("a", "b", ahead=8) as side:

@@ -227,6 +227,6 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
                 await cut(queue.grant(Amount(wanted), Amount()))
             return [*answers, await queue.doubtful(DAY)]
 
-    wanted = [True, ([0.0, 0.1], 9, 1), YOURS, None, None, ENDED, False]
+    wanted = [True, ([0.0, 0.1], 9, 1), YOURS, 9.0, None, ENDED, False]
     wanted += [True, None, Granted(is_granted=True), Granted(is_granted=True), Granted(is_granted=False)]
     assert asyncio.run(call()) == [*wanted, {b"1": b"1"}]

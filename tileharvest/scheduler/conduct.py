@@ -228,6 +228,8 @@ class Conduct:
             pace = replace(pace, gap=gap)
             await self._queue.set_pace(pace)
             self._keep(pace)
+            # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
+            self._exchanging.lease_anew()
 
     def _keep(self, pace: Pace) -> None:
         assert self._exchanging is not None
@@ -237,6 +239,8 @@ class Conduct:
         if self._traffic is not None:
             (self._traffic.resume if self.gate.is_open else self._traffic.pause)()
         self._changed.set()
+        if self.gate.is_open and self._exchanging is not None:
+            self._exchanging.lease_anew()
         self._wake()
 
     def _said(self, before: Directions, now: Directions) -> None:

@@ -51,9 +51,11 @@ class Exchanging:
         linger: float = LINGER,
         heartbeat: float | None = None,
         in_flight: Callable[[], int] = lambda: 0,
+        may_lease: Callable[[], bool] = lambda: True,
     ) -> None:
         """`ahead` leases at most are here and not started. The queue hears of this worker every `heartbeat`
-        seconds, by default a third of a lease. `in_flight` tells how many requests are on the way."""
+        seconds, by default a third of a lease. `in_flight` tells how many requests are on the way,
+        `may_lease` whether any may start soon: else none are asked for."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
@@ -65,6 +67,7 @@ class Exchanging:
         self._linger_seconds = linger
         self._heartbeat = lease_seconds / HEARTBEATS if heartbeat is None else heartbeat
         self._in_flight = in_flight
+        self._may_lease = may_lease
         self._heard = clock()
         """When the queue last let every lease of this worker last for its full time."""
         self._news = News()
@@ -180,6 +183,14 @@ class Exchanging:
         self._may_have_more = True
         self._begin()
 
+    def lease_anew(self) -> None:
+        """Give back what was leased and not started, and ask for new starts: those that it had are over, and
+        other workers, whose starts are over too, would take theirs at the same time."""
+        for lease in self._leases.withdraw():
+            self.give_back(lease)
+        if self._alive is not None:
+            self.look_again()
+
     async def close(self) -> None:
         """Give back what was leased and not started, tell everything else, and let the queue go.
 
@@ -201,7 +212,7 @@ class Exchanging:
             await self._queue.close()
 
     def _wants_leases(self) -> bool:
-        return self._may_have_more and self._leases.waiting <= self._ahead // 2
+        return self._may_have_more and self._may_lease() and self._leases.waiting <= self._ahead // 2
 
     def _tell(self) -> None:
         if self._wants_leases():
@@ -219,7 +230,8 @@ class Exchanging:
     async def _exchange(self) -> None:
         # Until now is over: what the engine says in the same moment goes along.
         await asyncio.sleep(0)
-        wanted = max(0, self._ahead - self._leases.waiting) if self._may_have_more else 0
+        may_lease = self._may_have_more and self._may_lease()
+        wanted = max(0, self._ahead - self._leases.waiting) if may_lease else 0
         changes = self._news.taken(self._in_flight())
         # An exchange that asks for nothing, as enough is leased ahead, learns nothing of what there is.
         self._may_have_more = self._may_have_more and not wanted
@@ -264,9 +276,7 @@ class Exchanging:
         """After a long sleep, as of a process that was stopped, others may have what waits here."""
         if now - self._heard > self._lease_seconds:
             self._heard = now
-            for lease in self._leases.withdraw():
-                self.give_back(lease)
-            self.look_again()
+            self.lease_anew()
 
     async def _keep_alive(self) -> None:
         while True:

@@ -74,6 +74,7 @@ class Offering:
             linger=scheduling.linger,
             heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
             in_flight=in_flight,
+            may_lease=conduct.may_offer,
         )
         self.failures: Sequence[Failure] = ()
         """What failed in earlier segments."""

@@ -183,6 +183,18 @@ def test_a_mistake_in_a_queue_ends_the_crawl_instead_of_hanging_it() -> None:
     run(test())
 
 
+def test_a_mistake_while_leases_are_kept_alive_ends_the_crawl_too() -> None:
+    async def test() -> None:
+        async with started("a", lease_seconds=0.03) as side:
+            await side.hear(1)
+            side.queue.error = TypeError("a mistake")
+            await side.hear(errors=1)
+            assert "a mistake" in str(side.errors[0])
+            side.queue.error = None
+
+    run(test())
+
+
 def test_closing_a_queue_that_failed_raises_what_it_says_and_lets_it_go() -> None:
     async def test() -> None:
         async with started("a") as side:

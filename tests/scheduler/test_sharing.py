@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tileharvest.errors import QueueError
 from tileharvest.scheduler.fleet import SILENT, Worker
-from tileharvest.scheduler.sharing import refuse_company
+from tileharvest.scheduler.sharing import Sharing, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
 
@@ -76,3 +79,28 @@ def test_a_history_in_a_file_is_shared_on_one_machine() -> None:
 
 def test_a_worker_that_was_killed_in_the_same_container_is_no_other() -> None:
     assert may_work(worker(pid=os.getpid(), segment=DAY), segment=NEXT_DAY, fresh=True)
+
+
+def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instead_of_hanging_it() -> None:
+    async def mistake(segment: str) -> None:
+        raise TypeError(f"a mistake at {segment}")
+
+    async def failure() -> QueueError:
+        queue: Any = SimpleNamespace(ending=mistake)
+        side: Any = SimpleNamespace(is_empty=True, holds_some=False)
+        failed = asyncio.get_running_loop().create_future()
+        sharing = Sharing(
+            queue,
+            side,
+            DAY,
+            has_joined=True,
+            wake=lambda: None,
+            failed=failed.set_result,
+        )
+        sharing.start()
+        sharing.exchanged()
+        found: QueueError = await asyncio.wait_for(failed, 5)
+        await sharing.stop()
+        return found
+
+    assert f"a mistake at {DAY}" in str(asyncio.run(failure()))

@@ -241,7 +241,7 @@ class Exchanging:
             # Or the end of a parent could be told later without its children.
             self._news.put_back(changes)
             self._task = None
-            self._fail(error if isinstance(error, QueueError) else _unexpected(error))
+            self._fail(as_queue_error(error))
             return
         self._task = None
         self._take_in(answer, wanted)
@@ -284,8 +284,8 @@ class Exchanging:
             told = self._clock()
             try:
                 await self._queue.extend(list(self._leases.held), told)
-            except QueueError as error:
-                self._fail(error)
+            except Exception as error:  # noqa: BLE001 - as for an exchange
+                self._fail(as_queue_error(error))
                 return
             self._heard = told
 
@@ -295,6 +295,9 @@ class Exchanging:
             self._failed(error)
 
 
-def _unexpected(error: Exception) -> QueueError:
+def as_queue_error(error: Exception) -> QueueError:
+    """The error itself, or for a mistake in the program, which is logged, one that a person understands."""
+    if isinstance(error, QueueError):
+        return error
     _logger.error("a mistake in the program stopped the queue", exc_info=error)
     return QueueError(f"the queue stopped ({error!r}); no request in it was lost: run again, and report this")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
+from tileharvest.scheduler.exchanging import as_queue_error
 from tileharvest.scheduler.fleet import Ending
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ class Sharing:
                 self._idle.clear()
                 if self._exchanging.is_empty:
                     await self._look()
-        except QueueError as error:
-            self._failed(error)
+        except Exception as error:  # noqa: BLE001 - or nobody would notice the end of the work any more
+            self._failed(as_queue_error(error))
 
     async def _look(self) -> None:
         if self.has_joined and not self._exchanging.holds_some:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, or_, select
 
-from tileharvest.history.schema import FINISHED, harvests, layers, maps
+from tileharvest.history.schema import harvests, layers, maps
 from tileharvest.history.schema import proofs as kept_proofs
+from tileharvest.history.skipping import is_full
 from tileharvest.maps.pruning import Proof
 
 if TYPE_CHECKING:
@@ -60,11 +61,7 @@ def last_full(history: History, map_name: str, kept: str | None = None) -> date 
     unchanged then says nothing of what lies below it now.
     """
     of_map = select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
-    full = select(func.max(harvests.c.id)).where(
-        harvests.c.map == of_map,
-        harvests.c.reason == FINISHED,
-        func.coalesce(harvests.c.walk, "full") == "full",
-    )
+    full = select(func.max(harvests.c.id)).where(harvests.c.map == of_map, is_full())
     with history.reading() as connection:
         last = connection.execute(full).scalar()
         if last is None:

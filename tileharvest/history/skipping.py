@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import and_, exists, func, select
 
 from tileharvest.history.areas import is_unasked, present_rows
 from tileharvest.history.schema import FINISHED, harvest_layers, harvests, proofs, tiles, validators, versions
@@ -62,14 +62,17 @@ def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Seque
     return sorted(Tile(*place) for place in rows if skipped.cover(place))
 
 
-def last_full(harvest: int, layer: int) -> ScalarSelect[int]:
-    """The id of the last finished harvest, before this one and of the same layer, that walked in full."""
-    had_layer = harvest_layers.c.layer == layer
+def is_full() -> ColumnElement[bool]:
+    """Of harvests: whether it has finished and walked in full, as those did that do not say how."""
+    return and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
+
+
+def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
+    """The id of the last full harvest before this one that had the layer; null if there is none."""
     return (
         select(func.max(harvests.c.id))
         .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
-        .where(had_layer, harvests.c.id < harvest, harvests.c.reason == FINISHED)
-        .where(func.coalesce(harvests.c.walk, "full") == "full")
+        .where(harvest_layers.c.layer == layer, harvests.c.id < harvest, is_full())
         .scalar_subquery()
     )
 
@@ -90,8 +93,8 @@ def _count_below(connection: Connection, harvest: int, layer: int) -> int:
         .join_from(tiles, versions, versions.c.id == tiles.c.version)
         .where(tiles.c.layer == layer, tiles.c.zoom > min(tops)[0])
         .where(versions.c.sha1.is_not(None), is_unasked(harvest))
-        # That one has asked for all that the map keeps; what it keeps no more is older.
-        .where(tiles.c.harvest >= func.coalesce(last_full(harvest, layer), 0))
+        # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
+        .where(tiles.c.harvest >= func.coalesce(_last_full(harvest, layer), 0))
     )
     skipped = Squares(tops)
     return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))

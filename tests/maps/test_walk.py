@@ -175,6 +175,6 @@ def test_a_limit_is_counted_from_where_zones_let_the_walk_begin():
 
 
 def test_a_walk_that_may_not_reach_what_is_kept_is_refused():
-    with pytest.raises(ValueError, match="starts at zoom -8 and may go 7 levels down"):
+    with pytest.raises(ValueError, match="max_depth = 7 the walk goes from zoom -8 to -1, where nothing"):
         Walk(9, (0, 0), max_depth=7)
     assert Walk(9, (0, 0), max_depth=8).deepest == 0

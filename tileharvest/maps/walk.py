@@ -49,8 +49,8 @@ class Walk:
             )
         if self.coarsest > self.deepest:
             raise ValueError(
-                f"the walk starts at zoom {self.top} and may go {self.max_depth} levels down:"
-                f" it reaches none of the zooms that are kept"
+                f"with max_depth = {self.max_depth} the walk goes from zoom {self.top} to {self.deepest},"
+                f" where nothing is kept"
             )
         ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, self.deepest + 1)}
         object.__setattr__(self, "_ranges", ranges)
@@ -64,11 +64,9 @@ class Walk:
     @property
     def deepest(self) -> int:
         """The last zoom that is asked for."""
-        return (
-            self._deepest_kept
-            if self.max_depth is None
-            else min(self._deepest_kept, self.top + self.max_depth)
-        )
+        if self.max_depth is None:
+            return self._deepest_kept
+        return min(self._deepest_kept, self.top + self.max_depth)
 
     @property
     def _deepest_kept(self) -> int:

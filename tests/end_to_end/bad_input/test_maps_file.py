@@ -51,16 +51,19 @@ def test_a_mistake_in_one_map_stops_all_before_the_first_is_asked(stage: Stage) 
     assert stage.site.received == []
 
 
-def test_zooms_and_zones_that_the_site_has_not_are_mistakes_too(stage: Stage) -> None:
+def test_zooms_zones_and_a_max_depth_that_do_not_fit_the_site_are_mistakes_too(stage: Stage) -> None:
     url = f"{stage.site.url}/"
     stage.project.add_map("coarse", url, zooms=[-9, -5])
     far = {"center": [100, 100], "width": 4, "height": 4, "zoom": 0}
     stage.project.add_map("far", url, zones=[far])
-    done = visit(stage.project, FIRST_DAY, names=("coarse", "far"))
+    stage.project.add_map("shallow", url, zooms=[0, 0], max_depth=0)
+    done = visit(stage.project, FIRST_DAY, names=("coarse", "far", "shallow"))
     assert done.status == 2
-    coarse, outside = done.said.splitlines()
+    coarse, outside, shallow = done.said.splitlines()
     assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
     assert "map 'far', layer 'world-day': no zone lies within the square" in outside
+    assert "map 'shallow', layer 'world-day': with max_depth = 0 the walk goes from zoom -1 to -1" in shallow
+    assert shallow.endswith("change its zooms, zones or max_depth")
     assert stage.project.kept() == {}
 
 

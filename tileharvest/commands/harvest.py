@@ -210,7 +210,7 @@ class Command(BaseRunSpiderCommand):
         try:
             await self.crawler_process.crawl(crawler, map=name, **arguments)
         finally:
-            # Not waited for: after a signal the loop is about to end, and all that is yet to be told with it.
+            # Not waited for: after a signal the loop ends at once, and what is to be told comes before that.
             for task in self._watching:
                 task.cancel()
         return crawler.spider if isinstance(crawler.spider, TileSpider) else None

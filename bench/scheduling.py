@@ -25,7 +25,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.scheduler import Scheduler
-from tileharvest.scheduling import scheduling_for
+from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

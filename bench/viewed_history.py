@@ -26,10 +26,10 @@ from tileharvest.history.database import History
 from tileharvest.history.ending import end
 from tileharvest.history.harvests import HarvestLayer
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
-from tileharvest.maps.grid import Tile, first_level
-from tileharvest.outcomes import Outcome
 from tileharvest.store.files import FileStore
-from tileharvest.versions import Image
+from tileharvest.tiles.grid import Tile, first_level
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,7 +31,7 @@ from bench.measuring import RunFailedError, cores, on_core
 from bench.site import LAYER
 from bench.viewed_history import DEEPEST, DEEPEST_WIDTH, FIRST_DAY, MAP, ViewedHistory, generate
 from tests.servers.nginx import nginx
-from tileharvest.maps.grid import TileRange
+from tileharvest.tiles.grid import TileRange
 from tileharvest.viewer.served import OUTLINE_AGE
 
 if TYPE_CHECKING:

@@ -93,12 +93,7 @@ def _check_worker() -> None:
 async def _check_redis(settings: dict[str, object]) -> None:
     from redis.exceptions import RedisError  # noqa: PLC0415
 
-    from tileharvest.scheduler.redis_connection import (  # noqa: PLC0415
-        connect,
-        connection_parameters,
-        masked,
-        place,
-    )
+    from tileharvest.queue.redis.connection import connect, connection_parameters, masked, place  # noqa: PLC0415
 
     parameters = connection_parameters(settings)
     client = connect(parameters)

@@ -10,14 +10,14 @@ from scrapy.exceptions import DropItem
 
 from tileharvest.errors import TileHarvestError
 from tileharvest.scheduler.completion import is_closing
-from tileharvest.wiring import harvesting_of
+from tileharvest.scheduler.crawl import harvesting_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tileharvest.harvesting import Harvesting
-    from tileharvest.items import TileResult
+    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.maps.rates import Gap
+    from tileharvest.tiles.results import TileResult
 
 _LOOK: Final = 0.5
 """Seconds between two looks whether the harvest is about to end."""

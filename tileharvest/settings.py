@@ -1,7 +1,7 @@
 """Scrapy's settings for this project, and our own.
 
-A setting of ours is read in `tileharvest/wiring.py` only. Scrapy's settings that its defaults already
-have right are not repeated here.
+Each room that needs settings of ours reads them in its own `settings.py`. Scrapy's settings that its defaults
+already have right are not repeated here.
 """
 
 import os
@@ -58,7 +58,7 @@ SEGMENT = "day"
 or `run`, each start its own. Days are those of the map's time zone."""
 
 SEGMENT_RESOLVER = None
-"""The path of a class of yours in place of SEGMENT, made with (zone, started); see scheduler/segments.py."""
+"""The path of a class of yours in place of SEGMENT, made with (zone, started); see queue/segments.py."""
 
 SEGMENTS_KEPT = 2
 """Segments of which is remembered what was seen; the present one is one of them."""

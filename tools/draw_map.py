@@ -19,9 +19,9 @@ from PIL import Image
 
 from tileharvest.history.database import History
 from tileharvest.history.reading import tile_versions
-from tileharvest.maps.grid import Tile
 from tileharvest.store.files import FileStore
-from tileharvest.versions import Image as StoredImage
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.versions import Image as StoredImage
 
 Picture = dict[Tile, StoredImage]
 Frame = tuple[int, int, int, int]

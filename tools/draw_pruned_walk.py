@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tileharvest.maps.grid import Tile, first_level
+from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

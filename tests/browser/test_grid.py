@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tileharvest.maps.grid import Tile, path_of
+from tileharvest.tiles.grid import Tile, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from tileharvest.commands.failures import status_of
-from tileharvest.images import NoImageError, identify
 from tileharvest.middlewares.robots import FORBIDDEN
-from tileharvest.verdict import Answer, with_attempts
+from tileharvest.tiles.images import NoImageError, identify
+from tileharvest.tiles.verdict import Answer, with_attempts
 
 
 @pytest.mark.parametrize("status", [403, 500, 299, 599])

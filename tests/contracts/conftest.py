@@ -15,17 +15,17 @@ from tests.contracts import paces
 from tests.contracts.paces import AskedHost
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
-from tileharvest.scheduler.memory import MemoryQueue
-from tileharvest.scheduler.paced import Paced
-from tileharvest.scheduler.pacing import Pace
-from tileharvest.scheduler.sqlite import SqliteQueue
+from tileharvest.politeness.pace import Pace
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.paced import Paced
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.servers.redis import RedisServer
-    from tileharvest.scheduler.port import RequestQueue
+    from tileharvest.queue.port import RequestQueue
 
 _servers = ExitStack()
 _numbers = count()
@@ -96,7 +96,7 @@ EXACT = frozenset(
     }
 )
 """Ask an exact record what was seen. One Bloom filter for all workers cannot tell; what it does instead, for
-each of these, is in tests/scheduler/test_redis_filter.py."""
+each of these, is in tests/queue/test_redis_filter.py."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

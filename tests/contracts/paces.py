@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import queue_on
-from tileharvest.scheduler.memory import MemoryQueue
-from tileharvest.scheduler.paced import Paced
-from tileharvest.scheduler.pacing import Amount, Pace
-from tileharvest.scheduler.sqlite import SqliteQueue
+from tileharvest.politeness.pace import Pace
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.pace import Amount
+from tileharvest.queue.paced import Paced
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from tests.servers.redis import RedisServer
     from tileharvest.maps.budgets import Budget
-    from tileharvest.scheduler.pacing import Granted, PacedQueue, Worked
-    from tileharvest.scheduler.port import Exchange
+    from tileharvest.queue.pace import Granted, PacedQueue, Worked
+    from tileharvest.queue.port import Exchange
 
 _NUMBERS = count()
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tileharvest.maps.budgets import Budget
-from tileharvest.scheduler.pacing import Worked
+from tileharvest.queue.pace import Worked
 
 if TYPE_CHECKING:
     from tests.contracts.paces import AskedHost

@@ -8,11 +8,11 @@ import pytest
 
 from tests.scheduler.driving import DAY, LEASE, entry
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.lanes import Lane
+from tileharvest.queue.lanes import Lane
 
 if TYPE_CHECKING:
     from tests.scheduler.driving import Driven
-    from tileharvest.scheduler.port import Lease
+    from tileharvest.queue.port import Lease
 
 WAYS = ["finished", "failed", "returned"]
 

@@ -15,7 +15,7 @@ from tileharvest.store.files import FileStore
 from tileharvest.store.memory import DryStore
 from tileharvest.store.port import MissingImageError
 from tileharvest.store.s3 import S3Store
-from tileharvest.versions import Image
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

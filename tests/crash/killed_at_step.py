@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.cmdline import execute
 
-from tileharvest import harvesting
+from tileharvest.harvest import harvest
 from tileharvest.history import ending
 from tileharvest.history.harvests import Harvest
 from tileharvest.history.recording import Recorder
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("the harvest has begun", harvesting, "begin", before=False),
+    Step("the harvest has begun", harvest, "begin", before=False),
     Step("bytes not written", FileStore, "put", before=True),
     Step("bytes flushed, without their name", Path, "replace", before=True),
     Step("bytes have their name, folder not flushed", Path, "replace", before=False),

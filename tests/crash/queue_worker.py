@@ -9,8 +9,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tileharvest.scheduler.port import Changes, Entry, Lease
-from tileharvest.scheduler.sqlite import SqliteQueue
+from tileharvest.queue.port import Changes, Entry, Lease
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 SEGMENT = "2021-02-13"
 MOST = 7

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.scheduler.driving import Driven
-from tileharvest.scheduler.sqlite import SqliteQueue
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

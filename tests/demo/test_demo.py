@@ -14,7 +14,7 @@ from tileharvest.demo.comparison import counts_of, matches, verdict
 from tileharvest.demo.folders import MARKER, fresh_data_folder, project_folder, write_maps_file
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError
 from tileharvest.maps.maps_file import load_maps
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 DAY = date(2026, 11, 18)
 PREDICTED = {Outcome.ADDED: 59, Outcome.NOTHING: 13}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.demo.snapshots import File, Snapshot
-    from tileharvest.outcomes import Outcome
+    from tileharvest.tiles.outcomes import Outcome
 
 DEPTHS = (3, 3, 4)
 

@@ -61,7 +61,7 @@ _LOADED: Final = (
     "tileharvest.history.upgrading",
     "tileharvest.pipelines",
     "tileharvest.scheduler.fingerprint",
-    "tileharvest.scheduler.redis",
+    "tileharvest.queue.redis.queue",
     "tileharvest.scheduler.scheduler",
     "tileharvest.viewer.serving",
     "tileharvest.viewer.starting",

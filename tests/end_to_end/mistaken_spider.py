@@ -8,8 +8,8 @@ from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.overviewer import Fetch
-    from tileharvest.maps.site import Site
+    from tileharvest.renderers.overviewer import Fetch
+    from tileharvest.renderers.site import Site
 
 
 class MistakenSpider(TileSpider):

@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tests.end_to_end.real_maps import Harvested

@@ -11,7 +11,7 @@ import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
-from tileharvest.scheduler.pacing import Pace
+from tileharvest.politeness.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

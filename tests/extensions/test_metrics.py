@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tileharvest.errors import QueueError
 from tileharvest.extensions.metrics import MetricsServer
 from tileharvest.history.costs import Traffic
-from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.fleet import Worker
-from tileharvest.scheduler.lanes import Lane
-from tileharvest.scheduler.port import Counts
-from tileharvest.watching import Crew, Overview
+from tileharvest.monitoring.overview import Crew, Overview
+from tileharvest.queue.fleet import Worker
+from tileharvest.queue.lanes import Lane
+from tileharvest.queue.port import Counts
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

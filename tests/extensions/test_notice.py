@@ -15,8 +15,8 @@ from scrapy.settings import Settings
 from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice, _within
-from tileharvest.outcomes import Outcome
-from tileharvest.wiring import harvesting_for
+from tileharvest.harvest.settings import harvesting_for
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

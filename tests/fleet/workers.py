@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.end_to_end.project import Project
 from tests.fleet.processes import fork, start
-from tileharvest.scheduler.redis import RedisQueue
-from tileharvest.scheduler.redis_connection import connect
+from tileharvest.queue.redis.connection import connect
+from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from tests.fleet.processes import Process
-    from tileharvest.scheduler.fleet import Worker as Known
-    from tileharvest.scheduler.port import Counts
+    from tileharvest.queue.fleet import Worker as Known
+    from tileharvest.queue.port import Counts
 
 MAP: Final = "world"
 DAY: Final = "2021-02-13"

@@ -12,8 +12,8 @@ from random import Random
 from tests.history.making import EVERYWHERE, began, found
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.maps.grid import Tile
 from tileharvest.store.files import FileStore
+from tileharvest.tiles.grid import Tile
 
 BATCH = 7
 IMAGES = 40

@@ -12,10 +12,10 @@ from sqlalchemy import create_engine
 from tileharvest.history import upgrading
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
 from tileharvest.history.schema import metadata
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Image, Validator
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,14 +7,14 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from tests.history.making import LAYER, A, B, D, began, found
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
-    from tileharvest.items import TileResult
-    from tileharvest.maps.pruning import Mark
+    from tileharvest.tiles.results import TileResult
+    from tileharvest.walk.pruning import Mark
 
 OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"
 UPPER = Tile(-2, 4, 4)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from tests.history.making import found
 from tileharvest.history.harvests import HarvestLayer, begin
 from tileharvest.history.viewing import map_outline
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
-    from tileharvest.items import TileResult
+    from tileharvest.tiles.results import TileResult
 
 Opening = Callable[[str], AbstractContextManager["History"]]
 """Opens a new history in a database of the kind that is named, for as long as a block lasts."""

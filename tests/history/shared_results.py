@@ -6,10 +6,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.history.making import found
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    from tileharvest.items import TileResult
+    from tileharvest.tiles.results import TileResult
 
 # Of different strengths, so that it does not matter who comes first.
 OUTCOMES = ["fail", "404", "ign", "add"]

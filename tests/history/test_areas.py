@@ -7,7 +7,7 @@ import pytest
 
 from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
 from tileharvest.history.areas import _TILES_AT_ONCE, MOST_COLUMNS, latest_versions
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

@@ -11,7 +11,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.errors import SegmentFinishedError
 from tileharvest.history.harvests import HarvestLayer, begin
 from tileharvest.history.reading import harvest_summaries, tile_versions
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

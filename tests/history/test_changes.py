@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from tests.history.making import DAY, LATER, B, began, ended, found
 from tileharvest.history.schema import changes
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from datetime import date

@@ -13,14 +13,14 @@ from tests.history.making import EVERYWHERE, LAYER, began, found
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.history.database import History
 from tileharvest.history.reading import tile_versions
-from tileharvest.maps.grid import Tile
 from tileharvest.store.files import FileStore
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tileharvest.items import TileResult
+    from tileharvest.tiles.results import TileResult
 
 MEGABYTE = 1 << 20
 

@@ -13,14 +13,14 @@ from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import Harvest
 from tileharvest.history.reading import harvest_summaries
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileharvest.history.database import History
-    from tileharvest.items import TileResult
+    from tileharvest.tiles.results import TileResult
 
 NEVER = 3600.0
 """A linger that no test waits for: only a full batch or a flush commits."""

@@ -13,8 +13,8 @@ from tileharvest.errors import HistoryError
 from tileharvest.history import known
 from tileharvest.history.harvests import Harvest
 from tileharvest.history.known import LEVELS, MOST_BLOCKS, KnownMarks, KnownVersions, block_area
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.versions import Validator, Version
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

@@ -20,8 +20,8 @@ from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.history.schema import REVISION
 from tileharvest.history.spending import failing, spent
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from pathlib import Path

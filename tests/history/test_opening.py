@@ -17,8 +17,8 @@ from tileharvest.history import database, upgrading
 from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, map_summaries, tile_versions
 from tileharvest.history.schema import REVISION
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
 
 # What the next release might bring: a column, in a revision that follows the present one.
 NEXT = f"{int(REVISION) + 1:04}"

@@ -11,9 +11,9 @@ from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
 from tileharvest.history.proofs import StoredProof, last_full, proofs
 from tileharvest.history.reading import harvest_summaries
-from tileharvest.maps.grid import Tile
-from tileharvest.maps.pruning import Proof
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.pruning import Proof
 
 if TYPE_CHECKING:
     from datetime import date

@@ -16,8 +16,8 @@ from tileharvest.history.reading import (
     map_summaries,
     tile_versions,
 )
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator, Version
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

@@ -26,10 +26,10 @@ from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.history.schema import batches, metadata, tiles
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator, Version
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

@@ -22,12 +22,12 @@ from tileharvest.history.database import History
 from tileharvest.history.reading import harvest_summaries, tile_versions
 from tileharvest.history.schema import changes
 from tileharvest.history.spending import failing
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from tileharvest.items import TileResult
-    from tileharvest.versions import Image
+    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.versions import Image
 
 TILES = [A, B, D, Tile(0, -1, -17)]
 WEAK_TO_STRONG = ["fail", "404", "ign", "nMod", "rep", "upd add gone"]

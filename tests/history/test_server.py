@@ -14,14 +14,14 @@ import pytest
 from tests.history.making import B, began, ended, found, write_revision
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
+from tileharvest.harvest.holdings import DryHoldings, is_there
 from tileharvest.history import connecting
 from tileharvest.history.connecting import Address
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.reading import harvest_summaries, tile_versions
-from tileharvest.holdings import DryHoldings, is_there
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tileharvest.history.squares import Squares, above
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 COARSEST = -5
 

@@ -22,8 +22,8 @@ from tileharvest.history.viewing import (
     shown,
     story,
 )
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.versions import Validator, Version
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from tileharvest.history.viewing_changes import (
     last_changes,
     places,
 )
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from tileharvest.history.viewing_changes import (
     last_changes,
     places,
 )
-from tileharvest.maps.grid import TileRange
+from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,12 +11,12 @@ from tests.history.making import LAYER
 from tests.history.walk_model import EDGES, EVERYWHERE, RandomWalks
 from tileharvest.history.database import History
 from tileharvest.history.proofs import proofs
-from tileharvest.maps.grid import TileRange
+from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
     from tileharvest.history.harvests import Harvest
-    from tileharvest.maps.grid import Tile
-    from tileharvest.maps.pruning import Mark
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.walk.pruning import Mark
 
 STEPS = 80
 

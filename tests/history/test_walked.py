@@ -14,10 +14,10 @@ from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.progress import progress_of
 from tileharvest.history.proofs import proofs
 from tileharvest.history.reading import harvest_summaries
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.maps.pruning import Mark
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.pruning import Mark
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

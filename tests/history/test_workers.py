@@ -27,7 +27,7 @@ from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestLayer
 from tileharvest.history.reading import HarvestSummary, harvest_summaries, map_summaries
 from tileharvest.history.schema import changes
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

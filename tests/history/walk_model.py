@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tests.history.making import LAYER, began, found
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.maps.pruning import Mark, prove
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.pruning import Mark, prove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
-    from tileharvest.items import TileResult
-    from tileharvest.maps.pruning import Proof
+    from tileharvest.tiles.results import TileResult
+    from tileharvest.walk.pruning import Proof
 
 KEPT = range(-2, 1)
 TOP = -4

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PIL import Image as Pillow
 
-from tileharvest.harvesting import Harvesting
-from tileharvest.holdings import LocalHoldings
-from tileharvest.items import TileResult
+from tileharvest.harvest.harvest import Harvesting
+from tileharvest.harvest.holdings import LocalHoldings
 from tileharvest.maps.description import MapDescription
-from tileharvest.maps.grid import Tile
-from tileharvest.maps.site import Site, SiteLayer
-from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.segments import Segment
+from tileharvest.queue.segments import Segment
+from tileharvest.renderers.site import Site, SiteLayer
 from tileharvest.store.opening import StorePlace
-from tileharvest.versions import Image, Validator
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

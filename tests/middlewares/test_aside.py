@@ -7,8 +7,8 @@ from scrapy import Request
 from tileharvest.history.costs import Traffic
 from tileharvest.middlewares.aside import AsideMiddleware
 from tileharvest.middlewares.traffic import TrafficMiddleware
-from tileharvest.scheduler.gate import HeldBackError
-from tileharvest.scheduler.requests import NOT_SENT
+from tileharvest.politeness.gate import HeldBackError
+from tileharvest.queue.requests import NOT_SENT
 
 URL = "http://map.example.net/world-day/0.png"
 

@@ -25,11 +25,11 @@ from tests.middlewares.making import (
     opened,
     remember,
 )
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile
 from tileharvest.middlewares.diff import DiffMiddleware
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from datetime import date

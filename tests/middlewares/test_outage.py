@@ -15,9 +15,9 @@ from scrapy.http import Response
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError, SiteError
 from tileharvest.middlewares.outage import OutageMiddleware
-from tileharvest.outages import OutageLimits
-from tileharvest.scheduler.gate import Gate, Reason
-from tileharvest.scheduler.requests import ATTEMPT
+from tileharvest.politeness.gate import Gate, Reason
+from tileharvest.politeness.outages import OutageLimits
+from tileharvest.queue.requests import ATTEMPT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

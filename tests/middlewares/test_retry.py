@@ -23,7 +23,7 @@ from scrapy.settings import Settings
 from tests.middlewares.making import NOW, run_jumping
 from tileharvest import settings as project_settings
 from tileharvest.middlewares.retry import PatientRetryMiddleware
-from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
+from tileharvest.queue.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

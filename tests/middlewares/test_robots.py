@@ -7,9 +7,9 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.maps.robots import Robots
 from tileharvest.middlewares.robots import RobotsMiddleware
-from tileharvest.scheduler.requests import NOT_SENT
+from tileharvest.politeness.robots import Robots
+from tileharvest.queue.requests import NOT_SENT
 
 SITE = "http://map.example.net"
 RULES = Robots.of(SITE, b"User-agent: *\nDisallow: /world-day/3/")

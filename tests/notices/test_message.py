@@ -14,10 +14,10 @@ from tileharvest.errors import (
     TileHarvestError,
 )
 from tileharvest.history.costs import Cost
-from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.notices.message import Report, compose, is_wanted
 from tileharvest.notices.places import ChangedPlace
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
 
 DAY = date(2026, 11, 21)
 FOUND = {Outcome.IGNORED: 1035, Outcome.UPDATED: 12, Outcome.GONE: 5, Outcome.NOTHING: 13}

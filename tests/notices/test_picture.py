@@ -11,9 +11,9 @@ from PIL import Image
 
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, SIZE, World, as_png, picture, square
 from tileharvest.history.database import History
-from tileharvest.maps.grid import Tile
 from tileharvest.notices.picture import as_small_png, change_picture
 from tileharvest.notices.places import changed_places
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, NIGHT_LAYER, SECOND, World, picture, square
 from tileharvest.history.database import History
-from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.notices.places import best_view, changed_places, covering
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

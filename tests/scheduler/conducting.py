@@ -6,16 +6,16 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tests.scheduler.paced_memory import paced_memory
-from tileharvest.courtesy import Courtesy
+from tests.queue.paced_memory import paced_memory
 from tileharvest.history.costs import Traffic
+from tileharvest.politeness.courtesy import Courtesy
 from tileharvest.scheduler.conduct import Conduct
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tileharvest.errors import BudgetError, QueueError
-    from tileharvest.scheduler.paced import Paced
+    from tileharvest.queue.paced import Paced
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOST = "map.example.net"

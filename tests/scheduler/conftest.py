@@ -1,4 +1,4 @@
-"""What the tests of the queue in Redis share."""
+"""What the tests of the scheduler over Redis share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.scheduler.redis_maps import OF_HOST, SHARES, RedisMap
 from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
@@ -19,11 +18,3 @@ if TYPE_CHECKING:
 def server() -> Iterator[RedisServer]:
     with redis_server() as running:
         yield running
-
-
-@pytest.fixture
-def world(server: RedisServer) -> Iterator[RedisMap]:
-    """A map of the test's own, on a host of which nothing is known."""
-    server.ask("DEL", OF_HOST, SHARES)
-    with RedisMap(server) as one:
-        yield one

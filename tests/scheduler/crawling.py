@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.end_to_end.forking import ROOT, Forked
-from tileharvest.scheduler.codec import QueuedRequest, encode
-from tileharvest.scheduler.port import Changes, Entry
-from tileharvest.scheduler.sqlite import SqliteQueue
+from tileharvest.queue.codec import QueuedRequest, encode
+from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.servers.nginx import Nginx
-    from tileharvest.scheduler.port import Counts, Failure
+    from tileharvest.queue.port import Counts, Failure
 
 STUBS: Final[dict[str, Any]] = {
     "ITEM_PIPELINES": {"tests.scheduler.stub_spiders.RefusingPipeline": 1},

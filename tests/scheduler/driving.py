@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tileharvest.scheduler.lanes import Lane
-from tileharvest.scheduler.port import Changes, Entry
+from tileharvest.queue.lanes import Lane
+from tileharvest.queue.port import Changes, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
     from typing import Self
 
-    from tileharvest.scheduler.port import Counts, Exchange, Failure, Lease, RequestQueue
+    from tileharvest.queue.port import Counts, Exchange, Failure, Lease, RequestQueue
 
     Result = TypeVar("Result")
 

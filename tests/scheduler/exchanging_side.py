@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from tests.middlewares.making import run_jumping
 from tests.scheduler.driving import entry
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.port import Changes
 from tileharvest.scheduler.exchanging import Exchanging
-from tileharvest.scheduler.memory import MemoryQueue
-from tileharvest.scheduler.port import Changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
 
     from tileharvest.errors import QueueError
-    from tileharvest.scheduler.port import Exchange, Lease
+    from tileharvest.queue.port import Exchange, Lease
 
 
 class WatchedQueue(MemoryQueue):

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 
-from tileharvest.scheduler import directions
+from tileharvest.queue import directions
 from tileharvest.scheduler.scheduler import Scheduler
-from tileharvest.scheduling import scheduling_for
+from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -10,14 +10,14 @@ import pytest
 from scrapy import Request
 
 from tests.middlewares.making import run_jumping
+from tests.queue.paced_memory import comes_true
 from tests.scheduler.conducting import HOST, NOON, crawling
-from tests.scheduler.paced_memory import comes_true
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
-from tileharvest.scheduler import directions
-from tileharvest.scheduler.gate import Reason
-from tileharvest.scheduler.pacing import Pace
-from tileharvest.scheduler.requests import DELAY
+from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.pace import Pace
+from tileharvest.queue import directions
+from tileharvest.queue.requests import DELAY
 
 
 def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,14 +9,14 @@ import pytest
 from scrapy import Request
 
 from tests.middlewares.making import run_jumping
+from tests.queue.paced_memory import comes_true
 from tests.scheduler.conducting import HOST, Crawl, crawling
-from tests.scheduler.paced_memory import comes_true
 from tileharvest.errors import BudgetError
 from tileharvest.maps.budgets import Budget
-from tileharvest.scheduler import directions
-from tileharvest.scheduler.allowance import AT_ONCE
-from tileharvest.scheduler.pacing import Amount, Worked
-from tileharvest.scheduler.requests import EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
+from tileharvest.queue import directions
+from tileharvest.queue.allowance import AT_ONCE
+from tileharvest.queue.pace import Amount, Worked
+from tileharvest.queue.requests import EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
 
 
 async def got(crawl: Crawl, size: int, **meta: Any) -> None:

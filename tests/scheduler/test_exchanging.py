@@ -9,8 +9,8 @@ import pytest
 from tests.scheduler.driving import entry
 from tests.scheduler.exchanging_side import Side, run, started
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.memory import MemoryQueue
-from tileharvest.scheduler.port import Changes
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.port import Changes
 
 
 def test_requests_are_leased_ahead() -> None:

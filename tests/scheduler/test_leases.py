@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tileharvest.queue.port import Lease
 from tileharvest.scheduler.leases import Leases
-from tileharvest.scheduler.port import Lease
 
 NOW = 1000.0
 

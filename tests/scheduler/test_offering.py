@@ -12,14 +12,14 @@ import pytest
 from scrapy import Request, Spider
 
 from tests.middlewares.making import run_jumping
+from tests.queue.paced_memory import comes_true
 from tests.scheduler.exchanging_side import WatchedQueue
-from tests.scheduler.paced_memory import comes_true
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.port import Changes, Failure
+from tileharvest.queue.requests import DELAY, FAILURE
 from tileharvest.scheduler.conduct import Conduct
-from tileharvest.scheduler.memory import MemoryQueue
 from tileharvest.scheduler.offering import Offering
-from tileharvest.scheduler.port import Changes, Failure
-from tileharvest.scheduler.requests import DELAY, FAILURE
-from tileharvest.scheduling import Scheduling
+from tileharvest.scheduler.settings import Scheduling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.paced_memory import paced_memory
+from tests.queue.paced_memory import paced_memory
 from tileharvest.scheduler.resting import Resting
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.scheduler.port import Entry
+from tileharvest.queue.port import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import pytest
 
 from tests.end_to_end.project import answered, await_condition
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.scheduler import directions
+from tileharvest.queue import directions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

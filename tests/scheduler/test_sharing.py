@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.fleet import SILENT, Worker
+from tileharvest.queue.fleet import SILENT, Worker
 from tileharvest.scheduler.sharing import Sharing, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"

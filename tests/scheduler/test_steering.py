@@ -7,17 +7,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.paced_memory import comes_true, paced_memory
+from tests.queue.paced_memory import comes_true, paced_memory
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.scheduler import directions
-from tileharvest.scheduler.gate import Gate, Reason
+from tileharvest.politeness.gate import Gate, Reason
+from tileharvest.queue import directions
 from tileharvest.scheduler.steering import Steering
 
 if TYPE_CHECKING:
     import pytest
 
-    from tileharvest.scheduler.pacing import PacedQueue
+    from tileharvest.queue.pace import PacedQueue
 
 
 class Crawl:

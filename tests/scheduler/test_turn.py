@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.paced_memory import HeldByOthers, comes_true
+from tests.queue.paced_memory import HeldByOthers, comes_true
 from tileharvest.maps.budgets import Budget
-from tileharvest.scheduler.allowance import Allowance
-from tileharvest.scheduler.requests import DELAY
+from tileharvest.queue.allowance import Allowance
+from tileharvest.queue.requests import DELAY
 from tileharvest.scheduler.turn import Turn
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import redis
 
-from tileharvest.scheduler.redis import RedisQueue
-from tileharvest.scheduler.redis_connection import connect
+from tileharvest.queue.redis.connection import connect
+from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

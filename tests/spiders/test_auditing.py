@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.harvest.test_walk import BELOW, MISSING, harvest, said, skip
 from tests.middlewares.making import DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
-from tests.test_walking import BELOW, MISSING, harvest, said, skip
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
 from tileharvest.spiders.auditing import audit
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from tileharvest.harvesting import Harvesting
+    from tileharvest.harvest.harvest import Harvesting
 
 
 @dataclass

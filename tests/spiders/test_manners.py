@@ -11,13 +11,13 @@ import pytest
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import ForbiddenError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.maps.overviewer import Answer, probe
 from tileharvest.maps.rates import Gap
+from tileharvest.renderers.overviewer import Answer, probe
 from tileharvest.spiders.manners import probe_politely
 
 if TYPE_CHECKING:
-    from tileharvest.maps.robots import Robots
-    from tileharvest.maps.site import Site
+    from tileharvest.politeness.robots import Robots
+    from tileharvest.renderers.site import Site
 
 SITE, TILES = "http://map.example.net", "http://tiles.example.net"
 MAP = MapDescription(name="mine", url=f"{SITE}/world/")

@@ -9,7 +9,7 @@ import pytest
 from tileharvest.errors import StoreError
 from tileharvest.store.files import LEFTOVER_AGE, FileStore
 from tileharvest.store.port import MissingImageError
-from tileharvest.versions import Image
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from pathlib import Path

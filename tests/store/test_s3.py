@@ -13,7 +13,7 @@ from tests.servers.s3 import S3, forwarded
 from tileharvest.errors import StoreError
 from tileharvest.store.port import MissingImageError
 from tileharvest.store.s3 import S3Store
-from tileharvest.versions import Image
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

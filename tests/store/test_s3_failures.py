@@ -14,7 +14,7 @@ from tests.servers.s3 import KEY_ID, S3, SECRET, forwarded
 from tileharvest.errors import StoreError
 from tileharvest.store.s3 import S3Store
 from tileharvest.store.s3_opening import Patience
-from tileharvest.versions import Image
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

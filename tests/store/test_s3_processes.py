@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.servers.s3 import environment
 from tileharvest.store.s3 import S3Store
-from tileharvest.versions import Image
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ PROGRAM: Final = """
 import sys
 from hashlib import sha1
 from tileharvest.store.s3 import S3Store
-from tileharvest.versions import Image
+from tileharvest.tiles.versions import Image
 
 body = bytes(range(256)) * 1_200
 store = S3Store("tiles", "maps")

@@ -17,16 +17,18 @@ from urllib.parse import urlencode, urlsplit
 import uvloop
 from scrapy.settings import Settings
 
-from tileharvest.scheduling import is_being_harvested
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.settings import maps_file
+from tileharvest.queue.settings import is_being_harvested
+from tileharvest.store.settings import open_store_for_reading
 from tileharvest.viewer.serving import listening
 from tileharvest.viewer.starting import viewer
-from tileharvest.wiring import maps_file, open_history_if_any, open_store_for_reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from tests.viewer.building import World
-    from tileharvest.maps.grid import Tile, TileRange
+    from tileharvest.tiles.grid import Tile, TileRange
     from tileharvest.viewer.application import Application
 
 HOST = "127.0.0.1"

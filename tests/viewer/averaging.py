@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
-    from tileharvest.maps.grid import Tile
+    from tileharvest.tiles.grid import Tile
 
 Pixels: TypeAlias = "list[list[tuple[float, float, float, float]]]"
 """Rows of red, green and blue, each times the opacity, and the opacity; all from 0 to 255."""

@@ -13,11 +13,11 @@ from PIL import Image as Pillow
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import Harvest, HarvestLayer, begin
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
 from tileharvest.store.files import FileStore
-from tileharvest.versions import Image, Validator
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ from tests.viewer.building import (
     picture,
     square,
 )
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

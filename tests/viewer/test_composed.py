@@ -28,9 +28,9 @@ from tests.viewer.building import (
 )
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestLayer
-from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.store.port import sha1_of
-from tileharvest.versions import Image
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client, Reply

@@ -11,7 +11,7 @@ import pytest
 
 from tests.viewer.asking import of_area, serving
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, SECOND, THIRD, World, picture, square
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.api import OF_LAYERS
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, THIRD, be
 from tileharvest.errors import QueueError
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.sqlite_lock import WorkerLock, is_locked
-from tileharvest.scheduling import queue_lock
+from tileharvest.queue.settings import queue_lock
+from tileharvest.queue.sqlite.lock import WorkerLock, is_locked
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

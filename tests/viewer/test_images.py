@@ -11,8 +11,8 @@ from PIL import Image as Pillow
 
 from tests.viewer.asking import serving
 from tests.viewer.building import BLUE, FIRST, picture
-from tileharvest.maps.grid import Tile
-from tileharvest.versions import Image
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client

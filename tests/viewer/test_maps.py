@@ -21,7 +21,7 @@ from tests.viewer.building import (
 )
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.history.harvests import HarvestLayer
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client

@@ -11,7 +11,7 @@ import pytest
 
 from tests.viewer.asking import HOST, Client, of_area, serving
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, World, picture, square
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

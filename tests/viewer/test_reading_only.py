@@ -22,11 +22,11 @@ from tests.viewer.building import (
     square,
 )
 from tileharvest.history.database import History
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.outcomes import Outcome
 from tileharvest.store.files import LEFTOVER_AGE
-from tileharvest.versions import Image, Validator
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from pathlib import Path

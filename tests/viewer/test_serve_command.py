@@ -14,7 +14,7 @@ import pytest
 from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
 from tests.viewer.building import FIRST, MAP, World, picture, square
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.viewer.building import FIRST, SECOND, THIRD
 from tileharvest.history.viewing import LayerOutline
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.viewer.zooms import at_zoom, children, counted_in, heated_in, kept_zooms, next_deeper
+from tileharvest.tiles.grid import Tile, TileRange, at_zoom
+from tileharvest.viewer.zooms import counted_in, heated_in, kept_zooms, next_deeper
 
 LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, ())
 
@@ -87,7 +87,7 @@ def test_a_coarser_zoom_has_the_ancestor_on_the_same_ground(tile: Tile, levels: 
 
 @given(tiles.filter(lambda tile: tile.zoom < 0))
 def test_children_are_the_four_tiles_one_level_deeper(tile: Tile) -> None:
-    area = children(tile)
+    area = at_zoom(only(tile), tile.zoom + 1)
     assert len(area) == 4
     assert all(child in area for child in tile.children())
 

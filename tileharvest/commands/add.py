@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.courtesy_settings import courtesy_for
+from tileharvest.commands.settings import quieten
+from tileharvest.commands.terminal import failing_clearly, write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
+from tileharvest.maps.settings import maps_file
+from tileharvest.politeness.settings import courtesy_for
 from tileharvest.spiders.site_probe import SiteProbeSpider
-from tileharvest.terminal import failing_clearly, write_json, write_line
-from tileharvest.wiring import maps_file, quieten
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.site import Site
+    from tileharvest.renderers.site import Site
 
 _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 """A mail address or a web page. Parentheses would end the comment in the User-Agent."""

@@ -8,16 +8,19 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.history.settings import open_history_if_any
 from tileharvest.history.spending import failing
-from tileharvest.map_command import MapCommand
-from tileharvest.maps.grid import Tile
+from tileharvest.maps.settings import described_map
 from tileharvest.middlewares.robots import FORBIDDEN
-from tileharvest.scheduler.codec import UnreadableRequestError, decode
-from tileharvest.scheduler.port import Changes, Entry
-from tileharvest.scheduler.requests import PUSHED
-from tileharvest.scheduling import has_queue, open_beside
-from tileharvest.terminal import write_json, write_line, write_table
-from tileharvest.wiring import described_map, open_history_if_any
+from tileharvest.queue.codec import UnreadableRequestError, decode
+from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.requests import PUSHED
+from tileharvest.queue.settings import has_queue, open_beside
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.scheduler.port import Failure
+    from tileharvest.queue.port import Failure
 
 MANY: Final = 3
 """Harvests in a row in which a tile failed, from which on the command says so: what lasts for so long does
@@ -54,7 +57,7 @@ _BROKEN: Final = (
 )
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "List the requests that failed, put them back into the queue, or forget them"
 

@@ -13,19 +13,9 @@ from scrapy import signals
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.cancelling import cancel
-from tileharvest.courtesy_settings import courtesy_for
-from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
-from tileharvest.history.progress import progress_of
-from tileharvest.lookout import Lookout, Sources
-from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.outcomes import Outcome
-from tileharvest.progress import show_progress
-from tileharvest.scheduler.gate import gate_of
-from tileharvest.scheduling import directions_for
-from tileharvest.spiders.overviewer import OverviewerSpider
-from tileharvest.spiders.tiles import TileSpider
-from tileharvest.terminal import (
+from tileharvest.commands.display import show_progress
+from tileharvest.commands.settings import progress_interval, quieten
+from tileharvest.commands.terminal import (
     console,
     counts_as_plain,
     failing_clearly,
@@ -34,16 +24,20 @@ from tileharvest.terminal import (
     write_line,
     write_outcomes,
 )
-from tileharvest.wiring import (
-    QueueKind,
-    all_maps,
-    harvesting_for,
-    open_history_if_any,
-    progress_interval,
-    queue_kind,
-    quieten,
-    would_go_on,
-)
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
+from tileharvest.harvest.settings import harvesting_for, would_go_on
+from tileharvest.history.progress import progress_of
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.settings import all_maps
+from tileharvest.monitoring.lookout import Lookout, Sources
+from tileharvest.politeness.gate import gate_of
+from tileharvest.politeness.settings import courtesy_for
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.settings import QueueKind, directions_for, queue_kind
+from tileharvest.spiders.overviewer import OverviewerSpider
+from tileharvest.spiders.tiles import TileSpider
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +47,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.progress import HarvestProgress
-    from tileharvest.scheduler.gate import Reason
+    from tileharvest.politeness.gate import Reason
 
 # The first that occurred is the exit status of several harvests.
 _WORST_FIRST = (

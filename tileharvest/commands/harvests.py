@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from scrapy.commands import ScrapyCommand
 
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import counts_as_plain, print_table, write_json
 from tileharvest.history.reading import HarvestSummary, harvest_summaries
-from tileharvest.map_command import MapCommand
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.outcomes import Outcome
-from tileharvest.terminal import counts_as_plain, print_table, write_json
-from tileharvest.wiring import open_history_for_reading
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "List a map's harvests with what they found, cost and spared, oldest first"
 

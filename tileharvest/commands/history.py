@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.reading import RecordedVersion, tile_versions
-from tileharvest.map_command import MapCommand
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.maps.grid import Tile
-from tileharvest.terminal import write_json, write_line, write_table
-from tileharvest.wiring import open_history_for_reading
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def syntax(self) -> str:
         return "[options] NAME [TILE]"
 

@@ -6,16 +6,18 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import QueueError
+from tileharvest.harvest.next_walk import LayerProspect, NextWalk, next_walk
 from tileharvest.history.reading import MapSummary, map_summaries
-from tileharvest.map_command import MapCommand
+from tileharvest.history.settings import has_history, open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.next_walk import LayerProspect, NextWalk, next_walk
-from tileharvest.scheduling import directions_for
-from tileharvest.terminal import write_error, write_json, write_line, write_table
-from tileharvest.wiring import all_maps, has_history, open_history_for_reading
+from tileharvest.maps.settings import all_maps
+from tileharvest.queue.settings import directions_for
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def syntax(self) -> str:
         return "[options]"
 

@@ -6,11 +6,13 @@ import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tileharvest.map_command import MapCommand
-from tileharvest.scheduler.directions import pause
-from tileharvest.scheduling import is_worked_on, open_beside
-from tileharvest.terminal import write_json, write_line
-from tileharvest.wiring import described_map
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.maps.settings import described_map
+from tileharvest.queue.directions import pause
+from tileharvest.queue.settings import is_worked_on, open_beside
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "Pause a map: requests on the way finish, no further one starts until scrapy resume NAME"
 

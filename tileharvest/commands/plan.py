@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.courtesy_settings import courtesy_for
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import quieten
+from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.history.precedent import Precedent, precedent
-from tileharvest.map_command import MapCommand
-from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.next_walk import NextWalk, next_walk
-from tileharvest.planning import (
+from tileharvest.harvest.next_walk import NextWalk, next_walk
+from tileharvest.harvest.plan import (
     Expense,
     Plan,
     duration_in_words,
@@ -22,20 +23,23 @@ from tileharvest.planning import (
     runs_needed,
     two_digits,
 )
+from tileharvest.harvest.walk import LEAST_AUDITED
+from tileharvest.history.precedent import Precedent, precedent
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.settings import described_map
+from tileharvest.politeness.settings import courtesy_for
 from tileharvest.spiders.sampling import USUAL_REQUESTS, SamplingSpider
-from tileharvest.terminal import write_json, write_line, write_table
-from tileharvest.walking import LEAST_AUDITED
-from tileharvest.wiring import described_map, open_history_if_any, quieten
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.courtesy import Courtesy
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.rates import Gap
+    from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.spiders.sampling import Sampled
 
 _SEEDS: Final = 1_000_000
@@ -66,7 +70,7 @@ class _Answer:
         return self.plan.pruned if is_pruned and self.plan.pruned is not None else self.plan.expected
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     requires_crawler_process = True
 
     def short_desc(self) -> str:

@@ -11,19 +11,19 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.history import parse_tile
+from tileharvest.commands.terminal import failing_clearly, write_line
 from tileharvest.errors import ConfigurationError
-from tileharvest.scheduler.codec import QueuedRequest, encode
-from tileharvest.scheduler.port import Changes, Entry
-from tileharvest.scheduler.requests import PUSHED
-from tileharvest.scheduling import open_beside
-from tileharvest.terminal import failing_clearly, write_line
-from tileharvest.wiring import described_map
+from tileharvest.maps.settings import described_map
+from tileharvest.queue.codec import QueuedRequest, encode
+from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.requests import PUSHED
+from tileharvest.queue.settings import open_beside
 
 if TYPE_CHECKING:
     import argparse
     from zoneinfo import ZoneInfo
 
-    from tileharvest.maps.grid import Tile
+    from tileharvest.tiles.grid import Tile
 
 
 class Command(ScrapyCommand):

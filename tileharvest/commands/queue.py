@@ -7,16 +7,19 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.courtesy_settings import courtesy_for
-from tileharvest.figures import Activity, Figures, State, moment_in_words
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.display import in_words, state_in_words
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.progress import progress_of
-from tileharvest.map_command import MapCommand
-from tileharvest.progress import in_words, state_in_words
-from tileharvest.scheduler.gate import Reason
-from tileharvest.scheduling import has_queue, is_being_harvested, open_beside
-from tileharvest.terminal import write_json, write_line, write_table
-from tileharvest.watching import NOTHING, WORKER_COLUMNS, look
-from tileharvest.wiring import described_map, open_history_if_any
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.settings import described_map
+from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
+from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
+from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.settings import courtesy_for
+from tileharvest.queue.settings import has_queue, is_being_harvested, open_beside
 
 if TYPE_CHECKING:
     import argparse
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.progress import HarvestProgress
-    from tileharvest.watching import Overview
+    from tileharvest.monitoring.overview import Overview
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return (
             "Show how far a map's harvest is, what waits in its queue: pending per lane, delayed, leased,"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.courtesy_settings import courtesy_for
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError
-from tileharvest.map_command import MapCommand
 from tileharvest.maps.rates import parse_rate, rate_in_words
-from tileharvest.scheduler.directions import set_rate
-from tileharvest.scheduling import directions_for, has_queue, open_beside
-from tileharvest.terminal import write_json, write_line
-from tileharvest.wiring import described_map
+from tileharvest.maps.settings import described_map
+from tileharvest.politeness.settings import courtesy_for
+from tileharvest.queue.directions import set_rate
+from tileharvest.queue.settings import directions_for, has_queue, open_beside
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +28,7 @@ _OWN: Final = "default"
 """In place of a rate: the map's own again."""
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def syntax(self) -> str:
         return "[options] NAME [2/s | 30/min | 100/h | default]"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tileharvest.map_command import MapCommand
-from tileharvest.scheduler.directions import resume
-from tileharvest.scheduling import has_queue, is_worked_on, open_beside
-from tileharvest.terminal import write_json, write_line
-from tileharvest.wiring import described_map
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.maps.settings import described_map
+from tileharvest.queue.directions import resume
+from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "Let the harvest of a paused map go on"
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
-from tileharvest.scheduling import workers_on
-from tileharvest.terminal import failing_clearly, write_line
-from tileharvest.wiring import (
-    maps_file,
-    open_history_if_any,
-    open_store_for_reading,
-    quieten,
-    relax_garbage_collection,
-)
+from tileharvest.commands.settings import quieten
+from tileharvest.commands.terminal import failing_clearly, write_line
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.settings import maps_file
+from tileharvest.queue.settings import workers_on
+from tileharvest.scheduler.crawl import relax_garbage_collection
+from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import TileHarvestError
-from tileharvest.map_command import MapCommand
-from tileharvest.scheduler.directions import stop
-from tileharvest.scheduling import has_queue, is_worked_on, open_beside
-from tileharvest.terminal import write_json, write_line
-from tileharvest.wiring import described_map
+from tileharvest.maps.settings import described_map
+from tileharvest.queue.directions import stop
+from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "Stop the running harvest of a map, so that it can be continued; also a paused one"
 

@@ -6,14 +6,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
-from tileharvest.map_command import MapCommand
-from tileharvest.scheduling import open_beside
-from tileharvest.terminal import write_json, write_line, write_table
-from tileharvest.watching import WORKER_COLUMNS, Watched, crew_of
-from tileharvest.wiring import QueueKind, all_maps, queue_kind
+from tileharvest.maps.settings import all_maps
+from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
+from tileharvest.queue.fleet import Watched
+from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
 
 if TYPE_CHECKING:
     import argparse
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.watching import Crew
+    from tileharvest.monitoring.overview import Crew
 
 
-class Command(MapCommand):
+class Command(MapCommand, ScrapyCommand):
     def syntax(self) -> str:
         return "[options]"
 

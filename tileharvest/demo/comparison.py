@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import HistoryError
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from datetime import date

@@ -11,8 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.pyramid import DrawnTile, Tiles, tiles_on
-from tileharvest.maps.grid import Tile, first_level
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile, first_level
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

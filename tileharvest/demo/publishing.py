@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.demo.pyramid import TILE_SIDE, DrawnTile, tiles_on, whole_map
 from tileharvest.demo.world import SPAWN, World
-from tileharvest.maps.grid import path_of
+from tileharvest.tiles.grid import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image
 
 from tileharvest.demo.drawing import Painter, box_of
-from tileharvest.maps.grid import Tile, first_level
+from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
     from tileharvest.demo.world import World

@@ -11,15 +11,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from tileharvest.errors import QueueError
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
-    from tileharvest.harvesting import Harvesting
-    from tileharvest.watching import Crew, Overview
+    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.monitoring.overview import Crew, Overview
 
 FRESH: Final = 5.0
 """Seconds for which what the queue has told is told again, however often the page is asked for."""

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from tileharvest.courtesy_settings import notice_occasions, notice_targets
 from tileharvest.errors import ConfigurationError, ExitStatus
-from tileharvest.wiring import harvesting_of, open_history_for_reading, open_store_for_reading
+from tileharvest.history.settings import open_history_for_reading
+from tileharvest.notices.settings import notice_occasions, notice_targets
+from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvesting import Harvesting
+    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.history.database import History
     from tileharvest.notices.message import Report
     from tileharvest.notices.sending import Undelivered

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import errno
 import logging
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.wiring import metrics_address
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from tileharvest.extensions.metrics import MetricsServer
-    from tileharvest.harvesting import Harvesting
-    from tileharvest.watching import Overview
+    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
 
@@ -77,3 +77,15 @@ class Prometheus:
 
     async def _closed(self) -> None:
         await self._server.stop()
+
+
+_LARGEST_PORT: Final = 65535
+
+
+def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
+    """Host and port at which a crawl's numbers are served; None: nowhere. Raises ConfigurationError."""
+    port = str(settings["PROMETHEUS_PORT"] or "0")
+    if not port.isdecimal() or int(port) > _LARGEST_PORT:
+        raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
+    # To asyncio an empty host means every address there is, which nobody opens by leaving something out.
+    return (settings["PROMETHEUS_HOST"] or "127.0.0.1", int(port)) if int(port) else None

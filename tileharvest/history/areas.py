@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 
 from tileharvest.history.schema import tiles, validators, versions
-from tileharvest.maps.grid import Tile, TileRange
-from tileharvest.maps.pruning import Mark
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Image, Validator, Version
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Image, Validator, Version
+from tileharvest.walk.pruning import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

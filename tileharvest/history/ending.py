@@ -24,7 +24,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.skipping import count_skipped
 from tileharvest.history.trusting import settle
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from datetime import date, datetime

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.history.harvests import Harvest
-    from tileharvest.items import TileResult
+    from tileharvest.tiles.results import TileResult
 
 LINGER: Final = 0.05
 """Seconds that a first result waits for others. A result is on its way for at least as long as the

@@ -24,7 +24,7 @@ from tileharvest.history.recording import Recorder
 from tileharvest.history.schema import harvests
 from tileharvest.history.skipping import squares_of
 from tileharvest.history.walked import WalkedHarvest
-from tileharvest.versions import EXTENSIONS
+from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from tileharvest.history.beginning import HarvestRow
     from tileharvest.history.database import History
-    from tileharvest.items import TileResult
-    from tileharvest.maps.grid import Tile, TileRange
-    from tileharvest.outcomes import Outcome
-    from tileharvest.versions import Version
+    from tileharvest.tiles.grid import Tile, TileRange
+    from tileharvest.tiles.outcomes import Outcome
+    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.versions import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.history.harvests import Harvest
-    from tileharvest.maps.pruning import Mark
-    from tileharvest.versions import Version
+    from tileharvest.tiles.versions import Version
+    from tileharvest.walk.pruning import Mark
 
 LEVELS: Final = 4
 """A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards asks for

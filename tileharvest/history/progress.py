@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.reading import HarvestSummary
-    from tileharvest.outcomes import Outcome
+    from tileharvest.tiles.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class HarvestProgress:
     """What an unfinished harvest has done so far, all processes that had a part in it together. What follows
-    from that, as how much is left, `tileharvest.figures` tells."""
+    from that, as how much is left, `tileharvest.monitoring.figures` tells."""
 
     segment: str
     day: date

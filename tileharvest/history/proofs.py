@@ -10,7 +10,7 @@ from sqlalchemy import func, or_, select
 from tileharvest.history.schema import harvests, layers, maps
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.skipping import is_full
-from tileharvest.maps.pruning import Proof
+from tileharvest.walk.pruning import Proof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,9 @@ from sqlalchemy import and_, case, exists, or_, select
 from tileharvest.history.inserting import insert_into
 from tileharvest.history.schema import harvest_layers, harvests, proofs, tiles, validators, versions
 from tileharvest.history.skipping import layers_of
-from tileharvest.maps.grid import Tile
-from tileharvest.maps.pruning import prove
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.walk.pruning import prove
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

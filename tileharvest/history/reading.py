@@ -20,7 +20,7 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
     from tileharvest.history.database import History
-    from tileharvest.outcomes import Outcome
-    from tileharvest.versions import Version
+    from tileharvest.tiles.outcomes import Outcome
+    from tileharvest.tiles.versions import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, o
 from tileharvest.history.inserting import insert_into
 from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
 from tileharvest.history.trusting import Remembered
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Update
 
     from tileharvest.history.inserting import Insert
-    from tileharvest.items import TileResult
-    from tileharvest.versions import Image
+    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.versions import Image
 
 Row: TypeAlias = dict[str, Any]
 

@@ -13,7 +13,7 @@ from sqlalchemy import and_, exists, func, select
 from tileharvest.history.areas import is_unasked, present_rows
 from tileharvest.history.schema import FINISHED, harvest_layers, harvests, proofs, tiles, validators, versions
 from tileharvest.history.squares import Squares
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select
 
     from tileharvest.history.squares import Place
-    from tileharvest.maps.grid import TileRange
+    from tileharvest.tiles.grid import TileRange
 
 
 def layers_of(harvest: int) -> Select[int]:

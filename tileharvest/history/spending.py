@@ -9,7 +9,7 @@ from sqlalchemy import select
 from tileharvest.history.charging import COSTS
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.schema import layers, maps, spending, tiles
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

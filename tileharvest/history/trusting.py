@@ -18,9 +18,9 @@ from tileharvest.history.inserting import insert_into
 from tileharvest.history.schema import harvests, proofs, tiles, validators
 from tileharvest.history.skipping import layers_of
 from tileharvest.history.squares import Squares, above
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
-from tileharvest.versions import Validator
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.inserting import Insert
     from tileharvest.history.squares import Place
-    from tileharvest.items import TileResult
+    from tileharvest.tiles.results import TileResult
 
 Row: TypeAlias = dict[str, Any]
 

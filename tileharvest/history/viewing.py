@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, func, select
 from tileharvest.history.areas import VERSION_COLUMNS, AreaQuery, version_of
 from tileharvest.history.reading import known_map_id
 from tileharvest.history.schema import changes, harvest_layers, harvests, layers, maps, tiles, versions
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from tileharvest.history.database import History
-    from tileharvest.maps.grid import TileRange
-    from tileharvest.versions import Version
+    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.versions import Version
 
 
 @dataclass(frozen=True, slots=True)

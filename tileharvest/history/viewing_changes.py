@@ -14,7 +14,7 @@ from sqlalchemy import Integer, bindparam, func, null, select, text
 
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from tileharvest.history.costs import NO_COST
 from tileharvest.history.schema import harvests, layers, proofs
 from tileharvest.history.skipping import skipped_tiles, tops_of
 from tileharvest.history.trusting import distrust
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from tileharvest.history.beginning import HarvestRow
     from tileharvest.history.database import History
-    from tileharvest.maps.grid import TileRange
-    from tileharvest.maps.pruning import Mark
-    from tileharvest.outcomes import Outcome
+    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.outcomes import Outcome
+    from tileharvest.walk.pruning import Mark
 
 _SEVERAL: Final = "several"
 """What a harvest has kept whose zones or zooms were changed before it was continued."""

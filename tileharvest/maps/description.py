@@ -16,7 +16,7 @@ import msgspec
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
-from tileharvest.maps.zones import Zone
+from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tileharvest.scheduler.gate import HeldBackError
-from tileharvest.scheduler.requests import ASIDE, NOT_SENT
+from tileharvest.politeness.gate import HeldBackError
+from tileharvest.queue.requests import ASIDE, NOT_SENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -5,11 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.requests import ATTEMPT, AUDITED, EXPECTED_BYTES, IN_FULL, LATE, NOT_SENT
-from tileharvest.verdict import (
+from tileharvest.queue.requests import ATTEMPT, AUDITED, EXPECTED_BYTES, IN_FULL, LATE, NOT_SENT
+from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import (
     Answer,
     NextStep,
     Verdict,
@@ -19,8 +20,7 @@ from tileharvest.verdict import (
     judge_head,
     with_attempts,
 )
-from tileharvest.versions import Validator
-from tileharvest.wiring import harvesting_of
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.harvesting import Harvesting
-    from tileharvest.versions import Version
+    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.tiles.versions import Version
 
 GETS: Final = 1
 """Priority of the lane for what changed: plus."""

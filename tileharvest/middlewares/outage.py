@@ -12,14 +12,14 @@ from scrapy import Request, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from tileharvest.cancelling import cancel
-from tileharvest.courtesy_settings import outage_limits
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.outages import HostHealth, no_answer_in_words
+from tileharvest.politeness.gate import Reason, gate_of
+from tileharvest.politeness.outages import HostHealth, no_answer_in_words
+from tileharvest.politeness.settings import outage_limits
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.requests import ATTEMPT
 from tileharvest.scheduler.completion import is_closing
-from tileharvest.scheduler.gate import Reason, gate_of
-from tileharvest.scheduler.requests import ATTEMPT
-from tileharvest.verdict import Answer, may_pass
+from tileharvest.tiles.verdict import Answer, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.outages import OutageLimits
-    from tileharvest.scheduler.gate import Gate
+    from tileharvest.politeness.gate import Gate
+    from tileharvest.politeness.outages import OutageLimits
 
 _logger = logging.getLogger(__name__)
 

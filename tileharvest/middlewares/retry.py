@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
 
-from tileharvest.scheduler.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
-from tileharvest.verdict import Answer, may_pass, pause_before, retry_after
+from tileharvest.queue.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
+from tileharvest.tiles.verdict import Answer, may_pass, pause_before, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.scheduler.requests import NOT_SENT
+from tileharvest.queue.requests import NOT_SENT
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from tileharvest.maps.robots import Robots
+    from tileharvest.politeness.robots import Robots
 
 FORBIDDEN: Final = "robots.txt forbids it"
 """Why a tile has failed that was not asked for."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from tileharvest.scheduler.gate import HeldBackError
-from tileharvest.scheduler.requests import RECEIVED_BYTES
-from tileharvest.wiring import harvesting_of
+from tileharvest.politeness.gate import HeldBackError
+from tileharvest.queue.requests import RECEIVED_BYTES
+from tileharvest.scheduler.crawl import harvesting_of
 
 if TYPE_CHECKING:
     from scrapy import Request

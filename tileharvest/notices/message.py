@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.notices.permalink import permalink
-from tileharvest.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -11,7 +11,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from tileharvest.errors import StoreError
 from tileharvest.history.viewing import shown
-from tileharvest.pixels import UNREADABLE, decoded
+from tileharvest.pictures.pixels import UNREADABLE, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.history.viewing import map_outline
 from tileharvest.history.viewing_changes import ground, heat, places
-from tileharvest.maps.grid import Tile, TileRange
 from tileharvest.notices.permalink import block_at
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

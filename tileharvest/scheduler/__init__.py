@@ -1,1 +1,1 @@
-"""When a request is made: at most once per segment, in the order of the lanes, and never forgotten."""
+"""Scrapy's scheduler, ours: the worker's side of queue and politeness."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tileharvest.errors import BudgetError, QueueError
 from tileharvest.maps.budgets import OF_DAY, PARTS, Budget
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
-from tileharvest.scheduler import directions
-from tileharvest.scheduler.allowance import Allowance
-from tileharvest.scheduler.gate import Gate, Reason
-from tileharvest.scheduler.pacing import Pace
+from tileharvest.politeness.gate import Gate, Reason
+from tileharvest.politeness.pace import Pace
+from tileharvest.queue import directions
+from tileharvest.queue.allowance import Allowance
 from tileharvest.scheduler.resting import sit_out
 from tileharvest.scheduler.steering import Steering
 from tileharvest.scheduler.turn import Turn, wait
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from tileharvest.courtesy import Courtesy
-    from tileharvest.scheduler.directions import Directions
+    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.queue.directions import Directions
+    from tileharvest.queue.pace import PacedQueue
     from tileharvest.scheduler.exchanging import Exchanging
-    from tileharvest.scheduler.pacing import PacedQueue
 
 _logger = logging.getLogger(__name__)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.scheduler.codec import UnwritableRequestError
-from tileharvest.scheduler.port import Entry
-from tileharvest.scheduler.requests import NOT_BEFORE, PUSHED
-from tileharvest.scheduler.seen import SeenFilter
+from tileharvest.queue.codec import UnwritableRequestError
+from tileharvest.queue.port import Entry
+from tileharvest.queue.requests import NOT_BEFORE, PUSHED
+from tileharvest.queue.seen_filter import SeenFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tileharvest.scheduler.port import Failure, RequestQueue
-    from tileharvest.scheduler.requests import RequestWriter
+    from tileharvest.queue.port import Failure, RequestQueue
+    from tileharvest.queue.requests import RequestWriter
 
 _logger = logging.getLogger(__name__)
 

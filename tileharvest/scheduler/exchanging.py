@@ -11,16 +11,16 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.port import Exchange
 from tileharvest.scheduler.leases import Leases
 from tileharvest.scheduler.news import News
-from tileharvest.scheduler.port import Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tileharvest.scheduler.port import Entry, Lease, RequestQueue
+    from tileharvest.queue.port import Entry, Lease, RequestQueue
 
 _logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from tileharvest.scheduler.port import Lease
+    from tileharvest.queue.port import Lease
 
 _SET_BACK: Final = 1.0
 """Seconds: a clock that is kept right step by step goes back by less."""

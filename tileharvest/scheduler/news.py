@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileharvest.scheduler.port import Changes
+from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
-    from tileharvest.scheduler.port import Entry, Lease
+    from tileharvest.queue.port import Entry, Lease
 
 
 class News:

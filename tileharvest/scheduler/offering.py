@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.scheduler.codec import UnreadableRequestError
+from tileharvest.queue.codec import UnreadableRequestError
+from tileharvest.queue.fleet import Ending
+from tileharvest.queue.requests import FAILURE, RequestWriter
 from tileharvest.scheduler.entries import Entries
 from tileharvest.scheduler.exchanging import Exchanging
-from tileharvest.scheduler.fleet import Ending
-from tileharvest.scheduler.requests import FAILURE, RequestWriter
 from tileharvest.scheduler.retrying import requests_of
 from tileharvest.scheduler.sharing import HEARTBEAT, Sharing
 from tileharvest.scheduler.work import Work
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tileharvest.errors import QueueError
+    from tileharvest.queue.port import Exchange, Failure, Lease
     from tileharvest.scheduler.conduct import Conduct
-    from tileharvest.scheduler.port import Exchange, Failure, Lease
-    from tileharvest.scheduling import Scheduling
+    from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.fleet import silent_after
+from tileharvest.queue.fleet import silent_after
 from tileharvest.scheduler.sharing import refuse_company
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tileharvest.politeness.pace import Pace
+    from tileharvest.queue.port import Counts, Failure
     from tileharvest.scheduler.conduct import Conduct
     from tileharvest.scheduler.entries import Entries
     from tileharvest.scheduler.offering import Offering
-    from tileharvest.scheduler.pacing import Pace
-    from tileharvest.scheduler.port import Counts, Failure
     from tileharvest.scheduler.resting import Resting
-    from tileharvest.scheduling import Scheduling
+    from tileharvest.scheduler.settings import Scheduling
 
 
 async def open_queue(scheduling: Scheduling) -> None:

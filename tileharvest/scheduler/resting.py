@@ -12,7 +12,7 @@ from tileharvest.scheduler.turn import wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tileharvest.scheduler.pacing import PacedQueue
+    from tileharvest.queue.pace import PacedQueue
 
 _logger = logging.getLogger(__name__)
 

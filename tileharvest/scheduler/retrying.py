@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.scheduler.codec import UnreadableRequestError
-from tileharvest.scheduler.requests import PUSHED
+from tileharvest.queue.codec import UnreadableRequestError
+from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tileharvest.scheduler.port import Failure
-    from tileharvest.scheduler.requests import RequestWriter
+    from tileharvest.queue.port import Failure
+    from tileharvest.queue.requests import RequestWriter
 
 _logger = logging.getLogger(__name__)
 

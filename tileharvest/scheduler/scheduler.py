@@ -13,14 +13,14 @@ from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import BudgetError, QueueError, TileHarvestError
+from tileharvest.monitoring.overview import look
+from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.offering import Offering
 from tileharvest.scheduler.opening import clear_queue, close_queue, join_work, load_filter, open_queue
-from tileharvest.scheduler.requests import FAILURE
 from tileharvest.scheduler.resting import Resting
-from tileharvest.scheduling import scheduling_for
-from tileharvest.watching import look
+from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
-    from tileharvest.scheduler.gate import Gate
+    from tileharvest.monitoring.overview import Overview
+    from tileharvest.politeness.gate import Gate
+    from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.work import Work
-    from tileharvest.scheduling import Scheduling
-    from tileharvest.watching import Overview
 
 _logger = logging.getLogger(__name__)
 

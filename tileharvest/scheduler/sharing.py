@@ -7,16 +7,16 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.fleet import Ending
 from tileharvest.scheduler.exchanging import as_queue_error
-from tileharvest.scheduler.fleet import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tileharvest.queue.fleet import SharedQueue, Worker
     from tileharvest.scheduler.exchanging import Exchanging
-    from tileharvest.scheduler.fleet import SharedQueue, Worker
 
 POLL: Final = 1.0
 """Seconds after which a worker with nothing to do looks again, although nobody has woken it: for leases that

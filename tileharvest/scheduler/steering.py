@@ -6,17 +6,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.cancelling import cancel
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.directions import Directions, directions
-from tileharvest.scheduler.gate import Reason
+from tileharvest.politeness.gate import Reason
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.directions import Directions, directions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.rates import Gap
-    from tileharvest.scheduler.gate import Gate
-    from tileharvest.scheduler.port import RequestQueue
+    from tileharvest.politeness.gate import Gate
+    from tileharvest.queue.port import RequestQueue
 
 _logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.maps.rates import Gap
-from tileharvest.scheduler.requests import DELAY, EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
+from tileharvest.queue.requests import DELAY, EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tileharvest.scheduler.allowance import Allowance
+    from tileharvest.queue.allowance import Allowance
 
 
 class Turn:

@@ -6,16 +6,16 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.errors import QueueError
-from tileharvest.scheduler.codec import UnreadableRequestError
-from tileharvest.scheduler.fleet import Ending
+from tileharvest.queue.codec import UnreadableRequestError
+from tileharvest.queue.fleet import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tileharvest.queue.fleet import SharedQueue
+    from tileharvest.queue.port import Failure, RequestQueue
+    from tileharvest.queue.requests import RequestWriter
     from tileharvest.scheduler.exchanging import Exchanging
-    from tileharvest.scheduler.fleet import SharedQueue
-    from tileharvest.scheduler.port import Failure, RequestQueue
-    from tileharvest.scheduler.requests import RequestWriter
     from tileharvest.scheduler.sharing import Sharing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.maps.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from tileharvest.layer_walks import LayerWalk
+    from tileharvest.harvest.layers import LayerWalk
 
 
 def addressed(

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from tileharvest.maps.grid import Tile
     from tileharvest.spiders.tiles import TileSpider
+    from tileharvest.tiles.grid import Tile
 
 
 async def audit(spider: TileSpider) -> list[Request]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.history.costs import NO_COST
-from tileharvest.limits import budget_of_run
+from tileharvest.politeness.limits import budget_of_run
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.spiders.manners import probe_politely
 
 if TYPE_CHECKING:
-    from tileharvest.maps.site import Site
+    from tileharvest.renderers.site import Site
     from tileharvest.scheduler.work import Work
     from tileharvest.spiders.tiles import TileSpider
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from tileharvest.items import TileResult
-from tileharvest.maps.grid import Tile
-from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.requests import ONCE_MORE
+from tileharvest.queue.requests import ONCE_MORE
 from tileharvest.spiders.auditing import audit
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

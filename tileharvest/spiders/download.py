@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
 
-from tileharvest.scheduler.gate import HeldBackError, Reason, gate_of
-from tileharvest.scheduler.requests import ATTEMPT
+from tileharvest.politeness.gate import HeldBackError, Reason, gate_of
+from tileharvest.queue.requests import ATTEMPT
 
 if TYPE_CHECKING:
     from scrapy import Request

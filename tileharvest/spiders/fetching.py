@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.maps.overviewer import Answer
-from tileharvest.outages import no_answer_in_words
-from tileharvest.scheduler.requests import ASIDE
+from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.queue.requests import ASIDE
+from tileharvest.renderers.overviewer import Answer
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tileharvest.maps.overviewer import Fetch
+    from tileharvest.renderers.overviewer import Fetch
 
 
 def fetch_with(crawler: Crawler) -> Fetch:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ForbiddenError, SiteError
 from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.maps.robots import Robots, origin_of
+from tileharvest.politeness.robots import Robots, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.overviewer import Answer, Fetch
-    from tileharvest.maps.site import Site
+    from tileharvest.renderers.overviewer import Answer, Fetch
+    from tileharvest.renderers.site import Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
 

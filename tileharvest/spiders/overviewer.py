@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileharvest.maps.overviewer import Fetch, probe
+from tileharvest.renderers.overviewer import Fetch, probe
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.site import Site
+    from tileharvest.renderers.site import Site
 
 
 class OverviewerSpider(TileSpider):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from scrapy import Request, Spider, signals
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.layer_walks import walk_over
-from tileharvest.maps.overviewer import probe
-from tileharvest.maps.sample import Found, Sample, TooFewRequestsError
-from tileharvest.outcomes import Outcome
+from tileharvest.harvest.layers import walk_over
+from tileharvest.harvest.sample import Found, Sample, TooFewRequestsError
+from tileharvest.renderers.overviewer import probe
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.spiders.manners import probe_politely
 from tileharvest.spiders.tiles import behave
-from tileharvest.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from tileharvest.courtesy import Courtesy
+    from tileharvest.harvest.sample import Estimate
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.grid import Tile
     from tileharvest.maps.rates import Gap
-    from tileharvest.maps.robots import Robots
-    from tileharvest.maps.sample import Estimate
-    from tileharvest.maps.site import SiteLayer
+    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.robots import Robots
+    from tileharvest.renderers.site import SiteLayer
+    from tileharvest.tiles.grid import Tile
 
 USUAL_REQUESTS: Final = 200
 """What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""

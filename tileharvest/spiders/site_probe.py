@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.maps.overviewer import probe
+from tileharvest.renderers.overviewer import probe
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.spiders.manners import probe_politely
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.courtesy import Courtesy
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.site import Site
+    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.renderers.site import Site
 
 
 class SiteProbeSpider(Spider):

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
-from tileharvest.cancelling import cancel
-from tileharvest.courtesy_settings import courtesy_for
 from tileharvest.errors import ExitStatus, TileHarvestError
-from tileharvest.items import TileResult
-from tileharvest.limits import Room
-from tileharvest.maps.grid import Tile
-from tileharvest.outages import no_answer_in_words
-from tileharvest.outcomes import Outcome
-from tileharvest.scheduler.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
+from tileharvest.harvest.settings import harvesting_for
+from tileharvest.maps.settings import data_folder
+from tileharvest.politeness.limits import Room
+from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.settings import courtesy_for
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
+from tileharvest.scheduler.crawl import relax_garbage_collection
 from tileharvest.spiders.addressing import addressed
 from tileharvest.spiders.beginning import begin, offer
 from tileharvest.spiders.completing import complete
 from tileharvest.spiders.ending import close_reason, settle
-from tileharvest.verdict import with_attempts
-from tileharvest.wiring import data_folder, harvesting_for, relax_garbage_collection
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import with_attempts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
-    from tileharvest.courtesy import Courtesy
-    from tileharvest.harvesting import Harvesting
+    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.overviewer import Fetch
-    from tileharvest.maps.robots import Robots
-    from tileharvest.maps.site import Site, SiteLayer
+    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.robots import Robots
+    from tileharvest.renderers.overviewer import Fetch
+    from tileharvest.renderers.site import Site, SiteLayer
     from tileharvest.scheduler.work import Work
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}

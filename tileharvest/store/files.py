@@ -16,7 +16,7 @@ from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_im
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tileharvest.versions import Image
+    from tileharvest.tiles.versions import Image
 
 _UNFINISHED: Final = ".unfinished"
 LEFTOVER_AGE: Final = 3600.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_image_name
 
 if TYPE_CHECKING:
-    from tileharvest.versions import Image
+    from tileharvest.tiles.versions import Image
 
 
 class DryStore:

@@ -6,10 +6,10 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Protocol
 
 from tileharvest.errors import StoreError
-from tileharvest.versions import EXTENSIONS, is_sha1
+from tileharvest.tiles.versions import EXTENSIONS, is_sha1
 
 if TYPE_CHECKING:
-    from tileharvest.versions import Image
+    from tileharvest.tiles.versions import Image
 
 
 class MissingImageError(StoreError):

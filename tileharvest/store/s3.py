@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from tileharvest.versions import Image
+    from tileharvest.tiles.versions import Image
 
 _EXAMPLE: Final = "write for example s3://my-bucket/tiles"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)

@@ -18,15 +18,16 @@ from tileharvest.history.viewing_changes import (
     last_changes,
     places,
 )
+from tileharvest.tiles.grid import at_zoom
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
-from tileharvest.viewer.zooms import at_zoom, counted_in, heated_in, kept_zooms, next_deeper
+from tileharvest.viewer.zooms import counted_in, heated_in, kept_zooms, next_deeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileharvest.history.viewing import LayerDescription, LayerOutline
-    from tileharvest.maps.grid import Tile
-    from tileharvest.versions import Version
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.versions import Version
     from tileharvest.viewer.served import MapEntry, ServedMaps
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.store.port import MissingImageError
-from tileharvest.versions import EXTENSIONS, is_sha1
+from tileharvest.tiles.versions import EXTENSIONS, is_sha1
 from tileharvest.viewer import api
 from tileharvest.viewer.answers import (
     FOR_EVER,

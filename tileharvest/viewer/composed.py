@@ -5,9 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from tileharvest.pixels import LARGEST
-from tileharvest.viewer.answers import AFTER_ASKING, FOR_EVER, NEVER, Answer, quoted, unknown
-from tileharvest.viewer.composing import Composer, Scene
+from tileharvest.pictures.composer import Composer, ComposerStoppedError, Scene
+from tileharvest.pictures.pixels import LARGEST
+from tileharvest.viewer.answers import AFTER_ASKING, FOR_EVER, NEVER, Answer, RefusedError, quoted, unknown
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
 from tileharvest.viewer.zooms import kept_zooms, next_deeper
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.viewing import LayerOutline
-    from tileharvest.maps.grid import Tile
+    from tileharvest.tiles.grid import Tile
     from tileharvest.viewer.answers import Caller
     from tileharvest.viewer.served import ServedMaps
 
@@ -32,12 +32,19 @@ class ComposedPictures:
         """The picture of a tile on a day, both in the address; the layer is a parameter.
 
         May be kept for ever where the day is before the map's last one, for the past does not change.
-        Raises RefusedError where there was nothing by that day, or what there was is an image itself.
+        Raises RefusedError where there was nothing by that day, or what there was is an image itself, and
+        while the viewer is being stopped.
         """
         map_name, tile_name, picture_name = names
         layer_name = Parameters(query, ("layer",)).text("layer")
         tile, day = parse_tile(tile_name), _day_of(picture_name)
         scene = self._scene(map_name, layer_name, tile, day)
+        try:
+            return self._composed(scene, tile, day, caller)
+        except ComposerStoppedError:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
+
+    def _composed(self, scene: Scene, tile: Tile, day: date, caller: Caller) -> Answer:
         plan = self._composer.plan(scene, tile)
         if plan is None:
             raise unknown(f"there was nothing at {tile} by {day}")

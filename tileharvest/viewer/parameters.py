@@ -10,7 +10,7 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.maps.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.answers import quoted, unknown, wrong
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import Application
 from tileharvest.viewer.composed import ComposedPictures
-from tileharvest.viewer.composing import Composer
 from tileharvest.viewer.harvests import Harvests
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.served import LazyHistory, MapsFile, ServedMaps

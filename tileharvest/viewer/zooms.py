@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.maps.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,29 +41,3 @@ def heated_in(kept: list[int], zoom: int) -> int:
     """The zoom of the cells of a heat map for someone who looks at this one. `kept` must not be empty."""
     deeper = next_deeper(kept, zoom + BLOCK_LEVELS)
     return max(kept) if deeper is None else deeper
-
-
-def at_zoom(area: TileRange, zoom: int) -> TileRange:
-    """The tiles of another zoom on the same ground; of a coarser one those that have part of it."""
-    edge = 1 << -area.zoom
-    unit = 1 << -zoom
-    left, right = area.x_from - edge, area.x_to + edge - 1
-    bottom, top = area.y_from - edge, area.y_to + edge - 1
-    return TileRange(
-        zoom, _centre(left, unit), _centre(right, unit), _centre(bottom, unit), _centre(top, unit)
-    )
-
-
-def children(tile: Tile) -> TileRange:
-    """The four tiles one level deeper. Raises ValueError at zoom 0."""
-    return at_zoom(only(tile), tile.zoom + 1)
-
-
-def only(tile: Tile) -> TileRange:
-    """A range of one tile."""
-    return TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
-
-
-def _centre(position: int, unit: int) -> int:
-    """Of the tile, of this reach, that covers a grid position."""
-    return position // (2 * unit) * 2 * unit + unit

@@ -1,0 +1,302 @@
+"""What is shown of a running harvest: lines that move on a terminal, and lines for everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from rich.console import Console
+
+from tests.middlewares.making import LATER, NOW, harvesting, run_jumping
+from tileharvest.commands.display import drawn, in_words, show_progress
+from tileharvest.commands.terminal import console
+from tileharvest.errors import HistoryError, QueueError
+from tileharvest.history.costs import Cost
+from tileharvest.history.progress import HarvestProgress
+from tileharvest.monitoring.figures import Activity, Figures, Rate, State
+from tileharvest.monitoring.lookout import Lookout, Sources
+from tileharvest.politeness.gate import Reason
+from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tileharvest.harvest.harvest import Harvesting
+
+FOUND: Final = Figures(
+    2_400,
+    {Outcome.NOTHING: 50, Outcome.IGNORED: 1_190, Outcome.UPDATED: 10, Outcome.FAILED: 3},
+    Cost(1_256, 4_100_000, seconds=30),
+    rate=Rate(40.1, 38.25),
+)
+ASKED: Final = "404 50, ign 1,190, upd 10, fail 3; 1,256 requests, 4.1 MB"
+SINCE: Final = "2026-11-20 12:31:00 UTC"
+RECORDED: Final = HarvestProgress(
+    LATER.isoformat(), LATER, NOW, None, 40, {Outcome.ADDED: 10}, Cost(25, 3_000, seconds=5)
+)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Harvesting:
+    """A harvest that has found something."""
+    harvest = harvesting(tmp_path)
+    harvest.tally.update({Outcome.IGNORED: 1_200, Outcome.NOTHING: 50, Outcome.UPDATED: 3})
+    harvest.traffic.requests = 1_256
+    harvest.traffic.received_bytes = 2_000
+    harvest.is_open = True
+    return harvest
+
+
+def sources(**given: Any) -> Sources:
+    async def nothing() -> None:
+        return None
+
+    none: dict[str, Any] = {"reasons": set, "paused_since": nothing, "quiet_until": lambda: None}
+    return Sources(**(none | {"progress": nothing} | given))
+
+
+async def shown_for(seconds: float, harvest: Harvesting, file: Console, **options: Any) -> None:
+    lookout = Lookout(harvest, sources(), asyncio.get_running_loop().time)
+    showing = asyncio.ensure_future(show_progress(lookout, file, 60, **options))
+    await asyncio.sleep(seconds)
+    showing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await showing
+
+
+def watched(harvest: Harvesting, given: Sources, *steps: tuple[float, Callable[[], object]]) -> list[Figures]:
+    """The figures at the beginning, and so many seconds after each step."""
+
+    async def run() -> list[Figures]:
+        lookout = Lookout(harvest, given, asyncio.get_running_loop().time)
+        watch = asyncio.ensure_future(lookout.keep_watch())
+        await asyncio.sleep(0)
+        found = [lookout.figures()]
+        for seconds, step in steps:
+            step()
+            await asyncio.sleep(seconds)
+            found.append(lookout.figures())
+        watch.cancel()
+        return found
+
+    found: list[Figures] = run_jumping(run())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        (
+            FOUND,
+            f"1,203 of about 2,400 tiles, 50 %; {ASKED}; 38.2 tiles/s, 31 s left",
+        ),
+        (
+            replace(FOUND, expected=1_200),
+            f"1,203 tiles, where about 1,200 were expected; {ASKED}; 38.2 tiles/s, over expected",
+        ),
+        (
+            replace(FOUND, expected=0, state=State(Activity.PAUSED, paused_since=SINCE)),
+            f"paused since {SINCE}; 1,203 tiles; {ASKED}",
+        ),
+        (
+            replace(FOUND, is_pruned=True),
+            f"1,203 tiles in a pruned walk of about 2,400; {ASKED}; 38.2 tiles/s",
+        ),
+        (
+            Figures(0, {}, Cost(), State(Activity.BEGINNING)),
+            "asking the site; 0 tiles; none found yet; 0 requests, 0 bytes",
+        ),
+    ],
+    ids=["half", "beyond", "paused", "pruned", "beginning"],
+)
+def test_all_figures_in_one_line(figures: Figures, words: str) -> None:
+    assert in_words(figures) == words
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("activity", Activity)
+def test_on_a_terminal_there_are_two_lines_however_narrow_it_is(activity: Activity, width: int) -> None:
+    state = State(activity, paused_since=SINCE, quiet_until=SINCE, stopped="budget: 1,000 requests")
+    file = io.StringIO()
+    large = replace(FOUND, expected=1_234_567, counts=dict.fromkeys(Outcome, 100_000), state=state)
+    Console(file=file, width=width, color_system=None, markup=False).print(
+        drawn("a-map-of-a-long-name", large)
+    )
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= width
+    assert lines[1].startswith("  fail 100,000")
+    assert activity is not Activity.PAUSED or "  paused since 2026" in lines[0]
+
+
+def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:
+    file = io.StringIO()
+    Console(file=file, width=120, color_system=None, markup=False).print(
+        drawn("world", replace(FOUND, is_pruned=True))
+    )
+    first, _ = file.getvalue().splitlines()
+    assert "1,203 tiles, pruned" in first
+    assert "2,400" not in first
+    assert "left" not in first
+
+
+@pytest.mark.parametrize("walk", ["pruned", "full"])
+def test_before_a_continued_harvest_has_begun_its_earlier_run_tells_the_walk(
+    tmp_path: Path, walk: str
+) -> None:
+    async def progress() -> HarvestProgress:
+        return replace(RECORDED, walk=walk)
+
+    (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
+    assert begun.is_pruned is (walk == "pruned")
+
+
+def test_on_a_pipe_there_is_a_line_per_interval(running: Harvesting) -> None:
+    file = io.StringIO()
+    run_jumping(shown_for(150, running, console(file)))
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 2
+    begins = "small: 1,203 tiles; 404 50, ign 1,200, upd 3; 1,256 requests, 2.0 kB"
+    assert lines[0] == begins
+    assert lines[1] == begins.replace("small: ", "small: waiting; ") + "; 0.0 tiles/s"
+
+
+def test_with_json_each_line_is_an_object_also_on_a_terminal(running: Harvesting) -> None:
+    file = io.StringIO()
+    terminal = Console(file=file, force_terminal=True, width=80, markup=False)
+    run_jumping(shown_for(61, running, terminal, as_json=True))
+    (line,) = file.getvalue().splitlines()
+    told = json.loads(line)
+    assert (told["map"], told["day"], told["state"]) == ("small", LATER.isoformat(), "running")
+    assert (told["tiles_done"], told["requests"], told["received_bytes"]) == (1_203, 1_256, 2_000)
+
+
+def test_a_short_harvest_writes_no_line_on_a_pipe(running: Harvesting) -> None:
+    file = io.StringIO()
+    run_jumping(shown_for(59, running, console(file)))
+    assert file.getvalue() == ""
+
+
+def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_end(
+    running: Harvesting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = io.StringIO()
+    terminal = Console(file=file, force_terminal=True, width=140, color_system=None, markup=False)
+    handler = logging.StreamHandler(file)
+    monkeypatch.setattr(logging.root, "handlers", [handler])
+    monkeypatch.setattr(sys, "stderr", file)
+
+    async def run() -> None:
+        showing = asyncio.ensure_future(shown_for(1, running, terminal))
+        await asyncio.sleep(0.6)
+        logging.getLogger("test").warning("something is wrong")
+        sys.stderr.write("stopping\n")
+        await showing
+
+    run_jumping(run())
+    written = file.getvalue()
+    assert "small" in written
+    assert "404 50  ign 1,200  upd 3  1,256 requests" in written
+    for line in ("something is wrong", "stopping"):
+        # What moves is erased before the line, and drawn again below it.
+        before, after = written.split(line)
+        assert before.endswith("\x1b[2K")
+        assert after.lstrip().startswith("small")
+    # The cursor is shown again, and what moved is erased: what follows begins at its place.
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+    assert written.endswith("\x1b[2K")
+    assert handler.stream is file
+
+
+def test_a_process_alone_counts_itself(running: Harvesting) -> None:
+    begun, later = watched(running, sources(), (10, lambda: running.tally.update({Outcome.ADDED: 50})))
+    assert (begun.done, begun.cost.requests, begun.state.activity) == (1_203, 1_256, Activity.RUNNING)
+    assert (later.done, later.rate) == (1_253, Rate(0, 5))
+
+
+def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
+    harvest = harvesting(tmp_path)
+    recorded = [RECORDED]
+
+    async def progress() -> HarvestProgress:
+        return recorded[-1]
+
+    def works() -> None:
+        harvest.traffic.requests = 7
+        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, cost=Cost(30, 3_500, seconds=6)))
+
+    begun, later = watched(harvest, sources(progress=progress), (4, works))
+    assert (begun.expected, begun.done, begun.cost) == (40, 10, RECORDED.cost)
+    # What this process has asked it knows better than the history, which learns of it a little later.
+    assert (later.done, later.cost.requests) == (12, 25 + 7)
+    shared = watched(harvest, sources(progress=progress, is_shared=True))
+    assert shared[0].cost == recorded[-1].cost
+
+
+def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
+    """10 tiles a second, whenever the figures are asked for."""
+
+    async def progress() -> HarvestProgress:
+        done = round(10 * asyncio.get_running_loop().time())
+        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, cost=Cost(2 * done))
+
+    harvest = harvesting(tmp_path)
+    harvest.is_open = True
+    steps = [(seconds, lambda: None) for seconds in (0.5, 2, 1.1, 3.2, 2.7)]
+    *_, last = watched(harvest, sources(progress=progress, is_shared=True), *steps)
+    assert last.rate == pytest.approx(Rate(20, 10), rel=0.01)
+    assert last.seconds_left == pytest.approx((1_000 - last.done) / 10, rel=0.01)
+
+
+def test_what_is_recorded_of_another_segment_is_not_counted(tmp_path: Path) -> None:
+    async def progress() -> HarvestProgress:
+        return replace(RECORDED, segment="2020-01-01")
+
+    (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
+    assert (begun.expected, begun.done) == (0, 0)
+
+
+def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting) -> None:
+    reasons: set[Reason] = set()
+
+    async def since() -> str:
+        return SINCE
+
+    given = sources(
+        reasons=lambda: reasons,
+        paused_since=since,
+        quiet_until=lambda: datetime(2026, 11, 20, 23, tzinfo=UTC),
+    )
+    _, quiet, paused, resumed = watched(
+        running,
+        given,
+        (2, lambda: reasons.add(Reason.QUIET)),
+        (2, lambda: reasons.add(Reason.PAUSED)),
+        (2, reasons.clear),
+    )
+    assert quiet.state == State(Activity.QUIET, quiet_until="2026-11-20 23:00 UTC")
+    assert paused.state == State(Activity.PAUSED, paused_since=SINCE)
+    assert resumed.state == State(Activity.RUNNING)
+
+
+def test_where_history_and_queue_cannot_be_asked_the_harvest_is_shown_without_them(
+    running: Harvesting,
+) -> None:
+    async def broken() -> HarvestProgress:
+        raise HistoryError("no disk")
+
+    async def away() -> str:
+        raise QueueError("no Redis")
+
+    given = sources(reasons=lambda: {Reason.PAUSED}, paused_since=away, progress=broken, is_shared=True)
+    begun, later = watched(running, given, (10, lambda: None))
+    assert (begun.done, later.done) == (1_203, 1_203)
+    assert later.state == State(Activity.PAUSED)

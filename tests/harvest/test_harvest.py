@@ -1,0 +1,608 @@
+"""A harvest with a real history and a real store. The truth is what SQLite and the folder hold after it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.middlewares.making import (
+    ALL,
+    DAY,
+    DEEPEST,
+    FIRST_LEVEL,
+    LATER,
+    LAYER,
+    NOW,
+    SITE,
+    added,
+    drawn,
+    harvesting,
+    image_of,
+    opened,
+    remember,
+)
+from tileharvest.errors import (
+    AlreadyHarvestedError,
+    ConfigurationError,
+    ExitStatus,
+    HistoryError,
+    MovedError,
+    StoreError,
+)
+from tileharvest.renderers.site import Site
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Validator, Version
+from tileharvest.tiles.zones import Zone
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.harvest.harvest import Harvesting
+
+
+def query(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{folder / 'history.sqlite'}?mode=ro", uri=True)) as connection:
+        return list(connection.execute(statement))
+
+
+def ends(folder: Path) -> list[str | None]:
+    return [reason for (reason,) in query(folder, "SELECT reason FROM harvests ORDER BY id")]
+
+
+def gone_versions(folder: Path) -> int:
+    return int(query(folder, "SELECT count(*) FROM versions WHERE sha1 IS NULL")[0][0])
+
+
+def found(outcome: Outcome, tile: Tile) -> TileResult:
+    return TileResult(LAYER, tile, outcome, reason="500" if outcome is Outcome.FAILED else None)
+
+
+async def keep_all(harvest: Harvesting, outcome: Outcome, *tiles: Tile) -> None:
+    await asyncio.gather(*(harvest.keep(found(outcome, tile)) for tile in tiles))
+
+
+def known(folder: Path, *tiles: Tile) -> None:
+    """A first harvest has found these tiles, and all of them if none are given."""
+    asyncio.run(remember(folder, *map(added, tiles or ALL)))
+
+
+def test_making_one_touches_nothing(tmp_path: Path) -> None:
+    harvesting(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            assert [tile for _, tile in harvest.first()] == list(FIRST_LEVEL)
+            assert {layer.name for layer, _ in harvest.first()} == {LAYER}
+            assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
+            assert await harvest.latest(LAYER, FIRST_LEVEL[0]) is None
+            assert await harvest.unasked() == []
+
+    asyncio.run(run())
+
+
+def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
+    """As one of a week: its versions are of the day on which it began."""
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY) as begun:
+            week = begun.segment
+        continued = harvesting(tmp_path, LATER)
+        continued.segment = week
+        await continued.open(SITE)
+        await continued.close()
+        assert (continued.continued, continued.day) == (True, DAY)
+
+    asyncio.run(run())
+
+
+def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns(tmp_path: Path) -> None:
+    body = drawn("sea")
+    image = image_of(body)
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await harvest.keep(added(FIRST_LEVEL[0], body, '"sea"'))
+            file = tmp_path / "tiles" / image.sha1[:2] / f"{image.sha1}.png"
+            assert file.read_bytes() == body
+            rows = query(tmp_path, "SELECT zoom, x, y, day, sha1, size, etag FROM versions")
+            assert rows == [(-1, -2, 2, "2024-05-02", image.sha1, len(body), '"sea"')]
+
+    asyncio.run(run())
+
+
+def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
+    """A row never points at bytes that do not exist."""
+    (tmp_path / "tiles").write_text("in the way", encoding="utf-8")
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            with pytest.raises(StoreError):
+                await harvest.keep(added(FIRST_LEVEL[0]))
+            assert harvest.tally == {}
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT * FROM versions") == []
+
+
+def test_the_latest_version_is_the_one_from_before_this_harvest(tmp_path: Path) -> None:
+    tile = FIRST_LEVEL[0]
+    known(tmp_path, tile)
+    first = Version(DAY, image_of(drawn(str(tile))), Validator('"65f1-2a0"'))
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            assert await harvest.latest(LAYER, tile) == first
+            await harvest.keep(replace(added(tile, drawn("new")), outcome=Outcome.UPDATED))
+            assert await harvest.latest(LAYER, tile) == first
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("tile", "knows"),
+    [(Tile(-1, -2, 2), True), (Tile(0, -3, 3), True), (Tile(0, -1, 3), False), (Tile(-1, 2, 2), False)],
+)
+def test_it_knows_whether_the_history_has_anything_in_a_tiles_square(
+    tmp_path: Path, tile: Tile, knows: bool
+) -> None:
+    known(tmp_path, Tile(0, -3, 3))
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            assert await harvest.knows_below(LAYER, tile) is knows
+
+    asyncio.run(run())
+
+
+def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as stopped:
+            await keep_all(stopped, Outcome.IGNORED, *ALL[:12])
+        async with opened(tmp_path) as harvest:
+            assert (harvest.continued, harvest.expected) == (True, 20)
+            assert {tile for _, tile in await harvest.unasked()} == set(ALL[12:])
+            await keep_all(harvest, Outcome.IGNORED, *ALL[12:])
+            assert await harvest.unasked() == []
+            assert await harvest.finish() == {Outcome.IGNORED: 20}
+
+    asyncio.run(run())
+    assert ends(tmp_path) == ["finished", "finished"]
+
+
+def test_the_same_result_twice_counts_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            for _ in range(2):
+                await harvest.keep(added(FIRST_LEVEL[0]))
+            assert await harvest.counts() == await harvest.finish() == {Outcome.ADDED: 1}
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
+
+
+def test_a_harvest_of_another_day_ends_one_that_was_stopped(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path, DAY) as stopped:
+            await stopped.keep(added(FIRST_LEVEL[0]))
+        async with opened(tmp_path, LATER) as harvest:
+            assert (harvest.continued, harvest.expected) == (False, 1)
+
+    asyncio.run(run())
+    assert ends(tmp_path) == ["interrupted", None]
+
+
+def test_tiles_below_one_that_vanished_are_unasked(tmp_path: Path) -> None:
+    known(tmp_path)
+    vanished, *others = FIRST_LEVEL
+    below = [tile for tile in DEEPEST if tile.x < 0 < tile.y]
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, vanished)
+            await keep_all(harvest, Outcome.IGNORED, *others, *(set(DEEPEST) - set(below)))
+            assert {tile for _, tile in await harvest.unasked()} == set(below)
+
+    asyncio.run(run())
+
+
+def test_tiles_outside_of_the_zones_are_not_missed(tmp_path: Path) -> None:
+    known(tmp_path)
+    corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
+
+    async def run() -> None:
+        async with opened(tmp_path, zones=(corner,)) as harvest:
+            assert harvest.expected == 2
+            await keep_all(harvest, Outcome.IGNORED, Tile(-1, -2, 2))
+            assert [tile for _, tile in await harvest.unasked()] == [Tile(0, -3, 3)]
+            await keep_all(harvest, Outcome.IGNORED, Tile(0, -3, 3))
+            assert await harvest.unasked() == []
+
+    asyncio.run(run())
+
+
+def test_half_of_the_known_tiles_can_be_gone(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, *ALL[10:])
+            await keep_all(harvest, Outcome.IGNORED, *ALL[:10])
+            assert await harvest.unasked() == []
+            assert await harvest.finish() == {Outcome.GONE: 10, Outcome.IGNORED: 10}
+        async with opened(tmp_path, again=True) as again:
+            assert again.expected == 10
+
+    asyncio.run(run())
+    assert gone_versions(tmp_path) == 10
+
+
+def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, *ALL[:10])
+            with pytest.raises(MovedError, match=r"more than half of the 20 tiles .* put the new url"):
+                await keep_all(harvest, Outcome.GONE, ALL[10])
+            assert await harvest.abandon_as_moved() == {}
+
+    asyncio.run(run())
+    assert gone_versions(tmp_path) == 0
+    assert ends(tmp_path) == ["finished", "moved"]
+
+
+def test_tiles_below_those_that_vanished_count_as_missing(tmp_path: Path) -> None:
+    """Four tiles are gone, and sixteen below them were never asked: not asked one by one either."""
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, *FIRST_LEVEL)
+            with pytest.raises(MovedError):
+                await harvest.unasked()
+
+    asyncio.run(run())
+
+
+def test_that_the_map_has_moved_is_noticed_by_a_harvest_that_was_continued(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as stopped:
+            await keep_all(stopped, Outcome.GONE, *ALL[:8])
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, *ALL[8:11])
+            with pytest.raises(MovedError):
+                await harvest.unasked()
+
+    asyncio.run(run())
+
+
+def test_that_the_map_has_moved_is_noticed_though_no_worker_found_more_than_half_gone(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            await keep_all(one, Outcome.GONE, *ALL[:10])
+            await keep_all(other, Outcome.GONE, *ALL[10:])
+            with pytest.raises(MovedError):
+                await one.unasked()
+
+    asyncio.run(run())
+
+
+def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        late = harvesting(tmp_path)
+        await late.expect_work()
+        async with opened(tmp_path) as first:
+            await first.finish()
+        with pytest.raises(AlreadyHarvestedError, match="already harvested for 2024-05-02"):
+            await late.open(SITE)
+        assert not late.is_open
+
+    asyncio.run(run())
+    assert ends(tmp_path) == ["finished"]
+
+
+def test_a_worker_sees_that_another_one_has_finished_the_harvest(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            assert one.identity == other.identity
+            assert not await one.is_finished()
+            await other.finish()
+            assert await one.is_finished()
+
+    asyncio.run(run())
+
+
+def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_without_a_word(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            await keep_all(other, Outcome.NOTHING, *ALL[:3])
+            await other.finish()
+            await keep_all(one, Outcome.NOTHING, *ALL[:2])
+            one.traffic.requests += 2
+            assert await one.counts() == {Outcome.NOTHING: 3}
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT requests FROM harvests") == [(2,)]
+
+
+def test_a_worker_that_joins_late_expects_as_many_tiles_as_the_first(tmp_path: Path) -> None:
+    known(tmp_path, *ALL[:8])
+
+    async def run() -> None:
+        async with opened(tmp_path) as one:
+            await asyncio.gather(*(one.keep(added(tile)) for tile in ALL[8:]))
+            async with opened(tmp_path) as late:
+                assert (one.expected, late.expected) == (8, 8)
+                await keep_all(late, Outcome.GONE, *ALL[:4])
+                with pytest.raises(MovedError, match="more than half of the 8 tiles"):
+                    await keep_all(late, Outcome.GONE, ALL[4])
+
+    asyncio.run(run())
+
+
+def test_a_map_is_not_taken_for_moved_because_it_is_harvested_on_with_wider_zones(tmp_path: Path) -> None:
+    known(tmp_path)
+    corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
+
+    async def run() -> None:
+        async with opened(tmp_path, zones=(corner,)) as stopped:
+            assert stopped.expected == 2
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.GONE, *ALL[:10])
+            assert harvest.expected == 2
+
+    asyncio.run(run())
+
+
+def test_why_a_run_was_stopped_is_noted_until_the_harvest_goes_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await harvest.stop("budget: 3 requests")
+        assert query(tmp_path, "SELECT stopped FROM harvests") == [("budget: 3 requests",)]
+        async with opened(tmp_path):
+            assert query(tmp_path, "SELECT stopped FROM harvests") == [(None,)]
+
+    asyncio.run(run())
+
+
+def test_results_of_another_worker_are_results_of_the_harvest(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as one, opened(tmp_path) as other:
+            await keep_all(other, Outcome.NOTHING, *ALL[:3])
+            assert await one.without_result(LAYER, ALL[:5]) == list(ALL[3:5])
+
+    asyncio.run(run())
+
+
+def test_a_gone_tile_is_not_gone_again(tmp_path: Path) -> None:
+    known(tmp_path)
+
+    async def run() -> None:
+        for day in (DAY, LATER):
+            async with opened(tmp_path, day, again=True) as harvest:
+                await keep_all(harvest, Outcome.GONE, *ALL[:5])
+                await keep_all(harvest, Outcome.IGNORED, *ALL[5:])
+                await harvest.finish()
+
+    asyncio.run(run())
+    assert gone_versions(tmp_path) == 5
+
+
+def test_a_failure_changes_no_version(tmp_path: Path) -> None:
+    known(tmp_path, FIRST_LEVEL[0])
+    before = query(tmp_path, "SELECT * FROM versions")
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await keep_all(harvest, Outcome.FAILED, *FIRST_LEVEL[:2])
+            assert await harvest.finish() == {Outcome.FAILED: 2}
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT * FROM versions") == before
+
+
+def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as stopped:
+            stopped.traffic.requests, stopped.traffic.received_bytes = 7, 1000
+            await stopped.keep(found(Outcome.NOTHING, FIRST_LEVEL[0]))
+        async with opened(tmp_path) as harvest:
+            harvest.traffic.requests, harvest.traffic.received_bytes = 5, 24
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT requests, received_bytes FROM harvests") == [(12, 1024)]
+
+
+def test_the_time_worked_is_recorded_of_a_harvest_that_found_nothing_too(tmp_path: Path) -> None:
+    now = [50.0]
+
+    async def work(seconds: float) -> None:
+        harvest = harvesting(tmp_path)
+        harvest.traffic.clock = lambda: now[0]
+        await harvest.open(SITE)
+        now[0] += seconds
+        await harvest.counts()
+        await harvest.close()
+        now[0] += 100
+
+    for seconds in (1.5, 2.25):
+        asyncio.run(work(seconds))
+    assert query(tmp_path, "SELECT seconds FROM harvests") == [(3.75,)]
+
+
+def stored_bytes(folder: Path) -> list[int]:
+    """Of each harvest."""
+    return [row[0] for row in query(folder, "SELECT stored_bytes FROM harvests ORDER BY id")]
+
+
+def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path) -> None:
+    sea, island = drawn("sea"), drawn("island")
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY) as first:
+            await first.keep(added(FIRST_LEVEL[0], sea))
+            await first.finish()
+        async with opened(tmp_path, LATER) as second:
+            await second.keep(replace(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED))
+            await second.keep(added(FIRST_LEVEL[1], sea))
+            await second.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [len(sea), len(island)]
+
+
+def test_an_image_of_many_tiles_at_once_counts_as_stored_once(tmp_path: Path) -> None:
+    sea = drawn("sea")
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await asyncio.gather(*(harvest.keep(added(tile, sea)) for tile in ALL))
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [len(sea)]
+
+
+def test_who_is_cancelled_does_not_take_the_image_from_another_tile(tmp_path: Path) -> None:
+    sea = drawn("sea")
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            cancelled, kept = (
+                asyncio.ensure_future(harvest.keep(added(tile, sea))) for tile in FIRST_LEVEL[:2]
+            )
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            await kept
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT x, y FROM versions") == [(FIRST_LEVEL[1].x, FIRST_LEVEL[1].y)]
+    assert stored_bytes(tmp_path) == [len(sea)]
+
+
+def test_the_end_is_by_the_clock_that_was_given(tmp_path: Path) -> None:
+    known(tmp_path)
+    text = NOW.strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert query(tmp_path, "SELECT started, ended FROM harvests") == [(text, text)]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"zooms": (-9, -5)}, {"zones": (Zone(center=(101, 101), width=3, height=3, zoom=0),)}],
+    ids=["zooms", "zones"],
+)
+def test_zooms_and_zones_that_the_site_has_not_are_refused_before_anything_is_touched(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    async def run() -> None:
+        with pytest.raises(ConfigurationError, match=r"map 'small', layer 'world-day': .*; change its"):
+            await harvesting(tmp_path, **keys).open(SITE)
+
+    asyncio.run(run())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -> None:
+    """Its day is before the latest version. An open file would keep its log beside it."""
+    asyncio.run(remember(tmp_path, added(FIRST_LEVEL[0]), day=LATER))
+    files = {file.name for file in tmp_path.iterdir()}
+
+    async def run() -> None:
+        harvest = harvesting(tmp_path, DAY)
+        with pytest.raises(HistoryError):
+            await harvest.open(SITE)
+        await harvest.close()
+        assert {file.name for file in tmp_path.iterdir()} == files
+
+    asyncio.run(run())
+
+
+def test_closing_is_harmless_before_opening_and_twice(tmp_path: Path) -> None:
+    async def run() -> None:
+        await harvesting(tmp_path).close()
+        async with opened(tmp_path) as harvest:
+            await harvest.close()
+            assert not harvest.is_open
+
+    asyncio.run(run())
+
+
+def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
+    (day,) = SITE.layers
+    night = replace(day, name="world-night", depth=1)
+
+    async def run() -> None:
+        harvest = harvesting(tmp_path)
+        await harvest.open(Site("overviewer", (day, night)))
+        assert [(layer.name, tile.zoom) for layer, tile in harvest.first()] == [
+            *[("world-day", -1)] * 4,
+            *[("world-night", 0)] * 4,
+        ]
+        await harvest.close()
+
+    asyncio.run(run())
+
+
+def expects_work(harvest: Harvesting) -> bool:
+    try:
+        asyncio.run(harvest.expect_work())
+    except AlreadyHarvestedError:
+        return False
+    return True
+
+
+def test_there_is_work_before_the_first_harvest_and_no_history_is_begun(tmp_path: Path) -> None:
+    assert expects_work(harvesting(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_is_no_work_where_the_segment_is_finished(tmp_path: Path) -> None:
+    known(tmp_path)
+    assert not expects_work(harvesting(tmp_path, DAY))
+    assert expects_work(harvesting(tmp_path, LATER))
+
+
+def test_there_is_work_in_a_finished_segment_when_it_is_asked_for_again(tmp_path: Path) -> None:
+    known(tmp_path)
+    assert expects_work(harvesting(tmp_path, DAY, again=True))
+
+
+def test_there_is_work_where_the_segment_was_not_finished(tmp_path: Path) -> None:
+    async def stop() -> None:
+        async with opened(tmp_path) as stopped:
+            await stopped.keep(added(FIRST_LEVEL[0]))
+
+    asyncio.run(stop())
+    assert expects_work(harvesting(tmp_path))
+
+
+def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
+    """The next segment begins at midnight in the map's zone, where it is summer time."""
+    known(tmp_path)
+    with pytest.raises(AlreadyHarvestedError) as raised:
+        asyncio.run(harvesting(tmp_path, DAY, timezone="Europe/Berlin").expect_work())
+    assert str(raised.value) == (
+        "map 'small' is already harvested for 2024-05-01; the next segment begins 2024-05-02 00:00 CEST; "
+        "-a segment=run checks again"
+    )
+    assert raised.value.exit_status is ExitStatus.DONE

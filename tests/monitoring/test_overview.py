@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.queue.redis_maps import RedisMap
+from tests.scheduler.driving import entry
+from tests.servers.redis import redis_server
+from tileharvest.commands.terminal import write_table
+from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, Crew, look, seconds_in_words
+from tileharvest.queue.directions import pause, set_rate
+from tileharvest.queue.fleet import Worker
+from tileharvest.queue.memory import MemoryQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.redis import RedisServer
+    from tileharvest.monitoring.overview import Overview
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+def worker(host: str = "box", heartbeat: float = 0.0, share: int | None = 8) -> Worker:
+    return Worker(
+        host=host,
+        machine="machine",
+        pid=4_194_303,
+        segment="2026-11-20",
+        started=0.0,
+        heartbeat=heartbeat,
+        leased=1_024,
+        share=share,
+        finished=12,
+        rate=3.14159,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (119.9, "119 s"),
+        (120, "2 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h"),
+        (172_799, "47 h"),
+        (172_800, "2 d"),
+    ],
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert seconds_in_words(seconds) == words
+
+
+def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
+    crew = Crew([worker(heartbeat=90.0), worker(heartbeat=101.0)], moment=100.0)
+    assert [one["heartbeat_age_seconds"] for one in crew.as_plain()] == [10.0, 0.0]
+
+
+def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    crew = Crew([worker(host="3f4e5d6c7b8a"), worker(share=None)], moment=100.0)
+    write_table(["map", *WORKER_COLUMNS], [["antworld", *row] for row in crew.rows()])
+    *_, first, second = capsys.readouterr().out.splitlines()
+    assert len(first.rstrip()) <= 80
+    wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "100 s", "3.1", "1,024", "8"]
+    assert re.split(" {2,}", first.rstrip()) == wanted
+    assert second.split()[-1] == "1,024"
+
+
+def test_of_a_local_queue_no_workers_are_known() -> None:
+    async def looked() -> object:
+        queue = MemoryQueue()
+        await queue.open(0.0)
+        return await look(queue, 0.0)
+
+    overview = asyncio.run(looked())
+    assert overview == NOTHING
+    assert NOTHING.as_plain()["workers"] is None
+
+
+def test_a_shared_queue_tells_its_workers_and_their_ages_by_its_own_clock(server: RedisServer) -> None:
+    with RedisMap(server) as world:
+        first, beside = world.worker(), world.beside()
+        first.exchange(1, 5.0, pushed=[entry("1"), entry("2"), entry("3", -1)])
+        overview = beside.run(look(beside.queue, 30.0))
+    assert overview.crew is not None
+    (found,) = overview.crew.as_plain()
+    assert (found["host"], found["pid"], found["leased"]) == (socket.gethostname(), os.getpid(), 1)
+    assert found["heartbeat_age_seconds"] == 25.0
+    told = overview.as_plain()
+    assert (told["pending/normal"], told["pending/minus"], told["leased"]) == (1, 1, 1)
+
+
+def test_what_is_no_request_is_counted(server: RedisServer) -> None:
+    with RedisMap(server) as world:
+        one = world.worker()
+        one.push(entry("1"))
+        world.ask("DEL", "requests")
+        assert one.lease() == []
+        assert one.run(look(one.queue, 0.0)).dead_letters == 1
+
+
+def test_what_a_person_has_told_the_map_is_shown() -> None:
+    async def told() -> Overview:
+        queue = MemoryQueue(minus_share=0)
+        await queue.open(0.0)
+        await pause(queue, "2026-11-20 12:00:00 UTC")
+        await set_rate(queue, "30/min")
+        return await look(queue, 0.0)
+
+    overview = asyncio.run(told())
+    assert overview.rows()[-2:] == [["paused since", "2026-11-20 12:00:00 UTC"], ["rate by hand", "30/min"]]
+    plain = overview.as_plain()
+    assert (plain["paused"], plain["rate"]) == ("2026-11-20 12:00:00 UTC", "30/min")

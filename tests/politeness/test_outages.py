@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import pytest
+
+from tileharvest.politeness.outages import HostHealth, OutageLimits, no_answer_in_words
+
+LIMITS = OutageLimits(failures=3, pause=1.0, longest_pause=8.0, patience=30.0)
+
+
+def doubted(limits: OutageLimits = LIMITS, now: float = 100.0) -> HostHealth:
+    health = HostHealth(limits)
+    for _ in range(limits.failures):
+        health.failed(now)
+    return health
+
+
+def test_a_host_is_doubted_after_so_many_failures_in_a_row() -> None:
+    health = HostHealth(LIMITS)
+    assert [health.failed(1.0) for _ in range(5)] == [False, False, True, False, False]
+    assert (health.is_doubted, health.is_down) == (True, False)
+
+
+def test_an_answer_begins_the_row_anew() -> None:
+    health = HostHealth(LIMITS)
+    for _ in range(3):
+        health.failed(1.0)
+        health.failed(1.0)
+        health.answered()
+    assert not health.is_doubted
+
+
+def test_an_old_answer_dispels_no_doubt() -> None:
+    health = doubted()
+    health.answered()
+    assert health.is_doubted
+
+
+def test_a_host_is_down_when_a_probe_fails_too() -> None:
+    health = doubted()
+    health.next_pause(100.0)
+    assert not health.probe_failed()
+    assert health.is_down
+
+
+def test_pauses_double_up_to_the_longest_and_the_last_probe_is_made_when_patience_ends() -> None:
+    health, now, pauses = doubted(), 100.0, []
+    given_up = False
+    while not given_up:
+        pauses.append(health.next_pause(now))
+        now += pauses[-1]
+        given_up = health.probe_failed()
+    assert pauses == [1, 2, 4, 8, 8, 7]
+
+
+def test_the_pause_to_the_probe_after_the_next_is_told() -> None:
+    health, told = doubted(), []
+    for _ in range(5):
+        health.next_pause(100.0)
+        told.append(health.following_pause(100.0))
+    assert told == [2, 4, 8, 8, 8]
+    assert health.following_pause(127.0) == 3
+
+
+def test_no_patience_is_one_probe() -> None:
+    health = doubted(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
+    assert health.next_pause(100.0) == 1
+    assert health.probe_failed()
+
+
+def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
+    health = doubted()
+    health.next_pause(100.0)
+    health.postponed(1000.0)
+    assert health.next_pause(1100.0) == 2
+    assert not health.probe_failed()
+
+
+def test_a_host_that_was_down_is_as_any_other_when_it_answers() -> None:
+    health = doubted()
+    health.next_pause(100.0)
+    health.probe_failed()
+    assert health.probe_answered(103.0) == 3
+    assert (health.is_doubted, health.is_down) == (False, False)
+    assert [health.failed(200.0) for _ in range(3)] == [False, False, True]
+    assert health.next_pause(200.0) == 1
+
+
+def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_each_time() -> None:
+    health, needed = HostHealth(LIMITS), []
+    for _ in range(3):
+        failures = 1
+        while not health.failed(1.0):
+            failures += 1
+        needed.append(failures)
+        health.probe_answered(2.0)
+    assert needed == [3, 6, 12]
+
+
+def test_a_doubt_that_another_worker_has_too_is_no_doubt_without_reason() -> None:
+    health = doubted()
+    health.left_to_another()
+    health.probe_answered(105.0)
+    assert [health.failed(200.0) for _ in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("failures", "pause", "longest", "patience"), [(0, 1, 1, 1), (1, 0, 1, 1), (1, 2, 1, 1), (1, 1, 1, -1)]
+)
+def test_limits_that_cannot_be_are_refused(
+    failures: int, pause: float, longest: float, patience: float
+) -> None:
+    with pytest.raises(ValueError, match="cannot be"):
+        OutageLimits(failures, pause, longest, patience)
+
+
+def test_a_connection_that_is_refused_is_called_so() -> None:
+    said = raised_from("Cannot connect to host 127.0.0.1:1 ssl:default [Connect call failed]", OSError())
+    assert isinstance(said.__cause__, OSError)
+    said.__cause__.os_error = ConnectionRefusedError()  # type: ignore[attr-defined]
+    assert no_answer_in_words(said) == "connection refused"
+
+
+@pytest.mark.parametrize("tls", ["default", "<ssl.SSLContext object at 0x7f5a94f60dd0>", "True"])
+def test_what_the_library_says_of_itself_is_left_out(tls: str) -> None:
+    said = raised_from(f"Cannot connect to host nowhere.invalid:443 ssl:{tls} [Name not known]")
+    assert no_answer_in_words(said) == "Cannot connect to host nowhere.invalid:443 [Name not known]"
+
+
+def test_what_says_nothing_is_named_by_its_kind() -> None:
+    assert no_answer_in_words(TimeoutError()) == "TimeoutError"
+
+
+def raised_from(message: str, cause: BaseException | None = None) -> Exception:
+    error = RuntimeError(message)
+    error.__cause__ = cause
+    return error
+
+
+def test_that_it_was_down_before_does_not_confirm_a_later_doubt() -> None:
+    health = doubted()
+    health.probe_failed()
+    health.probe_answered(200.0)
+    assert [health.failed(300.0) for _ in range(3)] == [False, False, True]
+    health.probe_answered(301.0)
+    # It is not the host that fails, but what it was asked for.
+    assert [health.failed(400.0) for _ in range(6)] == [False] * 5 + [True]

@@ -1,0 +1,254 @@
+"""Requests survive the way through JSON unchanged, or are refused; reading runs nothing."""
+
+import json
+import pickle
+from collections import namedtuple
+from datetime import UTC, datetime
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+
+from tileharvest.queue.codec import (
+    KINDS,
+    QueuedRequest,
+    UnreadableRequestError,
+    UnwritableRequestError,
+    check_names,
+    decode,
+    encode,
+    headers_as_bytes,
+    headers_as_text,
+)
+
+TILE = QueuedRequest(
+    version=1,
+    url="https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400",
+    method="HEAD",
+    callback="answered",
+    errback="failed",
+    meta={
+        "layer": "world-lighting",
+        "tile": [-3, -440, 216],
+        "verbatim_url": True,
+        "download_slot": "map.example.net",
+    },
+)
+
+leaves = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
+mappings = st.dictionaries(
+    st.text(),
+    st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8),
+    max_size=4,
+)
+requests = st.builds(
+    QueuedRequest,
+    version=st.just(1),
+    kind=st.sampled_from(sorted(KINDS)),
+    url=st.text(),
+    method=st.text(),
+    headers=st.dictionaries(st.binary(), st.lists(st.binary())).map(
+        lambda found: headers_as_text(found.items())
+    ),
+    body=st.binary(),
+    cookies=mappings | st.lists(mappings, min_size=1),
+    meta=mappings,
+    cb_kwargs=mappings,
+    callback=st.none() | st.text(),
+    errback=st.none() | st.text(),
+    priority=st.integers(),
+    dont_filter=st.booleans(),
+    encoding=st.text(),
+    flags=st.lists(st.text()).map(tuple),
+)
+
+Place = namedtuple("Place", "x y")  # noqa: PYI024 (without types it is a tuple like any other)
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+class Text(str):
+    __slots__ = ()
+
+
+def with_meta(meta: object) -> QueuedRequest:
+    return QueuedRequest(version=1, url="http://a.example/", meta=meta)
+
+
+def in_itself() -> dict[str, object]:
+    meta: dict[str, object] = {}
+    meta["again"] = [meta]
+    return meta
+
+
+@given(requests)
+def test_request_comes_back_as_it_was(queued):
+    assert decode(encode(queued)) == queued
+
+
+@given(requests)
+def test_written_request_is_json_for_everybody(queued):
+    assert json.loads(encode(queued))["meta" if queued.meta else "v"] == (queued.meta or 1)
+
+
+@given(st.dictionaries(st.binary(min_size=1), st.lists(st.binary(), min_size=1)))
+def test_headers_come_back_byte_for_byte(headers):
+    assert dict(headers_as_bytes(headers_as_text(headers.items()))) == headers
+
+
+def test_headers_of_a_scrapy_request_come_back():
+    request = Request("http://a.example/", headers={"Cookie": [b"a=\xff", "b=ü"], "If-None-Match": '"x"'})
+    again = Request("http://a.example/", headers=headers_as_bytes(headers_as_text(request.headers.items())))
+    assert again.headers == request.headers
+
+
+def test_request_for_a_tile_is_short_and_readable():
+    assert encode(TILE) == (
+        b'{"v":1,"url":"https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400","method":"HEAD",'
+        b'"meta":{"layer":"world-lighting","tile":[-3,-440,216],"verbatim_url":true,'
+        b'"download_slot":"map.example.net"},"cb":"answered","eb":"failed"}'
+    )
+    assert len(encode(TILE)) < 250
+
+
+def test_tuples_come_back_as_lists():
+    assert decode(encode(with_meta({"tile": (1, (2, 3))}))).meta == {"tile": [1, [2, 3]]}
+
+
+@pytest.mark.parametrize(
+    ("meta", "problem"),
+    [
+        ({"x": {"y": {1}}}, "meta['x']['y']: a set cannot be kept"),
+        ({"x": [1, object()]}, "meta['x'][1]: an object cannot be kept"),
+        ({"x": b"a"}, "meta['x']: a bytes cannot be kept"),
+        ({"x": float("nan")}, "meta['x']: the number nan cannot be kept"),
+        ({"x": float("-inf")}, "meta['x']: the number -inf cannot be kept"),
+        ({"x": {1: 2}}, "meta['x']: the key 1 cannot be kept"),
+        ({b"x": 1}, "meta: the key b'x' cannot be kept"),
+        ({Text("x"): 1}, "meta: the key 'x' cannot be kept"),
+        ({"x": Text("a")}, "meta['x']: a Text cannot be kept"),
+        ({"x": Colour.RED}, "meta['x']: a Colour cannot be kept"),
+        ({"x": Place(1, 2)}, "meta['x']: a Place cannot be kept"),
+        ({"x": datetime(2026, 11, 20, tzinfo=UTC)}, "meta['x']: a datetime cannot be kept"),
+        ({"x": "\ud800"}, "meta['x']: '\\ud800', which has half of a surrogate pair, cannot be kept"),
+        ({"\ud800": 1}, "meta: '\\ud800', which has half of a surrogate pair, cannot be kept"),
+        ({"x": 10**5000}, "meta['x']: an integer of thousands of digits cannot be kept"),
+        (
+            in_itself(),
+            "meta['again'][0]['again']: what is nested in more than 64 levels, or in itself, cannot",
+        ),
+        ([], "meta: a list cannot be kept"),
+    ],
+)
+def test_what_json_would_change_is_refused_by_its_place(meta, problem):
+    with pytest.raises(UnwritableRequestError) as refusal:
+        encode(with_meta(meta))
+    assert str(refusal.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"version": 2}, "version: 2 cannot be kept"),
+        ({"kind": "XmlRpcRequest"}, "kind: 'XmlRpcRequest' cannot be kept"),
+        ({"url": b"http://a.example/"}, "url: a bytes cannot be kept"),
+        ({"url": "http://a.example/\ud800"}, "url: 'http://a.example/\\ud800'"),
+        ({"body": "text"}, "body: a str cannot be kept"),
+        ({"priority": True}, "priority: a bool cannot be kept"),
+        ({"dont_filter": 1}, "dont_filter: an int cannot be kept"),
+        ({"callback": print}, "callback: a builtin_function_or_method cannot be kept"),
+        ({"flags": ("a", 1)}, "flags[1]: an int cannot be kept"),
+        ({"flags": ["a"]}, "flags: a list cannot be kept"),
+        ({"cookies": [{"name": "a"}, 1]}, "cookies[1]: an int cannot be kept"),
+        ({"cookies": {"a": b"b"}}, "cookies['a']: a bytes cannot be kept"),
+        ({"cb_kwargs": {"a": {1}}}, "cb_kwargs['a']: a set cannot be kept"),
+        ({"headers": (("A", ("\u0100",)),)}, "headers[0]: ('A', ('Ā',)) cannot be kept"),
+        ({"headers": (("A", "b"),)}, "headers[0]: ('A', 'b') cannot be kept"),
+        ({"headers": ((b"A", ("b",)),)}, "headers[0][0]: a bytes cannot be kept"),
+    ],
+)
+def test_field_that_could_not_be_read_again_is_refused(fields, problem):
+    with pytest.raises(UnwritableRequestError) as refusal:
+        encode(QueuedRequest(**{"version": 1, "url": "http://a.example/", **fields}))
+    assert str(refusal.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"", "truncated"),
+        (b"null", "Expected `object`"),
+        (b"[]", "Expected `object`"),
+        (encode(TILE)[:-1], "truncated"),
+        (encode(TILE) + b"{}", "trailing"),
+        (b'{"url":"http://a.example/"}', "missing required field `v`"),
+        (b'{"v":1}', "missing required field `url`"),
+        (b'{"v":2,"url":"http://a.example/","lane":"plus"}', "Invalid enum value 2"),
+        (b'{"v":1,"url":"http://a.example/","lane":"plus"}', "unknown field `lane`"),
+        (b'{"v":1,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
+        (b'{"v":1,"url":"http://a.example/","kind":"os.system"}', "Invalid enum value 'os.system'"),
+        (b'{"v":1,"url":"http://a.example/","priority":"1"}', "Expected `int`"),
+        (b'{"v":1,"url":"http://a.example/","body":"?"}', "base64"),
+        (b'{"v":1,"url":"http://a.example/","meta":{"x":NaN}}', "malformed"),
+        (b'{"v":1,"url":"http://a.example/","headers":[["A",["\xc4\x80"]]]}', "latin-1"),
+        (b'{"v":1,"url":"\xff"}', "utf-8"),
+        (b'{"v":1,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
+    ],
+)
+def test_unreadable_request_is_refused_with_its_problem(body, problem):
+    with pytest.raises(UnreadableRequestError, match="nothing of it was run") as refusal:
+        decode(body)
+    assert problem in str(refusal.value)
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_reading_any_bytes_raises_nothing_else(body):
+    with pytest.raises(UnreadableRequestError):
+        decode(body)
+
+
+def test_pickle_is_not_unpickled(tmp_path):
+    trace = tmp_path / "trace"
+
+    class Foreign:
+        def __reduce__(self):
+            return (Path.touch, (trace,))
+
+    with pytest.raises(UnreadableRequestError):
+        decode(pickle.dumps(Foreign()))
+    assert not trace.exists()
+
+
+def test_classes_named_in_meta_stay_plain_values():
+    hostile = {
+        "__reduce__": ["os.system", ["true"]],
+        "_class": "scrapy.http.Request",
+        "py/object": "os.system",
+    }
+    assert decode(encode(with_meta(hostile))).meta == hostile
+
+
+def test_allowed_names_pass():
+    check_names(TILE, {"Request"}, {"answered", "failed"})
+    check_names(with_meta({}), {"Request"}, set())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "callbacks", "problem"),
+    [
+        (set(), {"answered", "failed"}, "kind 'Request' is not allowed, only none"),
+        ({"Request"}, {"failed"}, "callback 'answered' is not allowed, only failed"),
+        ({"Request"}, {"answered"}, "errback 'failed' is not allowed, only answered"),
+    ],
+)
+def test_names_that_are_not_allowed_are_refused(kinds, callbacks, problem):
+    with pytest.raises(UnreadableRequestError) as refusal:
+        check_names(TILE, kinds, callbacks)
+    assert problem in str(refusal.value)

@@ -1,0 +1,41 @@
+"""Lanes follow the sign of the priority; the minus lane gets its share of polls."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tileharvest.queue.lanes import Lane, Turns, lane_of
+
+
+@pytest.mark.parametrize(
+    ("priority", "lane"),
+    [(1, Lane.PLUS), (1000, Lane.PLUS), (0, Lane.NORMAL), (-1, Lane.MINUS), (-1000, Lane.MINUS)],
+)
+def test_lane_is_the_sign_of_the_priority(priority, lane):
+    assert lane_of(priority) is lane
+
+
+def test_lanes_are_polled_plus_then_normal_then_minus():
+    assert sorted(Lane) == [Lane.PLUS, Lane.NORMAL, Lane.MINUS]
+
+
+def test_of_four_polls_the_fourth_asks_the_minus_lane_first():
+    turns = Turns(4)
+    assert [turns.next_is_minus() for _ in range(8)] == [False, False, False, True] * 2
+
+
+@given(st.integers(2, 50), st.integers(1, 20))
+def test_share_of_polls_is_exact_over_whole_rounds(share, rounds):
+    turns = Turns(share)
+    assert sum(turns.next_is_minus() for _ in range(share * rounds)) == rounds
+
+
+def test_share_of_zero_turns_ageing_off():
+    turns = Turns(0)
+    assert not any(turns.next_is_minus() for _ in range(100))
+
+
+@pytest.mark.parametrize("share", [1, -1, -16])
+def test_share_that_would_starve_the_others_is_refused(share):
+    with pytest.raises(ValueError, match="0 turns ageing off"):
+        Turns(share)

@@ -1,0 +1,270 @@
+"""Connections to Redis: the settings mean what they mean to scrapy-redis, and nobody hears a password."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from redis.asyncio import Redis, RedisCluster, SSLConnection
+from scrapy.settings import Settings
+from scrapy_redis import connection as scrapy_redis_connection
+from scrapy_redis import defaults as scrapy_redis_defaults
+
+from tests.scheduler.driving import Driven, entry
+from tests.servers.redis import queue_on, redis_server
+from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.queue.redis import connection
+from tileharvest.queue.redis.connection import connect, connection_parameters, masked, parameters_of, place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PASSWORD = "wonderful/horse@battery:staple"
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"REDIS_HOST": "redis.example.net", "REDIS_PORT": 6380},
+    {"REDIS_HOST": "redis.example.net", "REDIS_DB": 3},
+    {"REDIS_URL": "redis://redis.example.net:6381/2"},
+    {"REDIS_URL": "redis://worker:horse%40battery@redis.example.net"},
+    {"REDIS_URL": "redis://redis.example.net/2?socket_timeout=7"},
+    {"REDIS_URL": "rediss://redis.example.net", "REDIS_PARAMS": {"ssl_ca_certs": "ca.pem"}},
+    {"REDIS_URL": "redis://one.example.net", "REDIS_HOST": "another.example.net", "REDIS_PORT": 1},
+    {"REDIS_PARAMS": {"password": PASSWORD, "username": "worker", "socket_timeout": 5}},
+    {"REDIS_PARAMS": {"host": "parameter.example.net"}, "REDIS_HOST": "setting.example.net"},
+    {"REDIS_ENCODING": "latin-1"},
+]
+SAME = ("host", "port", "db", "username", "password", "socket_timeout", "socket_connect_timeout", "encoding")
+
+
+@pytest.mark.filterwarnings("ignore:.*retry_on_timeout:DeprecationWarning")
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_settings_mean_what_they_mean_to_scrapy_redis(settings: dict[str, Any]) -> None:
+    theirs = scrapy_redis_connection.get_redis_from_settings(Settings(settings)).connection_pool
+    ours = connect(connection_parameters(settings)).connection_pool
+    wanted = {name: theirs.connection_kwargs.get(name) for name in SAME}
+    assert {name: ours.connection_kwargs.get(name) for name in SAME} == wanted
+    assert issubclass(ours.connection_class, SSLConnection) == ("SSL" in theirs.connection_class.__name__)
+
+
+def test_there_is_no_setting_of_scrapy_redis_that_is_not_known_here() -> None:
+    names = dict(scrapy_redis_connection.SETTINGS_PARAMS_MAP)
+    assert names.pop("REDIS_DECODE_RESPONSES") == "decode_responses"
+    assert names == connection._NAMES
+    defaults = dict(scrapy_redis_defaults.REDIS_PARAMS)
+    assert defaults.pop("retry_on_timeout") is True
+    assert defaults == connection._DEFAULTS
+
+
+def test_scrapys_own_settings_will_do() -> None:
+    settings = Settings({"REDIS_URL": "redis://redis.example.net/4", "REDIS_PARAMS": {"socket_timeout": 9}})
+    parameters = connection_parameters(settings)
+    assert (parameters["url"], parameters["socket_timeout"]) == ("redis://redis.example.net/4", 9)
+
+
+@pytest.mark.parametrize(
+    "unwanted",
+    [{"decode_responses": True}, {"retry_on_timeout": True}, {"retry": object()}, {"protocol": 3}],
+)
+def test_what_a_queue_decides_itself_is_left_out(unwanted: dict[str, Any]) -> None:
+    parameters = connection_parameters({"REDIS_PARAMS": unwanted, "REDIS_DECODE_RESPONSES": True})
+    assert not set(parameters) & set(unwanted)
+    connection = connect(parameters).connection_pool.make_connection()
+    assert (connection.encoder.decode_responses, connection.protocol) == (False, 2)
+    assert connection.retry.get_retries() == 0
+
+
+def test_a_socket_is_not_confused_by_a_host() -> None:
+    client = connect(
+        connection_parameters({"REDIS_URL": "unix:///run/redis.sock?db=2", "REDIS_HOST": "redis.example.net"})
+    )
+    assert place(client) == "unix:///run/redis.sock"
+    assert parameters_of(client)["db"] == 2
+
+
+def test_a_client_for_clusters_can_be_named() -> None:
+    parameters = connection_parameters(
+        {
+            "REDIS_URL": f"redis://worker:{'secret'}@redis.example.net:7000",
+            "REDIS_PARAMS": {"redis_cls": "redis.asyncio.RedisCluster"},
+        }
+    )
+    client = connect(parameters)
+    assert isinstance(client, RedisCluster)
+    assert place(client) == "redis://redis.example.net:7000, a cluster"
+    assert parameters_of(client)["password"] == "secret"
+
+
+# What cannot be
+
+
+WRONG: list[dict[str, Any]] = [
+    {"REDIS_URL": f"http://worker:{PASSWORD}@redis.example.net"},
+    {"REDIS_URL": f"redis://worker:{PASSWORD}@redis.example.net"},
+    {"REDIS_URL": "redis://wonderful:horse@redis.example.net:staple/0"},
+    {"REDIS_URL": "redis://:wonderful@[horse/0"},
+    {"REDIS_URL": "redis://:wonderful@redis.example.net?socket_timeout=battery"},
+    {"REDIS_PARAMS": {"password": PASSWORD, "unknown": 1}},
+    {"REDIS_PARAMS": {"password": PASSWORD, "redis_cls": "redis.Redis"}},
+    {"REDIS_PARAMS": {"password": PASSWORD, "redis_cls": "no.such.thing"}},
+    {"REDIS_PARAMS": {"password": PASSWORD, "redis_cls": "os.system"}},
+]
+
+
+@pytest.mark.parametrize("settings", WRONG)
+def test_settings_that_cannot_be_are_told_in_one_line(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        connect(connection_parameters(settings))
+    told = str(refused.value)
+    assert told.startswith("the settings for Redis cannot be (")
+    assert "REDIS_URL = 'redis://user:password@redis.example.net:6379/0'" in told
+    assert "\n" not in told
+    assert refused.value.__cause__ is None
+    for secret in ("wonderful", "horse"):
+        assert secret not in told
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        (f"cannot log in with {PASSWORD}", "cannot log in with ***"),
+        ("nothing of it", "nothing of it"),
+        ("the key is opened by sesame", "the key is opened by ***"),
+    ],
+)
+def test_passwords_are_masked(said: str, wanted: str) -> None:
+    assert masked(said, {"password": PASSWORD, "ssl_password": "sesame", "host": "nothing"}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("redis://worker:secret@redis.example.net:6380/3", "redis://redis.example.net:6380/3"),
+        ("rediss://:secret@redis.example.net", "rediss://redis.example.net:6379/0"),
+        ("unix://worker:secret@/run/redis.sock", "unix:///run/redis.sock"),
+        ("redis://", "redis://localhost:6379/0"),
+    ],
+)
+def test_a_place_is_named_without_its_login(url: str, wanted: str) -> None:
+    assert place(connect({"url": url})) == wanted
+
+
+def test_a_client_can_be_made_by_whoever_likes() -> None:
+    assert place(Redis(host="redis.example.net")) == "redis://redis.example.net:6379/0"
+
+
+# Encrypted
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and a server's certificate that it has signed, for 127.0.0.1 only."""
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = ec.generate_private_key(ec.SECP256R1())
+    server = ec.generate_private_key(ec.SECP256R1())
+    (folder / "ca.pem").write_bytes(signed("authority", authority, "authority", authority, is_authority=True))
+    (folder / "server.pem").write_bytes(signed("server", server, "authority", authority, is_authority=False))
+    (folder / "server.key").write_bytes(
+        server.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return folder
+
+
+def signed(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    by: str,
+    signer: ec.EllipticCurvePrivateKey,
+    *,
+    is_authority: bool,
+) -> bytes:
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(named(name))
+        .issuer_name(named(by))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=36_500))
+        .add_extension(x509.SubjectAlternativeName([loopback]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(signer, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+@pytest.fixture(scope="module")
+def encrypted(certificates: Path) -> Any:
+    """The address of a server that speaks TLS only on its port."""
+    files = [str(certificates / name) for name in ("server.pem", "server.key", "ca.pem")]
+    options = ["--tls-cert-file", files[0], "--tls-key-file", files[1], "--tls-ca-cert-file", files[2]]
+    with redis_server("--tls-auth-clients", "no", *options, tls=True) as server:
+        server.ask("ACL", "SETUSER", "worker", "on", f">{PASSWORD}", "~tileharvest:*", "&*", "+@all")
+        server.ask("ACL", "SETUSER", "default", "-@all", "+acl|whoami")
+        yield server
+
+
+@pytest.fixture
+def at(encrypted: Any) -> Callable[..., Driven]:
+    def opened(**parameters: str) -> Driven:
+        login = {"username": "worker", "password": PASSWORD}
+        url = f"rediss://127.0.0.1:{encrypted.port}"
+        options = {"patience": 60.0, "parameters": {"url": url} | login | parameters}
+        return Driven(lambda: queue_on(encrypted, **options))
+
+    return opened
+
+
+def test_an_encrypted_connection_of_a_user_with_a_password(
+    at: Callable[..., Driven], certificates: Path
+) -> None:
+    with at(ssl_ca_certs=str(certificates / "ca.pem")).open() as queue:
+        queue.push(entry("1"), entry("2"))
+        assert queue.bodies() == ["1", "2"]
+        assert queue.run(queue.queue.wait_for_work(60))
+
+
+@pytest.mark.parametrize("what", ["an unknown authority", "another name", "no encryption"])
+def test_a_connection_that_cannot_be_trusted_is_refused_at_once(
+    at: Callable[..., Driven], certificates: Path, encrypted: Any, what: str
+) -> None:
+    if what == "an unknown authority":
+        driven = at()
+    elif what == "another name":
+        url = f"rediss://localhost:{encrypted.port}"
+        driven = at(url=url, ssl_ca_certs=str(certificates / "ca.pem"))
+    else:
+        driven = at(url=f"redis://127.0.0.1:{encrypted.port}")
+        driven.queue._link._patience = 0.0
+    with pytest.raises(QueueError, match="does not answer") as refused:
+        driven.open()
+    driven.close()
+    assert "wonderful" not in str(refused.value)

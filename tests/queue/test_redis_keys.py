@@ -1,0 +1,176 @@
+"""The keys of a queue in Redis: all of them are named to the scripts, and stay together in a cluster."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.asyncio import RedisCluster
+
+from tests.queue.redis_maps import HOST, OF_HOST, SHARES, RedisMap
+from tests.scheduler.driving import DAY, Driven, entry
+from tests.servers.redis import CLUSTER, queue_on, redis_server
+from tileharvest.maps.budgets import Budget
+from tileharvest.maps.rates import Gap
+from tileharvest.politeness.pace import Pace
+from tileharvest.queue.pace import Amount
+from tileharvest.queue.redis import calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.redis import RedisServer
+
+NEXT_DAY = "2021-02-14"
+SCRIPTS = Path(calls.__file__).parent / "scripts"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisServer]:
+    with redis_server(*CLUSTER) as running:
+        running.join_cluster()
+        yield running
+
+
+def everything(first: Driven, second: Driven) -> None:
+    """Every script, in each of its ways."""
+    first.push(*(entry(str(number), number - 4) for number in range(9)), entry("later", due=5.0))
+    first.push(entry("1"), entry("other", segment=NEXT_DAY), entry("none", segment="", fingerprint=None))
+    leases = first.lease(6)
+    first.extend(*leases, now=1.0)
+    first.exchange(
+        finished=leases[:2],
+        failed=[(leases[2], "no")],
+        returned=leases[3:4],
+        taken_up=[99],
+        pushed=[entry("x")],
+    )
+    second.exchange(3, now=6.0)
+    for round_number in range(1, 5):
+        second.exchange(2, now=200.0 * round_number)
+    second.run(second.queue.workers())
+    second.run(second.queue.dead_letters())
+    assert len(first.failures()) > 1
+    first.counts()
+    first.note(DAY, "depth", "12")
+    first.clear_failures()
+    first.forget(DAY)
+    first.forget_others(1, DAY)
+    for worker in (first, second):
+        worker.run(worker.queue.join(DAY, "the first", Pace(HOST, 4, Gap.of_rate(10.0))))
+    first.exchange(9, pushed=[entry("1"), entry("1")], is_seeded=True)
+    first.run(first.queue.confirm(DAY, [*first.run(first.queue.doubtful(DAY))]))
+    first.run(first.queue.oldest_lease())
+    second.run(second.queue.rest(HOST, 5.0))
+    second.run(second.queue.claim_probe(HOST, 5.0))
+    for worker in (first, second):
+        worker.extend(now=900.0)
+        worker.run(worker.queue.set_pace(Pace(HOST, 4, Gap(0.1, 0.2), 5, Gap(0.1, 0.2))))
+        worker.exchange(9, now=900.0)
+        worker.run(worker.queue.open_purse(Budget(9, 900)))
+        worker.run(worker.queue.grant(Amount(3, 300), Amount(1, 100)))
+    assert first.run(first.queue.notes("none")) == {}
+    first.note("none", "rate", "1/s")
+    first.note("none", "rate", "")
+    first.run(first.queue.ending(DAY))
+    first.run(first.queue.ended(DAY))
+    first.run(first.queue.join(DAY, "the second", Pace(HOST, 4)))
+    first.push(*(entry(f"many{number}") for number in range(50)))
+
+
+QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def monitored(server: RedisServer, work: Any) -> list[tuple[str, list[str]]]:
+    """Each command meanwhile: who made it (`lua` for scripts), and its words."""
+    with socket.socket(socket.AF_UNIX) as listening, listening.makefile("rwb") as lines:
+        listening.connect(str(server.socket))
+        listening.settimeout(10)
+        listening.sendall(b"MONITOR\r\n")
+        assert lines.readline() == b"+OK\r\n"
+        work()
+        server.ask("ECHO", "the end")
+        found = []
+        while b'"the end"' not in (line := lines.readline()):
+            who = line.decode().split("[", 1)[1].split("]", 1)[0].split()[1]
+            found.append((who, QUOTED.findall(line.decode())))
+        return found
+
+
+def test_scripts_touch_only_the_keys_that_were_named_and_those_have_one_slot(world: RedisMap) -> None:
+    first, second = (world.worker(expected=5, keeps_doubtful=True) for _ in range(2))
+    keys: list[str] = []
+    touched = set()
+    for who, words in monitored(world.server, lambda: everything(first, second)):
+        if words[0] in ("EVALSHA", "EVAL"):
+            keys = words[3 : 3 + int(words[2])]
+            others = {key for key in keys if not key.startswith(f"tileharvest:{{{world.name}}}:")}
+            # Those of all maps of a host, where there is no cluster.
+            assert others <= {OF_HOST, SHARES}
+        elif who == "lua" and words[0] not in ("TIME", "PUBLISH"):
+            assert words[1] in keys, words
+            touched.add(words[1])
+    names = {key.split(":")[2] for key in touched}
+    wanted = {key.decode().split(":")[2] for key in calls.Keys("x").fixed}
+    # Nothing was found that is no request.
+    assert names == wanted - {"dead"} | {"seen", "client", "doubtful", f"{{{HOST}}}"}
+
+
+def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:
+    lua = {file.name: file.read_text() for file in SCRIPTS.glob("*.lua")}
+    tried = set(re.findall(r"\{ '([A-Z]+)'", lua["open.lua"]))
+    used = {word for text in lua.values() for word in re.findall(r"(?:p?call|apply)\('([A-Z]+)'", text)}
+    used |= set(re.findall(r"'(BITFIELD)'", lua["filter.lua"]))
+    # The first three cannot be refused for a key, or need not be allowed.
+    assert used - {"TIME", "TYPE", "PUBLISH"} == tried
+
+
+def test_a_node_of_a_cluster_allows_all_of_it(cluster: RedisServer) -> None:
+    with RedisMap(cluster) as world:
+        everything(world.worker(expected=5), world.worker(expected=5))
+
+
+def test_the_client_for_clusters_will_do(cluster: RedisServer) -> None:
+    parameters = {"url": cluster.url, "redis_cls": "redis.asyncio.RedisCluster"}
+    with RedisMap(cluster) as world:
+        first, second = (world.worker(expected=5, parameters=parameters) for _ in range(2))
+        assert isinstance(first.queue._link.client, RedisCluster)
+        everything(first, second)
+        assert first.run(first.queue.wait_for_work(5))
+        assert not first.run(first.queue.wait_for_work(0.02))
+        while first.exchange(99, 900.0).leases:
+            pass
+        second.push(entry("wake"))
+        assert first.run(first.queue.wait_for_work(5))
+        clocked = world.worker(parameters=parameters, server_clock=True)
+        assert len(clocked.run(clocked.queue.workers())) == 1
+        world.close_workers()
+        beside = world.beside(parameters=parameters)
+        beside.stop()
+        beside.run(beside.queue.discard())
+        assert world.all_keys() == []
+
+
+def test_in_a_cluster_each_map_keeps_the_rate_for_itself(cluster: RedisServer) -> None:
+    with RedisMap(cluster) as world:
+        worker = world.joined(pace=Pace(HOST, 100, Gap.of_rate(4.0)))
+        worker.push(*(entry(str(number)) for number in range(9)))
+        assert [lease.start for lease in worker.lease(9)] == [0.0, 0.25, 0.5]
+        assert world.key(f"host:{HOST}") in world.all_keys()
+
+
+@pytest.mark.parametrize("name", ["", "a{b", "a}b"])
+def test_what_would_break_the_hash_tag_is_no_name(server: RedisServer, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name keys"):
+        queue_on(server, name)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_attempts": 0}, {"lease_seconds": 0.0}, {"minus_share": 1}, {"expected": 0}]
+)
+def test_options_that_would_offer_nothing_are_refused(server: RedisServer, options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"attempts|minus_share|full at once"):
+        queue_on(server, **options)

@@ -1,0 +1,125 @@
+"""What workers on a queue in Redis know: of doubtful requests, of what they have pushed, of each other."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.queue.redis_maps import HOST, RedisMap
+from tests.queue.test_redis_calls import behind_proxy
+from tests.scheduler.driving import DAY, Driven, entry
+from tileharvest.politeness.pace import Pace
+from tileharvest.queue.port import Changes
+from tileharvest.queue.redis.pushed import Pushed
+
+# What is doubtful
+
+
+def test_what_a_filter_drops_by_mistake_is_kept(world: RedisMap) -> None:
+    worker = world.worker(expected=300, error_rate=0.3, keeps_doubtful=True)
+    bodies = [f"{number}" for number in range(300)]
+    dropped = worker.push(*map(entry, bodies)).duplicates
+    accepted: list[str] = []
+    while some := worker.bodies(400):
+        accepted += some
+    doubtful = dict(worker.run(worker.queue.doubtful(DAY)))
+    assert len(doubtful) == dropped > 10
+    assert sorted([*accepted, *(body.decode() for body in doubtful.values())]) == sorted(bodies)
+    assert all(fingerprint == body for fingerprint, body in doubtful.items())
+    sure = sorted(doubtful)[:5]
+    worker.run(worker.queue.confirm(DAY, sure))
+    worker.run(worker.queue.confirm(DAY, []))
+    assert sorted(worker.run(worker.queue.doubtful(DAY))) == sorted(doubtful)[5:]
+    assert world.ask("TTL", f"doubtful:{DAY}") == world.ask("TTL", f"seen:{DAY}")
+    worker.forget(DAY)
+    assert worker.run(worker.queue.doubtful(DAY)) == {}
+
+
+def test_without_the_option_nothing_is_doubtful(world: RedisMap) -> None:
+    worker = world.worker()
+    worker.push(entry("1"), entry("1"))
+    assert worker.run(worker.queue.doubtful(DAY)) == {}
+
+
+# What this worker has pushed
+
+
+def surely(worker: Driven, *fingerprints: bytes) -> list[bool]:
+    return [worker.queue.surely_pushed(DAY, one) for one in fingerprints]
+
+
+def test_what_was_pushed_here_is_known_to_be_pushed(world: RedisMap) -> None:
+    worker, other = world.worker(), world.worker()
+    other.push(entry("2"))
+    worker.push(entry("1"), entry("2"), entry("3", fingerprint=None))
+    assert surely(worker, b"1", b"2", b"3") == [True, True, False]
+    assert surely(other, b"1") == [False]
+    worker.restart()
+    assert surely(worker, b"1") == [False]
+
+
+def test_nothing_is_sure_after_a_call_was_repeated(world: RedisMap) -> None:
+    async def push() -> list[bool]:
+        async with behind_proxy(world.server, map_name=world.name) as (proxy, queue):
+            await queue.exchange(Changes(pushed=[entry("1")]), 0, 0.0)
+            known = [queue.surely_pushed(DAY, b"1")]
+            proxy.cuts = ["answer"]
+            await queue.extend([], 0.0)
+            known.append(queue.surely_pushed(DAY, b"1"))
+            await queue.exchange(Changes(pushed=[entry("2")]), 0, 0.0)
+            return [*known, queue.surely_pushed(DAY, b"1"), queue.surely_pushed(DAY, b"2")]
+
+    assert asyncio.run(push()) == [True, False, False, True]
+
+
+def test_nothing_is_sure_when_redis_has_lost_the_last_exchange(world: RedisMap) -> None:
+    worker = world.worker()
+    worker.push(entry("1"))
+    worker.push(entry("2"))
+    assert surely(worker, b"1", b"2") == [True, True]
+    world.ask("HSET", f"client:{worker.queue._session.client}", "exchanged", 1)
+    worker.push(entry("3"))
+    assert surely(worker, b"1", b"2", b"3") == [False, False, True]
+
+
+def test_the_memory_of_what_was_pushed_is_bounded() -> None:
+    pushed = Pushed(lately=10)
+    for number in range(100):
+        pushed.add([entry(f"{number}")])
+        known = [one for one in range(100) if (DAY, b"%d" % one) in pushed]
+        assert known == list(range(number + 1 - len(known), number + 1))
+        assert min(10, number + 1) <= len(known) < 20
+
+
+# Who works
+
+
+def test_workers_are_told_with_what_they_do(world: RedisMap) -> None:
+    first, second = world.joined(pace=Pace(HOST, 3)), world.worker()
+    leases = first.exchange(4, pushed=[entry(str(number)) for number in range(8)]).leases
+    first.exchange(finished=leases[:2], failed=[(leases[2], "no")], now=5.0)
+    one, other = sorted(second.run(second.queue.workers()), key=lambda worker: worker.segment, reverse=True)
+    assert (one.segment, one.share, one.leased, one.finished, one.rate) == (DAY, 3, 1, 3, 3 / 5)
+    assert (other.segment, other.share, other.leased, other.finished, other.rate) == ("", None, 0, 0, 0.0)
+    assert one.machine == other.machine
+    # One that was not heard of for some time does nothing.
+    second.extend(now=20.0)
+    assert [worker.rate for worker in second.run(second.queue.workers())] == [0.0, 0.0]
+
+
+def test_the_rate_is_that_of_the_last_seconds(world: RedisMap) -> None:
+    worker = world.worker()
+    worker.push(*(entry(str(number)) for number in range(99)))
+    for now, number in ((1.0, 3), (5.0, 7), (7.0, 4), (10.0, 16), (11.0, 1)):
+        worker.exchange(finished=worker.lease(number, now), now=now)
+    (found,) = worker.run(worker.queue.workers())
+    assert (found.finished, found.rate) == (31, (7 + 4) / 5)
+
+
+def test_the_oldest_lease_is_as_old_as_when_it_was_handed_out(world: RedisMap) -> None:
+    worker = world.worker()
+    assert worker.run(worker.queue.oldest_lease()) is None
+    worker.push(entry("1"), entry("2"))
+    (lease,) = worker.lease(now=10.0)
+    worker.lease(now=20.0)
+    worker.extend(lease, now=60.0)
+    assert worker.run(worker.queue.oldest_lease()) == 50.0

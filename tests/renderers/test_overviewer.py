@@ -1,0 +1,249 @@
+"""Overviewer's configurations as found on real sites, and sites without one."""
+
+import pytest
+
+from tileharvest.errors import ExitStatus, SiteError
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.overviewer import Answer, parse_config, probe, probe_depth
+from tileharvest.renderers.site import SiteLayer
+from tileharvest.tiles.grid import Tile
+
+PAGE = "https://map.example.net/world/"
+
+MINIMAL = """
+var overviewerConfig = {
+    "tilesets": [
+        {"path": "day", "zoomLevels": 4, "imgextension": "png", "isOverlay": false},
+        {"path": "ores", "zoomLevels": 4, "imgextension": "png", "isOverlay": ["Day"]},
+        {"path": "caves", "zoomLevels": 3, "imgextension": "jpg", "isOverlay": true}
+    ]
+};
+"""
+
+# As the files show, read by eye.
+REAL = {
+    "overviewer-darkness4.js": [("world-lighting", 7, "png", 0, (-48, 80, -46), 1563139226, "1563139367")],
+    "overviewer-salisbury.js": [("world-lighting", 8, "png", 0, (1168, 98, 1098), 1513463415, "1514375793")],
+    "overviewer-maxzoom-below-zoomlevels.js": [
+        ("normalrender", 11, "jpg", 0, (-2817, 67, -8912), 1533139239, "1533249856")
+    ],
+    "overviewer-north-3.js": [
+        ("daytime", 7, "png", 3, (133, 80, 196), 1517778564, "1517869431"),
+        ("nighttime", 7, "png", 3, (133, 80, 196), 1517778564, "1517869431"),
+    ],
+    "overviewer-webp-three-tilesets.js": [
+        ("world", 7, "webp", 0, (327, 68, 345), 1605479459, "1692244637"),
+        ("world-night", 7, "webp", 0, (327, 68, 345), 1605479459, "1692244637"),
+        ("world_nether", 6, "webp", 0, None, 1360591426, "1692244637"),
+    ],
+}
+
+
+def described(**keys) -> MapDescription:
+    return MapDescription(name="m", url=PAGE, **keys)
+
+
+class FakeSite:
+    """Answers from a table; everything else is 404. Notes what was asked."""
+
+    def __init__(self, answers: dict[str, Answer]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    async def __call__(self, method: str, url: str) -> Answer:
+        self.asked.append(f"{method} {url}")
+        return self.answers.get(url, Answer(404))
+
+
+def with_config(text: str) -> FakeSite:
+    return FakeSite({f"{PAGE}overviewerConfig.js": Answer(200, text.encode())})
+
+
+@pytest.fixture
+def run():
+    """Drives a coroutine that never waits for anything; what it raises comes through."""
+
+    def run(coroutine):
+        with pytest.raises(StopIteration) as stopped:
+            coroutine.send(None)
+        return stopped.value.value
+
+    return run
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_configuration_has_the_values_that_the_file_shows(shared_maps, name):
+    layers = parse_config((shared_maps / "configs" / name).read_text(), PAGE)
+    assert [
+        (
+            layer.name,
+            layer.depth,
+            layer.image_extension,
+            layer.north_direction,
+            layer.spawn,
+            layer.rendered,
+            layer.query.removeprefix("?c="),
+        )
+        for layer in layers
+    ] == REAL[name]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_configuration_has_the_same_frame_everywhere(shared_maps, name):
+    layers = parse_config((shared_maps / "configs" / name).read_text(), PAGE)
+    assert {(x.tile_size, x.background, x.min_zoom, x.overlay) for x in layers} == {
+        (384, "#1a1a1a", 0, False)
+    }
+
+
+def test_world_is_the_one_of_the_tileset(shared_maps):
+    text = (shared_maps / "configs" / "overviewer-webp-three-tilesets.js").read_text()
+    assert [layer.world for layer in parse_config(text, PAGE)] == [
+        "world - overworld",
+        "world - overworld",
+        "world_nether - nether",
+    ]
+
+
+def test_overlay_is_a_true_word_or_a_list():
+    assert [layer.overlay for layer in parse_config(MINIMAL, PAGE)] == [False, True, True]
+
+
+def test_tile_is_asked_for_as_the_sites_own_page_does(shared_maps):
+    text = (shared_maps / "configs" / "overviewer-darkness4.js").read_text()
+    (layer,) = parse_config(text, PAGE)
+    assert layer.tile_url(Tile(-5, 32, 32)) == f"{PAGE}world-lighting/1/2.png?c=1563139367"
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "folder"),
+    [
+        ("", "day", f"{PAGE}day"),
+        ("http://tiles.example.org/x/", "day", "http://tiles.example.org/x/day"),
+        ("http://tiles.example.org/x-", "day", "http://tiles.example.org/x-day"),
+        ("/tiles/", "day", "https://map.example.net/tiles/day"),
+        ("", "./data/renders/Isles/", f"{PAGE}data/renders/Isles/"),
+        ("", "my world", f"{PAGE}my%20world"),
+    ],
+)
+def test_base_and_path_are_joined_letter_by_letter(base, path, folder):
+    text = MINIMAL.replace('"path": "day"', f'"path": "{path}", "base": "{base}"')
+    assert parse_config(text, PAGE)[0].folder_url == folder
+
+
+def test_configuration_without_cache_tag_asks_without_a_query():
+    assert parse_config(MINIMAL, PAGE)[0].query == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!DOCTYPE html><html></html>", "is an HTML page"),
+        ("\ufeff\n <html>", "is an HTML page"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "is a Git-LFS pointer"),
+        (MINIMAL[:150], "is cut off"),
+        ("", "does not set overviewerConfig"),
+        ("var x = {};", "does not set overviewerConfig"),
+        (MINIMAL.replace('"zoomLevels": 3, ', ""), "zoomLevels"),
+        (MINIMAL.replace('"zoomLevels": 3', '"zoomLevels": 0'), "no tiles"),
+        (MINIMAL.replace('"jpg"', '"bmp"'), "'bmp'"),
+        ("var overviewerConfig = {};", "tilesets"),
+    ],
+)
+def test_text_that_is_no_configuration_is_refused_with_what_it_is(text, message):
+    with pytest.raises(SiteError, match=message) as raised:
+        parse_config(text, PAGE)
+    assert raised.value.exit_status is ExitStatus.UNREACHABLE
+
+
+def test_harvested_layers_are_those_that_are_no_overlays(run):
+    site = run(probe(described(), with_config(MINIMAL)))
+    assert [layer.name for layer in site.layers] == ["day"]
+
+
+def test_named_layers_are_harvested_overlays_too(run):
+    site = run(probe(described(layers=("caves", "day")), with_config(MINIMAL)))
+    assert [layer.name for layer in site.layers] == ["caves", "day"]
+
+
+def test_layer_that_the_site_lacks_is_named_with_those_that_it_has(run):
+    with pytest.raises(SiteError, match="no layer 'night'; it has: day, ores, caves"):
+        run(probe(described(layers=("night",)), with_config(MINIMAL)))
+
+
+def test_site_with_overlays_only_is_refused(run):
+    text = MINIMAL.replace('"isOverlay": false', '"isOverlay": true')
+    with pytest.raises(SiteError, match="no layer but overlays"):
+        run(probe(described(), with_config(text)))
+
+
+def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):
+    moved = Answer(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
+    site = run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": moved})))
+    assert site.layers[0].folder_url == "https://new.example.net/w/day"
+
+
+def test_server_that_fails_is_no_site_without_configuration(run):
+    with pytest.raises(SiteError, match="answers 503"):
+        run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": Answer(503)})))
+
+
+def tiles_of(*paths: str, extension: str = "png") -> dict[str, Answer]:
+    return {f"{PAGE}day{path}.{extension}": Answer(200) for path in paths}
+
+
+def test_without_configuration_the_depth_is_probed(run):
+    site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2"))))
+    assert site.probed
+    assert site.layers == (SiteLayer("day", 3, "png", f"{PAGE}day"),)
+
+
+def test_without_configuration_the_kind_of_image_is_probed(run):
+    site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/0", "/0/3", extension="webp"))))
+    assert (site.layers[0].depth, site.layers[0].image_extension) == (2, "webp")
+
+
+def test_without_configuration_and_names_there_is_nothing_to_probe(run):
+    with pytest.raises(SiteError, match=r"name its layers in maps\.toml"):
+        run(probe(described(), FakeSite({})))
+
+
+def test_without_configuration_and_tiles_the_map_has_moved(run):
+    with pytest.raises(SiteError, match="has the map moved"):
+        run(probe(described(layers=("day",)), FakeSite({})))
+
+
+def test_probing_asks_by_get_where_head_is_refused(run):
+    class RefusesHead(FakeSite):
+        async def __call__(self, method: str, url: str) -> Answer:
+            return Answer(405) if method == "HEAD" else await super().__call__(method, url)
+
+    site = run(probe(described(layers=("day",)), RefusesHead(tiles_of("/1"))))
+    assert site.layers[0].depth == 1
+
+
+@pytest.mark.parametrize(
+    ("missing", "depth"),
+    [({"/1/2/2"}, 9), ({"/1/2/2", "/0/3/3", "/2"}, 9), ({"/1/2/2", "/0/3", "/2/1", "/3"}, 2)],
+)
+def test_depth_is_that_of_the_deepest_diagonal(run, missing, depth):
+    """A real map of depth 9 lacks /1/2/2: the other diagonals tell the depth all the same."""
+
+    async def is_there(path: str) -> bool:
+        return path.count("/") <= 9 and path not in missing
+
+    assert run(probe_depth(is_there)) == depth
+
+
+def test_depth_of_a_layer_without_tiles_is_0(run):
+    async def is_there(path: str) -> bool:
+        return False
+
+    assert run(probe_depth(is_there)) == 0
+
+
+def test_server_that_answers_yes_to_everything_ends_the_probing(run):
+    async def is_there(path: str) -> bool:
+        return True
+
+    assert run(probe_depth(is_there)) == 30

@@ -1,0 +1,133 @@
+"""Where requests wait, and at which pace they are made, as the settings and the map's description say."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.spiders import Spider
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.harvest.settings import harvesting_for
+from tileharvest.politeness.settings import courtesy_for
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.paced import Paced
+from tileharvest.queue.redis.queue import RedisQueue
+from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
+from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.scheduler.settings import scheduling_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.scheduler.settings import Scheduling
+
+REDIS = "redis://127.0.0.1:1/0"
+MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "maps.toml").write_text(MAP)
+    found = Settings()
+    found.setmodule("tileharvest.settings")
+    for name, value in {
+        "TILEHARVEST_MAPS": str(tmp_path / "maps.toml"),
+        "TILEHARVEST_DATA": str(tmp_path / "data"),
+        **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "REDIS_HOST", "REDIS_PORT"), ""),
+    }.items():
+        found.set(name, value)
+    return found
+
+
+def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
+    spider: Any = Spider("stub", **arguments)
+    if harvests:
+        spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
+        spider.courtesy = courtesy_for(settings, spider.harvesting.description)
+    crawler: Any = SimpleNamespace(settings=settings, spider=spider)
+    return scheduling_for(crawler)
+
+
+def of_this_worker(found: Scheduling) -> Any:
+    """The queue inside of that which keeps the pace; one in Redis keeps it itself."""
+    return found.queue._queue if isinstance(found.queue, Paced) else found.queue
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, QueueKind.SQLITE),
+        ({"REDIS_URL": REDIS}, QueueKind.REDIS),
+        ({"REDIS_HOST": "redis"}, QueueKind.REDIS),
+        ({"REDIS_PARAMS": {"unix_socket_path": "/run/redis.sock"}}, QueueKind.REDIS),
+        ({"REDIS_URL": REDIS, "SCHEDULER_QUEUE": "sqlite"}, QueueKind.SQLITE),
+        ({"SCHEDULER_QUEUE": "memory"}, QueueKind.MEMORY),
+        ({"SCHEDULER_QUEUE": "redis"}, QueueKind.REDIS),
+    ],
+)
+def test_requests_wait_in_redis_where_one_is_named(
+    settings: Settings, given: dict[str, Any], kind: QueueKind
+) -> None:
+    for name, value in given.items():
+        settings.set(name, value)
+    assert queue_kind(settings) is kind
+
+
+def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
+    settings: Settings, tmp_path: Path
+) -> None:
+    settings.set("SCHEDULER_QUEUE", "rabbit")
+    with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
+        harvesting_for(settings, {"map": "m"})
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue), ({"SCHEDULER_QUEUE": "memory"}, MemoryQueue)],
+)
+def test_the_queue_is_of_the_kind_that_the_settings_name(
+    settings: Settings, given: dict[str, Any], kind: type
+) -> None:
+    for name, value in given.items():
+        settings.set(name, value)
+    found = scheduling(settings)
+    assert isinstance(of_this_worker(found), kind)
+    assert (found.shared is found.queue) is (kind is RedisQueue)
+
+
+def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
+    settings.set("REDIS_URL", REDIS)
+    found = scheduling(settings, dry="1")
+    assert isinstance(of_this_worker(found), MemoryQueue)
+    assert found.shared is None
+
+
+def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:
+    assert scheduling(settings, harvests=False).courtesy is None
+
+
+@pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])
+def test_of_a_shared_queue_no_more_is_leased_ahead_than_is_needed_soon(
+    settings: Settings, concurrency: int, ahead: int
+) -> None:
+    settings.set("REDIS_URL", REDIS)
+    settings.set("CONCURRENT_REQUESTS", concurrency)
+    assert scheduling(settings).ahead == ahead
+
+
+def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:
+    assert scheduling(settings).is_history_local
+    settings.set("DATABASE_URL", "postgresql+psycopg://user:password@db.example.net/maps")
+    assert not scheduling(settings).is_history_local
+
+
+def test_a_map_without_a_queue_file_has_no_queue(settings: Settings) -> None:
+    assert not has_queue(settings, "m")
+    file = sqlite_queue(settings, "m")._file
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert has_queue(settings, "m")

@@ -1,0 +1,82 @@
+"""What counts as a whole image; the truth is Pillow's writing and the sha1sum of the same bytes."""
+
+import hashlib
+import io
+
+import pytest
+from PIL import Image as Pillow
+
+from tileharvest.tiles.images import NoImageError, identify
+
+KINDS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
+
+
+def encoded(kind: str) -> bytes:
+    image = Pillow.effect_noise((64, 64), 60).convert("RGB")
+    buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_image_is_named_by_its_bytes(kind):
+    body = encoded(kind)
+    image = identify(body)
+    assert (image.sha1, image.extension, image.size) == (
+        hashlib.new("sha1", body).hexdigest(),
+        KINDS[kind],
+        len(body),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("missing", [2, 10, 100, 0.5, 0.9])
+def test_image_that_is_cut_off_is_refused(kind, missing):
+    body = encoded(kind)
+    kept = len(body) - missing if missing >= 1 else int(len(body) * (1 - missing))
+    with pytest.raises(NoImageError):
+        identify(body[:kept])
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])  # a WebP may end in a byte of padding that nobody needs
+def test_image_without_its_last_byte_is_refused(kind):
+    with pytest.raises(NoImageError, match=r"no end|truncated"):
+        identify(encoded(kind)[:-1])
+
+
+def test_png_with_flipped_bytes_is_refused():
+    body = bytearray(encoded("PNG"))
+    body[len(body) // 2] ^= 0xFF
+    with pytest.raises(NoImageError, match="damaged"):
+        identify(bytes(body))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "no bytes"),
+        (b"<!DOCTYPE html><html><body>404</body></html>", "HTML"),
+        (b"\n  <html>", "HTML"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git-LFS pointer"),
+        (b"just words", "no PNG, JPEG or WebP"),
+        (encoded("GIF"), "no PNG, JPEG or WebP"),
+    ],
+)
+def test_body_that_is_no_image_is_refused_with_what_it_is(body, message):
+    with pytest.raises(NoImageError, match=message):
+        identify(body)
+
+
+def test_image_of_absurd_dimensions_is_refused_without_decoding_it():
+    body = bytearray(encoded("PNG"))
+    body[16:24] = (60000).to_bytes(4, "big") * 2
+    with pytest.raises(NoImageError):
+        identify(bytes(body))
+
+
+def test_real_tiles_are_images(shared_maps):
+    blobs = sorted((shared_maps / "antworld" / "blobs").iterdir())[:40]
+    for blob in blobs:
+        body = blob.read_bytes()
+        if body.startswith(b"\x89PNG"):
+            assert identify(body).sha1 == blob.name

@@ -1,0 +1,283 @@
+"""A history and its harvests, imagined: to hold the pruned walk against the full one.
+
+Every decision is one of `maps.pruning`, `maps.walk` or `verdict`; what is imagined is the order in which
+answers come, what a kill leaves, and what is recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.verdict import Answer, Verdict, judge_head
+from tileharvest.tiles.versions import Image, Validator, Version
+from tileharvest.walk.pruning import (
+    Decision,
+    Mark,
+    Proof,
+    Wish,
+    audited,
+    breaks_law,
+    decide,
+    doubts,
+    may_skip,
+    prove,
+    remembers,
+)
+from tileharvest.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import date
+    from random import Random
+
+    from tests.walk.pruned_site import File, Site
+    from tileharvest.tiles.grid import Tile
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is remembered of a tile for the walk."""
+
+    validator: Validator
+    harvest: int
+    is_whole: bool = False
+
+
+@dataclass
+class History:
+    """What outlives a harvest."""
+
+    versions: dict[Tile, dict[date, Version]] = field(default_factory=dict)
+    rows: dict[Tile, Row] = field(default_factory=dict)
+    proof: Proof | None = None
+    withdrawn: str | None = None
+    last_full: date | None = None
+    harvests: int = 0
+
+    def latest(self, tile: Tile) -> Version | None:
+        versions = self.versions.get(tile)
+        return versions[max(versions)] if versions else None
+
+    def present(self) -> dict[Tile, Image]:
+        """The tiles that are there, as the latest versions have them."""
+        latest = {tile: self.latest(tile) for tile in self.versions}
+        return {tile: one.image for tile, one in latest.items() if one is not None and one.image is not None}
+
+    def mark(self, tile: Tile) -> Mark | None:
+        row = self.rows.get(tile)
+        return row and Mark(row.validator.etag, row.validator.last_modified, row.is_whole)
+
+    def distrust(self, tiles: Iterable[Tile]) -> None:
+        for tile in tiles:
+            if tile in self.rows:
+                self.rows[tile] = replace(self.rows[tile], is_whole=False)
+
+
+@dataclass(frozen=True)
+class Result:
+    tile: Tile
+    outcome: Outcome
+    version: Version | None
+    remembered: Validator | None
+    skips: bool
+    doubts: bool
+
+
+@dataclass
+class Plan:
+    """How a map is harvested."""
+
+    wish: Wish = Wish.AUTO
+    full_every: int = 7
+    share: float = 0.0
+    least: int = 0
+    zooms: tuple[int, int] | None = None
+
+
+class Harvest:
+    """One harvest. Answers come in random order; what was answered is durable some answers later."""
+
+    def __init__(
+        self,
+        history: History,
+        site: Site,
+        plan: Plan,
+        day: date,
+        random: Random,
+        failing: Iterable[Tile] = (),
+    ) -> None:
+        history.harvests += 1
+        self.decision: Decision = decide(
+            plan.wish, history.proof, history.withdrawn, history.last_full, day, plan.full_every
+        )
+        self.requests = 0
+        self.results: dict[Tile, Outcome] = {}
+        self.tops: set[Tile] = set()
+        self.is_finished = False
+        self._prunes = self.decision.is_pruned
+        self._history, self._site, self._plan, self._day, self._random = history, site, plan, day, random
+        self._number = history.harvests
+        self._failing = frozenset(failing)
+        self._walk = Walk(site.depth, plan.zooms)
+        self._asked: set[Tile] = set()
+        self._audited: dict[Tile, bool] | None = None
+        """Tiles, and whether they were known."""
+        self._unwritten: list[Result] = []
+        self._queue: list[tuple[Tile, bool]] = [(tile, True) for tile in self._walk.start()]
+
+    def run(self, answers: int | None = None) -> bool:
+        """Whether it is finished, after so many answers at most."""
+        steps = count() if answers is None else range(answers)
+        for _ in steps:
+            if not self._queue and not self._ask_for_more():
+                self._finish()
+                return True
+            self._answer(*self._queue.pop(self._random.randrange(len(self._queue))))
+            while self._unwritten and self._random.random() < 0.5:
+                self._write(self._unwritten.pop(self._random.randrange(len(self._unwritten))))
+        return False
+
+    def kill(self) -> None:
+        """What is not durable is asked again; what it led to stays in the queue."""
+        self._queue += [(result.tile, False) for result in self._unwritten]
+        self._unwritten.clear()
+
+    def _answer(self, tile: Tile, is_on_walk: bool) -> None:
+        if is_on_walk and tile in self._asked:
+            return
+        self._asked.add(tile)
+        file = self._site.files.get(tile)
+        seen = Validator() if file is None else self._site.says(file)
+        outcome, version = self._judge(tile, file, seen)
+        mark = self._history.mark(tile)
+        is_audited = self._audited is not None and tile in self._audited
+        # Where only the size can tell more than the time does, it is compared with that of a version.
+        is_compared = seen.etag is not None or self._walk.keeps(tile.zoom)
+        may = self._prunes and not is_audited and is_compared
+        skips = may and outcome is Outcome.IGNORED and may_skip(mark, seen)
+        if not skips and not (self._prunes and is_audited):
+            self._go_below(tile, outcome)
+        failed = outcome is Outcome.FAILED
+        remembered = None if failed else remembers(mark, seen, is_on_walk=is_on_walk and not is_audited)
+        doubted = not failed and not skips and remembered is None and doubts(mark, seen)
+        self._unwritten.append(Result(tile, outcome, version, remembered, skips, doubted))
+
+    def _judge(self, tile: Tile, file: File | None, seen: Validator) -> tuple[Outcome, Version | None]:
+        self.requests += 1
+        latest = self._history.latest(tile) if self._walk.keeps(tile.zoom) else None
+        if tile in self._failing:
+            return Outcome.FAILED, None
+        if file is None:
+            return (Outcome.NOTHING if latest is None or latest.gone else Outcome.GONE), None
+        if not self._walk.keeps(tile.zoom):
+            return Outcome.IGNORED, None
+        if isinstance(judge_head(Answer(200, seen, file.image.size), latest), Verdict):
+            return Outcome.IGNORED, None
+        self.requests += 1
+        return self._fetched(latest, Version(self._day, file.image, seen))
+
+    def _fetched(self, latest: Version | None, now: Version) -> tuple[Outcome, Version]:
+        if latest is None or latest.gone:
+            return Outcome.ADDED, now
+        if latest.image == now.image:
+            return Outcome.NOT_MODIFIED, replace(now, day=latest.day)
+        return (Outcome.REPLACED if latest.day == self._day else Outcome.UPDATED), now
+
+    def _go_below(self, tile: Tile, outcome: Outcome) -> None:
+        known = outcome is Outcome.FAILED and any(
+            tile == one or _is_below(one, {tile}) for one in self._history.present()
+        )
+        self._queue += [(child, True) for child in self._walk.below(tile, outcome, known=known)]
+
+    def _write(self, result: Result) -> None:
+        history, tile = self._history, result.tile
+        self.results[tile] = result.outcome
+        if result.skips:
+            self.tops.add(tile)
+        if result.version is not None:
+            history.versions.setdefault(tile, {})[result.version.day] = result.version
+        if result.remembered is not None:
+            history.rows[tile] = Row(result.remembered, self._number)
+        if result.outcome is Outcome.FAILED or result.outcome.makes_version:
+            # What was remembered above a change may come back with the state before it.
+            history.distrust(self._site.above(tile))
+        if result.doubts:
+            history.distrust([tile, *self._site.above(tile)])
+        if result.outcome is Outcome.FAILED:
+            history.distrust([tile])
+
+    def _ask_for_more(self) -> bool:
+        """When the queue is empty: what the walk did not reach, then the audit. Whether there is anything."""
+        while self._unwritten:
+            self._write(self._unwritten.pop())
+        known = self._history.present()
+        unreached = [tile for tile in known if tile not in self.results and not _is_below(tile, self.tops)]
+        if unreached:
+            self._queue += [(tile, False) for tile in unreached]
+        elif self._prunes and self._audited is None:
+            self._draw_audit(known)
+        elif self._prunes and self._is_law_broken():
+            self._repair()
+        return bool(self._queue)
+
+    def _draw_audit(self, present: Iterable[Tile]) -> None:
+        walk = self._walk
+        known = {tile for tile in present if _is_below(tile, self.tops)}
+        # Of zooms that are not kept only what is remembered is known: nobody can tell what was added there.
+        above = {tile.parent() for tile in known if tile.zoom == walk.coarsest > walk.top}
+        empty = {
+            below
+            for tile in known | self.tops | above
+            for below in walk.below(tile, Outcome.IGNORED, known=True)
+            if below not in known and walk.keeps(below.zoom)
+        }
+        plan, candidates = self._plan, sorted((known | empty) - self.results.keys())
+        drawn = audited(candidates, plan.share, plan.least, str(self._number))
+        self._audited = {tile: tile in known for tile in drawn}
+        self._queue += [(tile, True) for tile in drawn]
+
+    def _is_law_broken(self) -> bool:
+        audited_tiles = (self._audited or {}).items()
+        return any(breaks_law(self.results[tile], is_known=is_known) for tile, is_known in audited_tiles)
+
+    def _repair(self) -> None:
+        """The law does not hold: nothing is trusted, and all that was spared is asked."""
+        self._history.withdrawn = "a change was found where none could be"
+        self._history.distrust(list(self._history.rows))
+        self._prunes = False
+        for tile in self.tops | (self._audited or {}).keys():
+            self._go_below(tile, self.results[tile])
+        self.tops.clear()
+
+    def _finish(self) -> None:
+        history = self._history
+        failed = {tile for tile, outcome in self.results.items() if outcome is Outcome.FAILED}
+        doubtful = failed | {above for tile in failed for above in self._site.above(tile)}
+        for tile, row in history.rows.items():
+            if row.harvest == self._number:
+                history.rows[tile] = replace(row, is_whole=tile not in doubtful)
+        missing = {
+            tile for tile, outcome in self.results.items() if outcome in {Outcome.NOTHING, Outcome.GONE}
+        }
+        for tile, row in history.rows.items():
+            # Where nobody asks, below a missing tile, something may come back as it was.
+            if missing and _is_below(tile, missing):
+                history.rows[tile] = replace(row, validator=Validator())
+        for tile in missing:
+            if self.results[tile] is Outcome.GONE:
+                history.versions[tile][self._day] = Version(self._day, None)
+        if not self.decision.is_pruned:
+            history.last_full, history.withdrawn = self._day, None
+            history.proof = prove(self._times())
+        self.is_finished = True
+
+    def _times(self) -> dict[Tile, str | None]:
+        there = {tile: row.validator for tile, row in self._history.rows.items()}
+        return {tile: said.last_modified for tile, said in there.items() if said != Validator()}
+
+
+def _is_below(tile: Tile, tops: set[Tile]) -> bool:
+    return any(tile.ancestor(levels) in tops for levels in range(1, 12))

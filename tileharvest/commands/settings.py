@@ -1,0 +1,29 @@
+"""Reads what only commands need from the settings."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from tileharvest.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+def quieten(settings: BaseSettings, level: str) -> None:
+    """Log from this level on only, in short lines, unless the user has chosen a level for this run."""
+    if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
+        settings.set("LOG_LEVEL", level, priority="cmdline")
+        settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
+
+
+def progress_interval(settings: BaseSettings) -> float:
+    """Seconds between two lines of progress. Raises ConfigurationError for what would write without end."""
+    value = settings["PROGRESS_INTERVAL"]
+    with suppress(TypeError, ValueError):
+        if float(value) > 0:
+            return float(value)
+    raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")

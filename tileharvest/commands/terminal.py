@@ -1,0 +1,125 @@
+"""What the commands write: data to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+from tileharvest.errors import ExitStatus, TileHarvestError
+from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_WIDTH_OF_PIPES = 1_000_000
+"""Columns where the output is no terminal: wide enough that nothing is cut off."""
+
+
+class _Exiting(Protocol):
+    exitcode: int
+
+
+@contextlib.contextmanager
+def failing_clearly(command: _Exiting) -> Iterator[None]:
+    """Turn a failure into one line on stderr and the command's exit status. It is none that who reads the
+    output, such as `head` or `less`, has seen enough; the status tells that not all was written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except TileHarvestError as error:
+        write_error(str(error))
+        command.exitcode = error.exit_status
+    except BrokenPipeError:
+        # What is left must not fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        command.exitcode = ExitStatus.ERROR
+
+
+def write_error(message: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"error: {message}\n")
+
+
+def write_line(text: str) -> None:
+    """One line on stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def write_json(value: Any) -> None:
+    """A value of plain types, on stdout, for programs."""
+    write_line(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """A table on stdout. A column's name that begins with `>` has its values at the right."""
+    table = Table(
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
+    for column in columns:
+        table.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", no_wrap=True
+        )
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """On stdout; in a terminal too narrow for it its lines are broken, not cut off."""
+    shown = console(sys.stdout)
+    for column in table.columns:
+        if column.no_wrap:
+            # Rich would measure the longest word.
+            lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
+            column.min_width = max(map(cell_len, lines), default=0)
+    needed = shown.measure(table, options=shown.options.update(max_width=_WIDTH_OF_PIPES)).minimum
+    shown.width = max(shown.width, needed)
+    shown.print(table)
+
+
+def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
+    """The outcome table of a harvest, a line per outcome, in the order of the documentation."""
+    rows = [[outcome.value, f"{counts.get(outcome, 0):,}", meaning] for outcome, meaning in _MEANINGS.items()]
+    write_table(["outcome", ">tiles", "meaning"], rows, title)
+
+
+def console(file: Any) -> Console:
+    """A rich console that cuts nothing off where the output is no terminal, and marks up nothing."""
+    return Console(
+        file=file,
+        width=None if file.isatty() else _WIDTH_OF_PIPES,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
+    """Counts for JSON: by the outcome's word, zeros left out."""
+    return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}
+
+
+_MEANINGS = {
+    Outcome.NOTHING: "nothing there, nothing known",
+    Outcome.IGNORED: "unchanged by its ETag, not fetched",
+    Outcome.SKIPPED: "not asked: nothing above it has changed",
+    Outcome.NOT_MODIFIED: "fetched, and the same bytes",
+    Outcome.UPDATED: "other bytes than before",
+    Outcome.ADDED: "first version",
+    Outcome.REPLACED: "changed again on the same day",
+    Outcome.GONE: "was there, is there no more",
+    Outcome.FAILED: "no usable answer; asked again next time",
+}

@@ -1,0 +1,1 @@
+"""A harvest: which tiles it asks for, what it keeps, and how it ends. Nothing here knows Scrapy."""

@@ -1,0 +1,302 @@
+"""A harvest while it runs: what the spider, the diff middleware and the pipeline share. No Scrapy here.
+
+It holds the order of things: a site is probed, the harvest begins, results are kept (bytes first, then
+the row), tiles that the walk did not reach are asked for, the harvest ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from tileharvest.errors import AlreadyHarvestedError, MovedError
+from tileharvest.harvest.layers import layer_walks, recorded
+from tileharvest.harvest.storing import Storing
+from tileharvest.harvest.walk import Walking
+from tileharvest.history.costs import NO_COST, Traffic
+from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
+from tileharvest.history.group_commit import LINGER, GroupCommit
+from tileharvest.history.harvests import Harvest, begin
+from tileharvest.history.known import KnownVersions
+from tileharvest.history.reading import finished_at
+from tileharvest.history.schema import FINISHED
+from tileharvest.history.spending import spent
+from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import date, datetime
+
+    from tileharvest.harvest.holdings import Holdings
+    from tileharvest.harvest.layers import LayerWalk
+    from tileharvest.history.costs import Cost
+    from tileharvest.history.database import History
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.politeness.limits import Room
+    from tileharvest.queue.segments import Segment
+    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.versions import Version
+
+_Answer = TypeVar("_Answer")
+
+_UNASKED_AT_ONCE: Final = 1000
+"""Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
+
+
+class Harvesting:
+    """One harvest of one map, from its beginning to its end.
+
+    Made without touching anything; `open` begins. Not thread-safe: it lives in the event loop and moves
+    what blocks to threads of its own.
+    """
+
+    def __init__(
+        self,
+        description: MapDescription,
+        *,
+        day: date,
+        segment: Segment,
+        again: bool = False,
+        holdings: Holdings,
+        clock: Callable[[], datetime],
+        linger: float = LINGER,
+    ) -> None:
+        """A first result waits `linger` seconds for others to be recorded with it."""
+        self.description = description
+        self.day = day
+        """The day of every version of this harvest, fixed when it started, in the map's time zone; until
+        `open` that of this process, which may continue a harvest of an earlier one."""
+        self.segment = segment
+        """The slice of time in which it asks for each tile once, fixed when it started."""
+        self._again = again
+        self.traffic = Traffic()
+        self.tally: Counter[Outcome] = Counter()
+        """Outcomes of this process, for showing progress; the history's counts are the exact ones."""
+        self.layers: dict[str, LayerWalk] = {}
+        self._holdings = holdings
+        self._clock = clock
+        self._linger = linger
+        self._on_close = contextlib.ExitStack()
+        self._known_before = 0
+        """Tiles of these zones that were known when the harvest began: they tell whether the map has moved.
+        `expected` was noted by the first process, whose zones may have been others."""
+        self.expected = 0
+        """How many tiles the history knew when the harvest began: about as many as it will find.
+
+        The same in each process that has a part in it."""
+        self.room: Room | None = None
+        """How much of the disk must stay free; None: that does not matter."""
+        self.is_pruned: bool | None = None
+        """Whether any layer's walk is; None before that is decided."""
+        self.is_open = False
+        """Whether the harvest has begun, so that results can be kept."""
+        self.ended_here = True
+        """False where another process has ended the harvest, or has noted the same end of its run, before."""
+
+    async def expect_work(self) -> None:
+        """Raises AlreadyHarvestedError when this segment's harvest is complete, and none was asked for again.
+
+        To be called before anything is asked of the site. Raises HistoryError.
+        """
+        if self._again:
+            return
+        if await self._looked_up(
+            lambda history: finished_at(history, self.description.name, self.segment.name), None
+        ):
+            raise self._already_harvested()
+
+    def _already_harvested(self) -> AlreadyHarvestedError:
+        end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
+        following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
+        return AlreadyHarvestedError(
+            f"map '{self.description.name}' is already harvested for {self.segment.name}; {following}"
+            f"-a segment=run checks again"
+        )
+
+    async def spent(self) -> Cost:
+        """What the map has cost today, by all processes. Raises HistoryError."""
+        today = self._today()
+        return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
+
+    def _today(self) -> date:
+        """By the clock: `day` is another one where a harvest takes longer, or is of a past day."""
+        return self._clock().astimezone(self.description.zone_info).date()
+
+    async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
+        """`otherwise` where no harvest has begun a history."""
+
+        def look() -> _Answer:
+            if not self._holdings.has_history():
+                return otherwise
+            with self._holdings.open_history() as history:
+                return question(history)
+
+        return await asyncio.to_thread(look)
+
+    def check_room(self) -> None:
+        """Raises BudgetError where too little room is left on the disk."""
+        if self.room is not None:
+            self.room.check()
+
+    async def open(self, site: Site) -> None:
+        """Begin, or continue the harvest of this segment that was killed or stopped.
+
+        Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
+        max_depth do not fit the site.
+        """
+        self.layers = layer_walks(self.description, site)
+        self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
+        try:
+            await self._begin(site)
+        except SegmentFinishedError:
+            # Another worker has finished it while this one looked at the site.
+            await asyncio.to_thread(self._on_close.close)
+            raise self._already_harvested() from None
+        except BaseException:
+            await asyncio.to_thread(self._on_close.close)
+            raise
+        self.is_open = True
+
+    async def _begin(self, site: Site) -> None:
+        history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
+        store = await asyncio.to_thread(self._holdings.open_store)
+        self._storing = Storing(store, self.traffic, self.room)
+        self._harvest: Harvest = await asyncio.to_thread(
+            begin,
+            history,
+            map_name=self.description.name,
+            segment=self.segment.name,
+            day=self.day,
+            started=self._clock(),
+            renderer=site.renderer,
+            layers=[recorded(layer) for layer in site.layers],
+            again=self._again,
+            today=self._today,
+        )
+        self.day = self._harvest.day
+        self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
+        self.expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
+        self._versions = KnownVersions(self._harvest)
+        self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
+        self.is_pruned = any(decision.is_pruned for decision in self.walking.decisions.values())
+        self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
+        self.traffic.start()
+
+    @property
+    def continued(self) -> bool:
+        """Whether an unfinished harvest of this segment goes on."""
+        return self._harvest.continued
+
+    @property
+    def identity(self) -> str:
+        """What names this harvest, and no other one ever."""
+        return self._harvest.identity
+
+    def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
+        """The tiles at which the walks start."""
+        return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
+
+    async def latest(self, layer: str, tile: Tile) -> Version | None:
+        """The tile's latest version as it was when the harvest reached it; a gone one is a version too."""
+        return await self._versions.version(layer, tile)
+
+    async def knows_below(self, layer: str, tile: Tile) -> bool:
+        """Whether the history has anything of the tile's square. Costs a query: ask only after a failure."""
+        ranges = self.layers[layer].walk.kept_below(tile)
+        return await asyncio.to_thread(self._harvest.known, {layer: ranges}) > 0
+
+    async def keep(self, result: TileResult) -> None:
+        """Make a result durable: its bytes, then its row. Raises StoreError or HistoryError.
+
+        When it returns, the result outlives kills and power cuts. Raises MovedError when more than half of
+        the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
+        """
+        if result.image is not None and result.body is not None:
+            await self._storing.put(result.image, result.body)
+        try:
+            await self._commits.record(result)
+        except HarvestEndedError as error:
+            if error.reason != FINISHED:
+                raise
+            # The lease was lost, and another worker has had the tile's result since.
+            return
+        if not result.is_kept:
+            return
+        self.tally[result.outcome] += 1
+        if self.tally[Outcome.GONE] > self._known_before / 2:
+            raise self._moved()
+
+    async def unasked(self) -> list[tuple[SiteLayer, Tile]]:
+        """Tiles that the history has and the walk did not reach, because something above them vanished
+        or a walk that was killed had recorded that already. Empty when the harvest is complete.
+
+        Reads all tiles of the map: call it when nothing is under way. Raises MovedError as `keep`, which
+        cannot know what other processes have found.
+        """
+        await self._commits.flush()
+        found = await asyncio.to_thread(self._harvest.unasked, self._areas, _UNASKED_AT_ONCE)
+        vanished = await asyncio.to_thread(self._harvest.vanished, self._areas)
+        if vanished > self._known_before / 2:
+            raise self._moved()
+        return [(self.layers[name].layer, tile) for name, tile in found]
+
+    async def flush(self) -> None:
+        """Returns when everything that was found so far is recorded."""
+        await self._commits.flush()
+
+    async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
+        """Which of these tiles the harvest has no result of: neither of this process nor of another."""
+        await self._commits.flush()
+        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+
+    async def is_finished(self) -> bool:
+        """Whether it is, by whatever process."""
+        finished = await asyncio.to_thread(self._harvest.ended) == FINISHED
+        self.ended_here = not finished
+        return finished
+
+    async def finish(self) -> dict[Outcome, int]:
+        """End the harvest: every tile has a result. Returns the exact counts."""
+        return await self._end(FINISHED, settle_gone=True)
+
+    async def abandon_as_moved(self) -> dict[Outcome, int]:
+        """End the harvest because the map has moved: what vanished is not recorded as gone."""
+        return await self._end("moved", settle_gone=False)
+
+    async def counts(self) -> dict[Outcome, int]:
+        """The exact counts so far, over all processes that had a part in the harvest."""
+        await self._commits.flush()
+        return await asyncio.to_thread(self._harvest.counts)
+
+    async def stop(self, reason: str) -> None:
+        """Note why this run ends before the harvest does, such as `budget: 1,000 requests`."""
+        self.ended_here = await asyncio.to_thread(self._harvest.stop, reason)
+
+    async def close(self) -> None:
+        """Let go of history and store; what was kept stays, and an unfinished harvest can be continued."""
+        if self.is_open:
+            self.is_open = False
+            self._versions.close()
+            self.walking.close()
+            try:
+                await self._commits.close()
+            finally:
+                await asyncio.to_thread(self._on_close.close)
+
+    async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
+        await self._commits.close()
+        self.ended_here = await asyncio.to_thread(
+            self._harvest.finish, self._clock(), reason, settle_gone=settle_gone
+        )
+        return await asyncio.to_thread(self._harvest.counts)
+
+    def _moved(self) -> MovedError:
+        return MovedError(
+            f"more than half of the {self._known_before} tiles known of map '{self.description.name}' are"
+            f" missing: the map has moved rather than vanished. None was recorded as gone;"
+            f" put the new url into maps.toml and run again"
+        )

@@ -1,0 +1,92 @@
+"""Makes the harvest that settings and arguments ask for."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.harvest.harvest import Harvesting
+from tileharvest.harvest.holdings import DryHoldings, LocalHoldings
+from tileharvest.history.group_commit import LINGER
+from tileharvest.history.settings import database_url
+from tileharvest.maps.settings import described_map
+from tileharvest.queue.settings import QueueKind, queue_kind, segment_resolver
+from tileharvest.store.settings import store_place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.description import MapDescription
+
+
+def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvesting:
+    """The harvest that a spider's arguments ask for; nothing is touched yet.
+
+    `map` is the map's name. `day` is an ISO date, today by default: for harvesting a site's past states
+    one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1` asks and
+    reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError.
+    """
+    map_name = arguments.get("map")
+    if not map_name:
+        raise ConfigurationError("which map? say -a map=NAME; `scrapy maps` lists them")
+    description = described_map(settings, map_name)
+    started = datetime.now(UTC)
+    day = _day(description, arguments.get("day"), started)
+    # A day that is past has no time of its own; the segment is that in which it began.
+    moment = (
+        started if day == started.astimezone(description.zone_info).date() else _midnight(description, day)
+    )
+    resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
+    dry = switch(arguments, "dry", "a dry run")
+    # Parsed now, so that a slip of the pen is told before anything is touched.
+    url, store = database_url(settings), store_place(settings)
+    # Read by the scheduler, which is made when it is too late for one clear line.
+    is_shared = queue_kind(settings) is QueueKind.REDIS
+    switch(arguments, "stay", "a spider that waits for requests")
+    return Harvesting(
+        description,
+        day=day,
+        segment=resolver.segment_at(None, moment),
+        again=dry or switch(arguments, "fresh", "asking again for everything"),
+        holdings=DryHoldings(url, map_name) if dry else LocalHoldings(url, store),
+        clock=lambda: datetime.now(UTC),
+        linger=settings.getfloat("LINGER_SHARED") if is_shared else LINGER,
+    )
+
+
+def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting: Harvesting) -> bool:
+    """Whether a harvest of the map that began now, with the same arguments, had the same segment."""
+    started = datetime.now(UTC)
+    zone = harvesting.description.zone_info
+    resolver = segment_resolver(settings, arguments.get("segment"), zone, started)
+    moment = harvesting.segment.begins if "day" in arguments else started
+    return resolver.segment_at(None, moment).name == harvesting.segment.name
+
+
+def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
+    value = arguments.get(name, "0")
+    if value not in ("0", "1"):
+        raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")
+    return value == "1"
+
+
+def _midnight(description: MapDescription, day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
+
+
+def _day(description: MapDescription, day: str | None, started: datetime) -> date:
+    today = started.astimezone(description.zone_info).date()
+    if day is None:
+        return today
+    try:
+        wanted = date.fromisoformat(day)
+    except ValueError:
+        raise ConfigurationError(f"-a day={day} is no date: write -a day={today}") from None
+    if wanted > today:
+        raise ConfigurationError(
+            f"-a day={day} has not begun: today is {today} in the map's time zone, {description.timezone}"
+        )
+    return wanted

@@ -1,0 +1,52 @@
+"""Reads from the settings where the project's files are, and which maps there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from scrapy.utils.conf import closest_scrapy_cfg
+
+from tileharvest.maps.maps_file import find_map, load_maps
+from pathlib import Path
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.description import MapDescription
+
+
+def data_folder(settings: BaseSettings) -> Path:
+    """The folder for history, store and queues; it need not exist."""
+    return _from_project(settings["TILEHARVEST_DATA"])
+
+
+def maps_file(settings: BaseSettings) -> Path:
+    """The file that describes the maps; it need not exist."""
+    return _from_project(settings["TILEHARVEST_MAPS"])
+
+
+def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:
+    """Raises ConfigurationError as `load_maps` does."""
+    return {name: _limited(settings, one) for name, one in load_maps(maps_file(settings)).items()}
+
+
+def described_map(settings: BaseSettings, name: str) -> MapDescription:
+    """Raises ConfigurationError, naming the maps that exist."""
+    return _limited(settings, find_map(maps_file(settings), name))
+
+
+def _limited(settings: BaseSettings, description: MapDescription) -> MapDescription:
+    """With the depth of the settings where the map has none of its own: all that looks which tiles are kept
+    has to know of it."""
+    limit = settings.getint("DEPTH_LIMIT")
+    if limit <= 0 or description.max_depth is not None:
+        return description
+    return msgspec.structs.replace(description, max_depth=limit)
+
+
+def _from_project(path: str) -> Path:
+    """A relative path starts at the project's folder."""
+    configuration = closest_scrapy_cfg()
+    return (Path(configuration).parent if configuration else Path.cwd()) / path

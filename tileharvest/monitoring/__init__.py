@@ -1,0 +1,1 @@
+"""How far a harvest is, and what is known of its queue."""

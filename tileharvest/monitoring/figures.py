@@ -1,0 +1,235 @@
+"""How far a harvest is and how fast it gets on: one value for all places that show it. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tileharvest.politeness.gate import Reason
+from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from tileharvest.history.costs import Cost
+    from tileharvest.history.progress import HarvestProgress
+
+WINDOW: Final = 60.0
+"""Seconds over which a rate is taken: it follows a change within a minute, and does not jump."""
+LEAST_SPAN: Final = 5.0
+"""Seconds that must have been seen before a rate is told of them: a single answer is no rate."""
+UNANSWERED: Final = 10.0
+"""Seconds without any answer after which a harvest is told to wait: longer than most pauses between requests,
+shorter than the first pause before a host that fails is probed."""
+_SPACING: Final = 1.0
+"""Seconds between two kept samples at least: at most about WINDOW of them."""
+
+
+class Activity(StrEnum):
+    """What a harvest does."""
+
+    BEGINNING = "beginning"
+    """The site is asked what there is."""
+    RUNNING = "running"
+    WAITING = "waiting"
+    """For answers, or for what is due later."""
+    PAUSED = "paused"
+    QUIET = "quiet"
+    """These are the map's quiet hours."""
+    DOWN = "down"
+    """The host does not answer."""
+    ENDING = "ending"
+    """A budget is spent."""
+    INTERRUPTED = "interrupted"
+    """Nobody works on it; the map's next harvest goes on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a harvest does, and since or until when. Times are in words, for a person."""
+
+    activity: Activity
+    paused_since: str | None = None
+    quiet_until: str | None = None
+    stopped: str | None = None
+    """Why the last run ended, such as `budget: 1,000 requests`; None where one goes on, or was killed."""
+
+    @classmethod
+    def of(
+        cls,
+        reasons: Collection[Reason],
+        *,
+        has_begun: bool = True,
+        is_idle: bool = False,
+        paused_since: str | None = None,
+        quiet_until: str | None = None,
+    ) -> State:
+        """For the reasons that hold requests back; of several, what only a person can end goes first."""
+        if Reason.PAUSED in reasons:
+            return cls(Activity.PAUSED, paused_since=paused_since)
+        if Reason.QUIET in reasons:
+            return cls(Activity.QUIET, quiet_until=quiet_until)
+        if Reason.DOWN in reasons:
+            return cls(Activity.DOWN)
+        if Reason.SPENT in reasons:
+            return cls(Activity.ENDING)
+        if not has_begun:
+            return cls(Activity.BEGINNING)
+        return cls(Activity.WAITING) if is_idle else RUNNING
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether anything will get on by itself, and soon."""
+        return self.activity in (Activity.RUNNING, Activity.WAITING)
+
+
+RUNNING: Final = State(Activity.RUNNING)
+
+
+def moment_in_words(moment: datetime | None) -> str | None:
+    """As a state tells it, to the minute and with its zone; nothing for none."""
+    return None if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
+
+
+class Rate(NamedTuple):
+    """Of all processes together, per second."""
+
+    requests: float
+    tiles: float
+
+
+class _Sample(NamedTuple):
+    moment: float
+    requests: int
+    tiles: int
+
+
+class Recent:
+    """How fast a harvest got on over the last minute. Moments are seconds on one clock of the caller's."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+        self._changed = 0.0
+        """When the numbers last changed."""
+
+    def add(self, moment: float, requests: int, tiles: int) -> None:
+        """What was done until that moment, which is not before the last one."""
+        samples = self._samples
+        sample = _Sample(moment, requests, tiles)
+        if not samples or samples[-1][1:] != sample[1:]:
+            self._changed = moment
+        if len(samples) > 1 and moment - samples[-2].moment < _SPACING:
+            samples.pop()
+        if not samples or moment > samples[-1].moment:
+            samples.append(sample)
+        while len(samples) > 1 and moment - samples[1].moment >= WINDOW:
+            samples.popleft()
+
+    def clear(self) -> None:
+        """Forget all: nothing was to get on, as in a pause."""
+        self._samples.clear()
+
+    def rate(self) -> Rate | None:
+        """None until enough was seen."""
+        if not self._samples:
+            return None
+        first, last = self._samples[0], self._samples[-1]
+        span = last.moment - first.moment
+        if span < LEAST_SPAN:
+            return None
+        # A result that is recorded anew may be counted less than before.
+        return Rate(max(0, last.requests - first.requests) / span, max(0, last.tiles - first.tiles) / span)
+
+    def is_idle(self, moment: float) -> bool:
+        """Whether nothing at all has come for long."""
+        return bool(self._samples) and moment - self._changed >= UNANSWERED
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """An unfinished harvest at one moment, all processes that had a part in it together."""
+
+    expected: int
+    """Tiles known when it began: about as many as it will find. 0 for a map's first harvest."""
+    counts: Mapping[Outcome, int]
+    """Tiles per outcome; provisional `gone` ones too."""
+    cost: Cost
+    state: State = RUNNING
+    rate: Rate | None = None
+    """Lately where that is known, else over the time worked; None where neither is."""
+    is_pruned: bool = False
+    """Whether it skips what lies below unchanged tiles. How many those are, nobody knows before its end: the
+    history counts them as far as the walk has come, a process that counts itself not at all."""
+
+    @classmethod
+    def of(cls, progress: HarvestProgress, state: State, workers: int = 1) -> Figures:
+        """From the history alone, for that many processes that go on as fast as one did on the average."""
+        figures = cls(
+            progress.expected,
+            progress.counts,
+            progress.cost,
+            state,
+            is_pruned=progress.walk == "pruned",
+        )
+        return replace(figures, rate=figures.average(workers))
+
+    def average(self, workers: int = 1) -> Rate | None:
+        """Over the time worked, for so many processes, at least one; None where no time is known."""
+        if self.cost.seconds <= 0:
+            return None
+        share = max(1, workers) / self.cost.seconds
+        return Rate(self.cost.requests * share, self.done * share)
+
+    @property
+    def done(self) -> int:
+        """Tiles with a result, to be compared with `expected`: places where there is nothing do not count."""
+        return sum(self.counts.values()) - self.counts.get(Outcome.NOTHING, 0)
+
+    @property
+    def failures(self) -> int:
+        """Tiles that failed."""
+        return self.counts.get(Outcome.FAILED, 0)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether more is done than was expected: then nobody knows how much is left."""
+        return 0 < self.expected < self.done
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until as many tiles are done as are expected, at the present rate; at least 0.
+
+        None where that is not known: in a map's first harvest and in a pruned one, beyond what was expected,
+        without a rate or with none of tiles, and while nobody works or is allowed to.
+        """
+        if not self.expected or self.is_pruned or self.is_beyond or not self.state.is_at_work:
+            return None
+        if self.rate is None or self.rate.tiles <= 0:
+            return None
+        return (self.expected - self.done) / self.rate.tiles
+
+    def as_plain(self) -> dict[str, Any]:
+        """For programs: the names stay, and what is not known is None."""
+        left = self.seconds_left
+        return {
+            "state": self.state.activity.value,
+            "paused_since": self.state.paused_since,
+            "quiet_until": self.state.quiet_until,
+            "stopped": self.state.stopped,
+            "walk": "pruned" if self.is_pruned else "full",
+            "tiles_done": self.done,
+            "tiles_expected": self.expected or None,
+            "failures": self.failures,
+            "counts": {
+                outcome.value: self.counts[outcome] for outcome in Outcome if self.counts.get(outcome)
+            },
+            "requests": self.cost.requests,
+            "received_bytes": self.cost.received_bytes,
+            "seconds_worked": round(self.cost.seconds, 3),
+            "requests_per_second": None if self.rate is None else round(self.rate.requests, 2),
+            "tiles_per_second": None if self.rate is None else round(self.rate.tiles, 2),
+            "seconds_left": None if left is None else round(left),
+        }

@@ -1,0 +1,139 @@
+"""What is known of a map's queue at one moment: for the commands that show it, and for Prometheus. Pure data,
+but for the two functions that ask a queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tileharvest.maps.rates import rate_in_words
+from tileharvest.queue.directions import Directions, directions
+from tileharvest.queue.fleet import Watched
+from tileharvest.queue.lanes import Lane
+from tileharvest.queue.port import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileharvest.queue.fleet import Worker
+    from tileharvest.queue.port import RequestQueue
+
+
+WORKER_COLUMNS: Final = ("host", ">pid", "segment", ">silent", ">req/s", ">leased", ">share")
+"""Of the rows that `Crew.rows` gives: with a map's name before them they fit in 80 columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who works on a queue."""
+
+    workers: Sequence[Worker]
+    """The oldest first."""
+    moment: float
+    """The present time by the clock that the workers' times are of, in seconds since 1970."""
+
+    def silent(self, worker: Worker) -> float:
+        """Seconds since it was last heard of, at least 0: it may have been heard of since the moment."""
+        return max(0.0, self.moment - worker.heartbeat)
+
+    def as_plain(self) -> list[dict[str, Any]]:
+        """For programs: the names stay."""
+        return [
+            {
+                "host": worker.host,
+                "machine": worker.machine,
+                "pid": worker.pid,
+                "segment": worker.segment,
+                "started": datetime.fromtimestamp(worker.started, UTC).isoformat(timespec="seconds"),
+                "heartbeat_age_seconds": round(self.silent(worker), 3),
+                "rate": round(worker.rate, 3),
+                "finished": worker.finished,
+                "leased": worker.leased,
+                "share": worker.share,
+            }
+            for worker in self.workers
+        ]
+
+    def rows(self) -> list[list[str]]:
+        """For people: a row for each, in the order of `WORKER_COLUMNS`."""
+        return [
+            [
+                worker.host,
+                str(worker.pid),
+                worker.segment,
+                seconds_in_words(self.silent(worker)),
+                f"{worker.rate:,.1f}",
+                f"{worker.leased:,}",
+                "" if worker.share is None else f"{worker.share:,}",
+            ]
+            for worker in self.workers
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A queue at one moment."""
+
+    counts: Counts
+    crew: Crew | None = None
+    """None where the queue does not know its workers: a local one has one at most."""
+    oldest_lease: float | None = None
+    """Seconds since it was handed out; None if nothing is leased, or where it is not known."""
+    dead_letters: int = 0
+    """What was found where requests are, and is none. A local queue has them among its failures."""
+    directions: Directions = field(default_factory=Directions)
+    """What a person has told the map's harvest."""
+
+    def as_plain(self) -> dict[str, Any]:
+        """For programs: the names stay, and what is not known is None."""
+        return {
+            **self.counts.as_plain(),
+            "oldest_lease_seconds": None if self.oldest_lease is None else round(self.oldest_lease, 3),
+            "dead_letters": self.dead_letters,
+            "workers": None if self.crew is None else self.crew.as_plain(),
+            "paused": self.directions.paused,
+            "rate": None if self.directions.rate is None else rate_in_words(self.directions.rate),
+        }
+
+    def rows(self) -> list[list[str]]:
+        """For people: what it is and how much, without the workers."""
+        rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
+        if self.crew is not None:
+            oldest = "" if self.oldest_lease is None else seconds_in_words(self.oldest_lease)
+            rows += [["oldest lease", oldest], ["dead letters", f"{self.dead_letters:,}"]]
+        if self.directions.paused is not None:
+            rows.append(["paused since", self.directions.paused])
+        if self.directions.rate is not None:
+            rows.append(["rate by hand", rate_in_words(self.directions.rate)])
+        return rows
+
+
+NOTHING: Final = Overview(Counts(dict.fromkeys(Lane, 0), 0, 0, 0, 0, 0))
+"""Of a map that was never harvested."""
+
+
+async def look(queue: RequestQueue, now: float) -> Overview:
+    """Ask an open queue for all that is known of it. `now` is the present time, in seconds since 1970.
+
+    Takes several calls, between which the queue may change. Raises QueueError.
+    """
+    told = await directions(queue)
+    counts = await queue.counts(now)
+    if not isinstance(queue, Watched):
+        return Overview(counts, directions=told)
+    crew = await crew_of(queue, now)
+    return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), told)
+
+
+async def crew_of(queue: Watched, now: float) -> Crew:
+    """Ask an open queue for its workers only. Raises QueueError."""
+    return Crew(await queue.workers(), await queue.time(now))
+
+
+def seconds_in_words(seconds: float) -> str:
+    """A duration for a person, cut off to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
+    for unit, length, below in (("s", 1, 120), ("min", 60, 120 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < below:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds // 86400:.0f} d"

@@ -1,0 +1,27 @@
+"""Reads from the settings who is to be told, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.description import NOTICES
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.description import MapDescription
+
+
+def notice_targets(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
+    """Where messages about the map go."""
+    return tuple(settings.getlist("NOTIFY") if description.notify is None else description.notify)
+
+
+def notice_occasions(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
+    """When they go out. Raises ConfigurationError."""
+    occasions = tuple(settings.getlist("NOTIFY_ON") if description.on is None else description.on)
+    for one in occasions:
+        if one not in NOTICES:
+            raise ConfigurationError(f"NOTIFY_ON '{one}' is none of: {', '.join(NOTICES)}")
+    return occasions

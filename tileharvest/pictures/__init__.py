@@ -1,0 +1,1 @@
+"""Tiles made into pictures."""

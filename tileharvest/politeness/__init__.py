@@ -1,0 +1,1 @@
+"""Politeness: what the owner of a map may expect of a harvest."""

@@ -1,0 +1,163 @@
+"""Reads what is owed to a map's owner from the settings and the map's entry."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.budgets import Budget, parse_size
+from tileharvest.maps.description import BudgetEntry, HostEntry
+from tileharvest.maps.maps_file import load_hosts, load_maps
+from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
+from tileharvest.maps.settings import maps_file
+from tileharvest.politeness.courtesy import Courtesy, most_generous
+from tileharvest.politeness.outages import OutageLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.description import MapDescription
+
+_COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
+
+
+def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtesy:
+    """Each thing as the command line says it (`-s DELAY=0.5`), else the map's entry, else the settings.
+
+    Raises ConfigurationError, naming the setting; also for one that `outage_limits` reads.
+    """
+    outage_limits(settings)
+    file = maps_file(settings)
+    maps = [*load_maps(file).values()] if file.exists() else [description]
+    concurrency, host_gap = most_generous(description.host, maps)
+    of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
+    store_delay = description.store_delay
+    said = partial(_said, settings)
+    return Courtesy(
+        host=description.host,
+        concurrency=description.concurrency,
+        gap=said("DELAY", description.gap, _gap),
+        host_concurrency=said("HOST_CONCURRENCY", of_host.concurrency, _number) or concurrency,
+        host_gap=_of_host(settings, of_host.gap) or host_gap,
+        store_gap=said("STORE_DELAY", None if store_delay is None else Gap.of(store_delay), _gap),
+        autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
+        quiet=said("QUIET_HOURS", description.quiet, _hours),
+        quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),
+        budget=said("BUDGET", _budget_of(description.budget), _budget),
+        daily_budget=said("DAILY_BUDGET", _budget_of(description.daily_budget), _budget),
+        min_free=said("MIN_FREE", _size(description.min_free), _size),
+        robots=said("ROBOTSTXT_OBEY", description.robots, _truth),
+        user_agents=user_agents(settings, description),
+    )
+
+
+def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
+    """Two settings tell the same: one of them on the command line takes the place of the table."""
+    ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}
+    at_once = {name: (settings.getpriority(name) or 0) >= _COMMAND_LINE for name in ways}
+    if of_table is not None and not any(at_once.values()):
+        return of_table
+    names = [name for name in ways if at_once[name] or not any(at_once.values())]
+    gap = NO_GAP
+    for name in names:
+        gap = gap.at_least(_said(settings, name, None, ways[name]))
+    return gap
+
+
+def outage_limits(settings: BaseSettings) -> OutageLimits:
+    """When a host is probed, and when it is given up. Raises ConfigurationError, naming the settings."""
+    names = ("HOST_DOWN_AFTER", "HOST_DOWN_PAUSE", "HOST_DOWN_LONGEST_PAUSE", "HOST_DOWN_PATIENCE")
+    after, pause, longest, patience = (_said(settings, name, None, float) for name in names)
+    try:
+        return OutageLimits(int(after), pause, longest, patience)
+    except (OverflowError, ValueError):
+        said = ", ".join(f"{name} {settings[name]!r}" for name in names)
+        raise ConfigurationError(
+            f"{said} cannot be: the first is at least 1, the second above 0 and not above the third, the last"
+            " not below 0"
+        ) from None
+
+
+def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
+    """Those that a person has listed, else the program's name with the address of who uses it."""
+    own = description.user_agents or tuple(settings.getlist("USER_AGENTS"))
+    if own:
+        return own
+    contact = description.contact or settings["CONTACT"]
+    agent = settings["USER_AGENT"]
+    return (f"{agent} (+{contact})" if contact and "(" not in agent else agent,)
+
+
+def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], Any]) -> Any:
+    if of_map is not None and (settings.getpriority(name) or 0) < _COMMAND_LINE:
+        return of_map
+    value = settings[name]
+    try:
+        return read(_plain(value))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name} {value!r} cannot be: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """What the command line and the environment give as text, as a settings file would write it."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _gap(value: Any) -> Gap:
+    if isinstance(value, str) and value:
+        raise ValueError("write seconds, such as 0.5 or [0.2, 0.8]")
+    return NO_GAP if not value else Gap.of(value)
+
+
+def _number(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError("write for example 4, or 0 for no limit")
+    return number
+
+
+def _gap_of_rate(value: Any) -> Gap:
+    return NO_GAP if not value else Gap.of_rate(float(value))
+
+
+def _truth(value: Any) -> bool:
+    if value not in (True, False, "True", "False", "", None):
+        raise ValueError("write True or False")
+    return value in (True, "True")
+
+
+def _hours(value: Any) -> tuple[QuietHours, ...]:
+    several = [value] if isinstance(value, str) else value or ()
+    return tuple(QuietHours.parse(one) for one in several if one)
+
+
+def _budget(value: Any) -> Budget:
+    try:
+        return msgspec.convert(value, BudgetEntry).as_budget if value else Budget()
+    except msgspec.ValidationError as error:
+        raise ValueError(f'{error}; write for example {{"requests": 20000, "bytes": "500 MB"}}') from None
+
+
+def _budget_of(entry: BudgetEntry | None) -> Budget | None:
+    return None if entry is None else entry.as_budget
+
+
+def _rate(value: str | None) -> Gap | None:
+    return parse_rate(value) if value else None
+
+
+def _size(value: Any) -> int | None:
+    return parse_size(value) if value else None

@@ -1,0 +1,1 @@
+"""The queue: where requests wait, and the values that travel through it."""

@@ -1,0 +1,213 @@
+"""The port between the scheduler and the places where requests wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from tileharvest.queue.lanes import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request to be queued."""
+
+    body: bytes
+    """The encoded request; a queue does not look inside."""
+    segment: str
+    """The empty name is that of none: what a person has pushed waits in it until it is made."""
+    fingerprint: bytes | None
+    """What makes it the same request as another; None for one that is never filtered nor counted as seen."""
+    priority: int = 0
+    """Above 0 the plus lane, 0 normal, below 0 minus."""
+    due: float | None = None
+    """Seconds since 1970 before which it is not offered; None: at once."""
+    maybe_seen: bool = True
+    """False only where a filter over this very queue proves that the fingerprint is new in the segment."""
+    attempt: int = 1
+    """Which attempt this is, at least 1."""
+
+    def __post_init__(self) -> None:
+        if self.attempt < 1:
+            raise ValueError(f"attempt {self.attempt} does not exist: the first is 1")
+        if self.due is not None and not isfinite(self.due):
+            raise ValueError(f"{self.due} is no time")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A request handed out and not yet finished. `id` and `attempt` together prove who holds it."""
+
+    id: int
+    attempt: int
+    body: bytes
+    segment: str
+    priority: int
+    until: float
+    """Seconds since 1970 at which it expires."""
+    start: float = 0.0
+    """Seconds since 1970 before which it is not to be made, so that all workers together keep the pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request that is not tried again by itself."""
+
+    id: int
+    body: bytes
+    segment: str
+    priority: int
+    attempts: int
+    reason: str
+    failed: float
+    """When, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a scheduler has to tell the queue. Applied in the order of the fields, all or nothing."""
+
+    pushed: Sequence[Entry] = ()
+    taken_up: Sequence[int] = ()
+    """Ids of failures that `pushed` brings back: they leave the failure list. Pushed without fingerprint
+    where it may have been seen in their segment, so that they are not taken for duplicates of themselves."""
+    finished: Sequence[Lease] = ()
+    failed: Sequence[tuple[Lease, str]] = ()
+    """Leases that go to the failure list, each with a reason."""
+    returned: Sequence[Lease] = ()
+    """Leases that were never started: they go back to their lane, attempts uncounted."""
+    is_seeded: bool = False
+    """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
+    in_flight: int = 0
+    """Requests that this worker has on the way; for queues that several workers share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What the queue answers."""
+
+    leases: Sequence[Lease]
+    """In the order in which they are to be offered; fewer than wanted if no more are due, or `held_until`."""
+    duplicates: int = 0
+    """Pushed entries that had been seen in their segment."""
+    false_alarms: int = 0
+    """Pushed entries that had `maybe_seen` and turned out to be new."""
+    refused: int = 0
+    """Finished, failed or returned leases that their worker did not hold any more."""
+    next_due: float | None = None
+    """When the next delayed entry is due; None if none is delayed."""
+    leased_elsewhere: int = 0
+    """Leases that other workers hold."""
+    held_until: float | None = None
+    """When to ask again for what is due and was not leased, as the pace did not allow it, the host rests, or
+    other workers are to have it; None if nothing was held back."""
+    rests_until: float | None = None
+    """Until when the host asks to be left alone, by what any worker has heard; None if it does not."""
+    share: int | None = None
+    """Requests that this worker may have on the way at the same time; None where others do not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is where; all segments together but for `done` and `seen`."""
+
+    pending: Mapping[Lane, int]
+    delayed: int
+    leased: int
+    failed: int
+    done: int
+    """Finished in the newest segment."""
+    seen: int
+    """Different requests accepted in the newest segment; those without fingerprint are not counted."""
+
+    @property
+    def left(self) -> int:
+        """Everything that is not finished and not given up."""
+        return sum(self.pending.values()) + self.delayed + self.leased
+
+    def as_plain(self) -> dict[str, int]:
+        """By name, for statistics and for programs."""
+        return {
+            **{f"pending/{lane.name.lower()}": count for lane, count in sorted(self.pending.items())},
+            "delayed": self.delayed,
+            "leased": self.leased,
+            "failed": self.failed,
+            "done": self.done,
+            "seen": self.seen,
+            "left": self.left,
+        }
+
+
+class RequestQueue(Protocol):
+    """Where the requests of one map wait.
+
+    Guarantee: a call that returned has taken effect, and outlives a SIGKILL of the worker; one that was
+    cut off has taken effect wholly or not at all. (Where requests live in memory only, they end with the
+    process.) After a power cut a durable queue may be in an earlier state that it was in, never in a mixed
+    one: work that was finished since is offered again, so its effects must bear repetition. An entry is
+    leased to one worker at a time; when a lease expires the entry goes back to its lane with `attempt`
+    + 1, or, when that exceeds the allowed attempts, to the failure list.
+
+    Order: the plus lane, highest priority first; then normal; then minus, highest first; what is equal,
+    first in, first out. An expired or returned entry keeps its place. While others wait, one of
+    `minus_share` offers is taken from the minus lane first.
+
+    Times are given by the caller, in seconds since 1970; a queue shared by several machines may use its
+    own clock instead. Raises QueueError, one line for a person, when it cannot do its work.
+    """
+
+    async def open(self, now: float) -> None:
+        """Begin to work on the queue. A local queue, whose worker is the only one, takes the leases of a
+        former worker back at once. Raises QueueError if another worker has a local queue open."""
+        ...
+
+    async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
+        """Apply the changes, then lease up to `wanted` entries that are due; one atomic step."""
+        ...
+
+    async def extend(self, leases: Sequence[Lease], now: float) -> int:
+        """Let the leases last for the full time again, from now; how many of them are still held."""
+        ...
+
+    async def counts(self, now: float) -> Counts:
+        """May read everything that waits: for people, not for every request."""
+        ...
+
+    async def failures(self) -> Sequence[Failure]:
+        """The failure list, oldest first."""
+        ...
+
+    async def clear_failures(self) -> int:
+        """Empty the failure list; how many it had."""
+        ...
+
+    def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
+        """All fingerprints seen in the segment, some thousands at a time."""
+        ...
+
+    async def forget(self, segment: str) -> None:
+        """Drop everything of the segment: what waits, what is leased and what was seen; failures stay."""
+        ...
+
+    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
+        """Drop everything of all segments but `current` and the `kept` - 1 newest others; failures stay, and
+        so does what belongs to no segment. Returns the names of those dropped."""
+        ...
+
+    async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
+        """A remark kept with the segment and dropped with it: read it, or write it when `value` is given, the
+        empty one to drop it; what it was before. The segment without name is never dropped."""
+        ...
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        """All remarks kept with the segment, by key. Cheap: looked at every second while requests are
+        made."""
+        ...
+
+    async def close(self) -> None:
+        """Let go; leases that are held stay held until they expire or the queue is opened again."""
+        ...

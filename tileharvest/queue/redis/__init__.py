@@ -1,0 +1,1 @@
+"""The queue in Redis: for any number of workers."""

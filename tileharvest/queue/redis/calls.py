@@ -1,0 +1,302 @@
+"""How a queue in Redis is spoken to: its keys, its scripts, and what goes in and comes out."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from redis.exceptions import NoScriptError
+
+from tileharvest.queue.lanes import Lane
+from tileharvest.queue.port import Counts, Failure, Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tileharvest.queue.port import Changes
+    from tileharvest.queue.redis.connection import Client
+    from tileharvest.queue.redis.filter import FilterShape
+
+FORMAT: Final = "2"
+"""Of what is in Redis. To be raised when older scripts could not go on with it."""
+
+_NAMES: Final = (
+    *("plus", "normal", "minus", "delayed"),
+    *("requests", "attempts", "holders", "leases", "held"),
+    "failures",
+    *("segments", "filters", "accepted", "done", "remarks"),
+    *("numbers", "dead", "workers", "harvests", "purse"),
+)
+"""In the order in which the scripts expect the keys."""
+
+_FIRST: Final = ("common", "requests")
+"""What stands before all scripts."""
+
+_BEFORE: Final = {
+    "ended": ("fleet",),
+    "ending": ("fleet",),
+    "exchange": ("filter", "fleet", "limits", "shares", "pace"),
+    "extend": ("shares",),
+    "forget": ("forgetting",),
+    "join": ("fleet", "forgetting", "limits", "shares"),
+    "probe": ("limits",),
+    "purse": ("fleet",),
+    "rest": ("limits",),
+    "set_pace": ("limits",),
+}
+"""What stands before a script besides."""
+
+_LARGEST: Final = 2**53
+"""Priorities beyond count as this: scores in Redis are floating-point numbers."""
+
+
+class Keys:
+    """The names of a map's keys. All of them have the map as hash tag, which keeps them on one node."""
+
+    def __init__(self, map_name: str) -> None:
+        if not map_name or set("{}") & set(map_name):
+            raise ValueError(f"'{map_name}' cannot name keys of Redis: it is empty, or has braces")
+        self._prefix = f"tileharvest:{{{map_name}}}:"
+        self.fixed = tuple(map(self.named, _NAMES))
+        self.segments, self.held = self.named("segments"), self.named("held")
+        self.workers, self.dead = self.named("workers"), self.named("dead")
+        self.remarks = self.named("remarks")
+        self.trial = self.named("trial")
+        self.channel = f"{self._prefix}wake"
+
+    def named(self, name: str) -> bytes:
+        return f"{self._prefix}{name}".encode()
+
+    def client(self, client: str) -> bytes:
+        """What is known of a worker, and its last call."""
+        return self.named(f"client:{client}")
+
+    def filter(self, segment: str) -> bytes:
+        """The bitmap of what was seen in the segment."""
+        return f"{self._prefix}seen:{segment}".encode(errors="backslashreplace")
+
+    def doubtful(self, segment: str) -> bytes:
+        """What was dropped as seen in the segment: bodies by fingerprint."""
+        return f"{self._prefix}doubtful:{segment}".encode(errors="backslashreplace")
+
+    def of_segment(self, segment: str) -> tuple[bytes, bytes]:
+        """In the order in which the scripts expect them."""
+        return self.filter(segment), self.doubtful(segment)
+
+    def of_host(self, host: str, *, is_shared: bool) -> tuple[bytes, bytes]:
+        """What is known of a host: how fast it may be asked, until when it rests, when the next request may
+        start; and what each worker may have on the way. In the order in which the scripts expect them.
+
+        Shared by all maps of the host; in a cluster each map has its own, as a script may touch one node
+        only: several maps of one host then add up.
+        """
+        prefix = "tileharvest:host:{%s}" if host and is_shared else f"{self._prefix}host:%s"
+        name = (prefix % host).encode(errors="backslashreplace")
+        return name, name + b":shares"
+
+    @property
+    def pattern(self) -> bytes:
+        """Matches all of them, in SCAN."""
+        return self.named("*")
+
+
+class Script:
+    """A script of the folder `scripts`, with what they share before it."""
+
+    def __init__(self, name: str) -> None:
+        self._text = "".join(_text(f"{part}.lua") for part in (*_FIRST, *_BEFORE.get(name, ()), name))
+        self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, client: Client, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
+        """The answer of one call, in MessagePack; a server that does not know the script is told it."""
+        encoded = _ENCODER.encode(argument)
+        try:
+            answer: bytes = await client.evalsha(self._digest, len(keys), *keys, encoded)
+        except NoScriptError:
+            answer = await client.eval(self._text, len(keys), *keys, encoded)
+        return answer
+
+
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath("scripts", name).read_text(encoding="utf-8")
+
+
+class Filters(msgspec.Struct, array_like=True, tag="filters"):
+    """The filters of some segments are others than was believed; nothing else was done."""
+
+    found: list[tuple[int, bytes, int]]
+    """Number of the segment in the call, from 1 on; text of the filter; how many requests it had seen when
+    it grew just now, else 0."""
+
+
+class Done(msgspec.Struct, array_like=True, tag="done"):
+    """The answer of an exchange."""
+
+    duplicates: int
+    refused: int
+    next_due: float | None
+    leased_elsewhere: int
+    until: float
+    buried: int
+    held_until: float | None
+    rests_until: float | None
+    share: int | None
+    before: int
+    """Number of the exchange before this one, as Redis remembers it; 0 if it remembers none."""
+    leases: list[tuple[int, int, int, float, bytes, bytes]]
+    """Id, attempt, priority, start, segment, body."""
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_EXCHANGED: Final[msgspec.msgpack.Decoder[Filters | Done]] = msgspec.msgpack.Decoder(Filters | Done)
+_FAILURES: Final = msgspec.msgpack.Decoder(list[tuple[int, int, float, bytes, bytes, bytes, int]])
+_COUNTS: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int, int, int, int, int])
+_PURSE: Final = msgspec.msgpack.Decoder(tuple[str, bool])
+_WORKED: Final = msgspec.msgpack.Decoder(tuple[str, float])
+_REMARK: Final = msgspec.msgpack.Decoder(list[bytes])
+_OPENED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
+_TRUTH: Final = msgspec.msgpack.Decoder(bool)
+_NUMBER: Final = msgspec.msgpack.Decoder(int)
+_SECONDS: Final = msgspec.msgpack.Decoder(float)
+_WORD: Final = msgspec.msgpack.Decoder(str)
+_AGE: Final[msgspec.msgpack.Decoder[float | None]] = msgspec.msgpack.Decoder(float | None)
+
+
+def told(
+    changes: Changes, shapes: Mapping[str, FilterShape], *, keeps_doubtful: bool = False
+) -> dict[str, Any]:
+    """The part of an exchange's argument that tells the changes. `shapes` has all their segments."""
+    numbers = {name: number for number, name in enumerate(shapes, 1)}
+    return {
+        "segments": [{"name": text(name), "filter": shape.text} for name, shape in shapes.items()],
+        "pushed": [
+            (
+                numbers[entry.segment],
+                _limited(entry.priority),
+                entry.attempt,
+                False if entry.due is None else entry.due,
+                entry.fingerprint is not None and string(shapes[entry.segment].places(entry.fingerprint)),
+                string(entry.body),
+                keeps_doubtful and entry.fingerprint is not None and string(entry.fingerprint),
+            )
+            for entry in changes.pushed
+        ],
+        "taken_up": changes.taken_up,
+        "finished": [(lease.id, lease.attempt, numbers[lease.segment]) for lease in changes.finished],
+        "failed": [(lease.id, lease.attempt, text(reason)) for lease, reason in changes.failed],
+        "returned": [(lease.id, lease.attempt) for lease in changes.returned],
+        "is_seeded": changes.is_seeded,
+        "in_flight": changes.in_flight,
+    }
+
+
+def text(value: str) -> msgspec.Raw:
+    """A text for a script, which gets it as bytes; half surrogate pairs become escapes."""
+    return string(value.encode(errors="backslashreplace"))
+
+
+def string(content: bytes) -> msgspec.Raw:
+    """Bytes for a script, written as MessagePack's longest kind of text: its reader knows no bytes."""
+    return msgspec.Raw(b"\xdb" + len(content).to_bytes(4, "big") + content)
+
+
+def text_of(content: bytes) -> str:
+    """What came from Redis, where anything may stand, as a text."""
+    return content.decode(errors="backslashreplace")
+
+
+def exchanged(answer: bytes) -> Filters | Done:
+    return _EXCHANGED.decode(answer)
+
+
+def leases_of(done: Done) -> list[Lease]:
+    return [
+        Lease(number, attempt, body, text_of(segment), priority, done.until, start)
+        for number, attempt, priority, start, segment, body in done.leases
+    ]
+
+
+def failures(answer: bytes) -> list[Failure]:
+    return [
+        Failure(number, body, text_of(segment), priority, attempts, text_of(reason), failed)
+        for priority, attempts, failed, segment, body, reason, number in _FAILURES.decode(answer)
+    ]
+
+
+def counts(answer: bytes) -> Counts:
+    plus, normal, minus, *others = _COUNTS.decode(answer)
+    return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
+
+
+def remark(answer: bytes) -> str | None:
+    found = _REMARK.decode(answer)
+    return text_of(found[0]) if found else None
+
+
+def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Those of the segment, by key, out of those of all segments. As `note.lua` has them, each field is the
+    length of the segment's name, a colon, the name, and the key."""
+    name = segment.encode(errors="backslashreplace")
+    start = b"%d:%b" % (len(name), name)
+    return {
+        text_of(field.removeprefix(start)): text_of(value)
+        for field, value in found.items()
+        if field.startswith(start)
+    }
+
+
+def purse(answer: bytes) -> tuple[str, bool]:
+    """`granted`, `refused` or `lost`; and whether others hold what they may return."""
+    return _PURSE.decode(answer)
+
+
+def worked(answer: bytes) -> tuple[str, float]:
+    """`granted`, `refused` or `lost`; and for how many seconds."""
+    return _WORKED.decode(answer)
+
+
+class Opened(NamedTuple):
+    """How the opening of a queue went."""
+
+    word: str
+    """`open`; or `foreign`, `format` or `refused`, and nothing was done."""
+    what: str
+    """Requests seen in the newest segment; the key; the format; the server's words."""
+
+
+def opened(answer: bytes) -> Opened:
+    word, what = _OPENED.decode(answer)
+    return Opened(word, text_of(what))
+
+
+def number(answer: bytes) -> int:
+    return _NUMBER.decode(answer)
+
+
+def seconds(answer: bytes) -> float:
+    return _SECONDS.decode(answer)
+
+
+def truth(answer: bytes) -> bool:
+    return _TRUTH.decode(answer)
+
+
+def word(answer: bytes) -> str:
+    return _WORD.decode(answer)
+
+
+def age(answer: bytes) -> float | None:
+    return _AGE.decode(answer)
+
+
+@cache
+def script(name: str) -> Script:
+    """Read once from the package's files."""
+    return Script(name)
+
+
+def _limited(priority: int) -> int:
+    return max(-_LARGEST, min(priority, _LARGEST))

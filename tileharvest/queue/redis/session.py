@@ -1,0 +1,159 @@
+"""What a queue in Redis has while it is open: who it is there, and the number of its calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tileharvest.errors import QueueError
+from tileharvest.queue.redis import calls, upkeep
+from tileharvest.queue.redis.errors import refusal
+from tileharvest.queue.redis.wake import WakeUp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tileharvest.politeness.pace import Pace
+    from tileharvest.queue.redis.link import RedisLink
+
+_logger = logging.getLogger(__name__)
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Another one after each start of Linux, and the same in all its containers."""
+
+
+@dataclass(slots=True)
+class Joined:
+    """What a worker works for."""
+
+    segment: str
+    harvest: str
+    was_seeded: bool
+    """Whether it knows that all first requests have been pushed."""
+
+    def told(self) -> dict[str, Any]:
+        """What every script is told of it."""
+        return {
+            "joined": calls.text(self.segment),
+            "harvest": calls.text(self.harvest),
+            "was_seeded": self.was_seeded,
+        }
+
+
+def _told(pace: Pace) -> tuple[float, ...]:
+    """A pace for a script, see `limits.lua`."""
+    gap, host_gap = pace.gap, pace.host_gap
+    of_map = (pace.concurrency, gap.least, gap.most)
+    return *of_map, pace.host_concurrency or 0, host_gap.least, host_gap.most
+
+
+class Session:
+    """From one opening of the queue to its closing; another client in Redis each time.
+
+    Raises QueueError where Redis cannot be used.
+    """
+
+    def __init__(
+        self, link: RedisLink, keys: calls.Keys, options: Mapping[str, Any], *, is_worker: bool
+    ) -> None:
+        """`link` is open, and closed by others."""
+        self._link = link
+        self._keys = keys
+        self._options = options
+        self.is_worker = is_worker
+        self.client = secrets.token_hex(8)
+        self.number = 0
+        """Of the last call that was numbered."""
+        self.exchanged = 0
+        """Number of the last exchange that was answered."""
+        self.turn = asyncio.Lock()
+        """Held during calls with numbers."""
+        self.wake = WakeUp(link.client, keys.channel, self.client)
+        self.joined: Joined | None = None
+        """None for who works for no harvest, as other spiders than those of maps."""
+        self.pace: Pace | None = None
+        """None for who keeps none, and has no share."""
+        self.has_purse = False
+
+        self._now = 0.0
+        self._is_known = False
+
+    async def open(self, now: float) -> int:
+        """How many requests were seen in the newest segment."""
+        await self._link.check_server()
+        argument = {**self.argument(now), "format": calls.FORMAT}
+        opened = calls.opened(await self._link.run("open", [*self._all_keys(), self._keys.trial], argument))
+        if opened.word != "open":
+            raise QueueError(refusal(opened.word, opened.what, self._link.queue))
+        self._is_known = True
+        return int(opened.what)
+
+    async def close(self) -> None:
+        """Sign off, if Redis is there; the link stays open."""
+        try:
+            await self.wake.close()
+            if self._is_known:
+                _, shares = self._keys_of_host()
+                await self._link.attempt(
+                    lambda client: upkeep.sign_off(client, self._keys, self.client, shares), patience=0.0
+                )
+        except QueueError as error:
+            _logger.debug("this worker is listed until it is forgotten: %s", error)
+
+    def argument(self, now: float | None = None) -> dict[str, Any]:
+        """What every script is told; of the caller's time the last that is known."""
+        self._now = self._now if now is None else now
+        argument = {**self._options, "now": self._now, "client": self.client, "number": self.number}
+        argument |= {"joined": False} if self.joined is None else self.joined.told()
+        argument["pace"] = self.pace is not None and _told(self.pace)
+        argument["seed"] = secrets.randbits(31)
+        if self.is_worker:
+            argument["worker"] = _worker()
+        return argument
+
+    async def run(
+        self, name: str, argument: Mapping[str, Any], segments: Iterable[str] = (), host: str = ""
+    ) -> bytes:
+        """The answer of a script, which is told of these segments and of this host, or that of the pace."""
+        return await self._link.run(name, self._all_keys(segments, host), argument)
+
+    async def run_once(
+        self, name: str, particular: Mapping[str, Any], segments: Iterable[str] = (), host: str = ""
+    ) -> bytes:
+        """With a number, so that it does nothing again when it is repeated."""
+        async with self.turn:
+            self.number += 1
+            return await self.run(name, {**self.argument(), **particular}, segments, host)
+
+    def joined_to(self, segment: str) -> Joined:
+        """Raises RuntimeError if it does not work for it."""
+        if self.joined is None or self.joined.segment != segment:
+            raise RuntimeError(f"only who has joined segment '{segment}' ends it")
+        return self.joined
+
+    def _all_keys(self, segments: Iterable[str] = (), host: str = "") -> list[bytes]:
+        of_segments = [key for name in segments for key in self._keys.of_segment(name)]
+        own = self._keys.client(self.client)
+        return [*self._keys.fixed, own, *self._keys_of_host(host), *of_segments]
+
+    def _keys_of_host(self, host: str = "") -> tuple[bytes, bytes]:
+        if not host and self.pace is not None:
+            host = self.pace.host
+        return self._keys.of_host(host, is_shared=not self._link.is_cluster)
+
+
+@cache
+def _worker() -> dict[str, Any]:
+    host = calls.text(socket.gethostname())
+    try:
+        machine = calls.text(_BOOT.read_text(encoding="ascii").strip())
+    except OSError:
+        machine = host
+    return {"host": host, "machine": machine, "pid": os.getpid()}

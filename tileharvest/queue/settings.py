@@ -1,0 +1,189 @@
+"""Opens the queue that the settings name."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from tileharvest.errors import QueueError
+from tileharvest.maps.settings import data_folder
+from tileharvest.queue.directions import Directions, directions
+from tileharvest.queue.fleet import Watched
+from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.sqlite.lock import is_locked
+from tileharvest.queue.sqlite.queue import SqliteQueue
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.queue.paced import LocalQueue
+    from tileharvest.queue.port import RequestQueue
+    from tileharvest.queue.redis.queue import RedisQueue
+
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from scrapy.utils.misc import load_object
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.queue.segments import parse_resolver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from zoneinfo import ZoneInfo
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.queue.segments import SegmentResolver
+
+
+def segment_resolver(
+    settings: BaseSettings, name: str | None, zone: ZoneInfo, started: datetime
+) -> SegmentResolver:
+    """The resolver of that name, or of the setting SEGMENT, or the user's own class, made with the map's
+    zone and the moment of the start. Raises ConfigurationError."""
+    own = settings["SEGMENT_RESOLVER"]
+    if name is None and own:
+        resolver: SegmentResolver = load_object(own)(zone, started)
+        return resolver
+    return parse_resolver(settings["SEGMENT"] if name is None else name, zone, started)
+
+
+class QueueKind(Enum):
+    """Where requests wait."""
+
+    MEMORY = "memory"
+    SQLITE = "sqlite"
+    REDIS = "redis"
+
+
+REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
+"""Any of them says that there is a Redis to be used."""
+
+
+def queue_kind(settings: BaseSettings) -> QueueKind:
+    """As SCHEDULER_QUEUE has it. Raises ConfigurationError for what names none."""
+    name = settings["SCHEDULER_QUEUE"]
+    if not name:
+        return QueueKind.REDIS if any(settings[one] for one in REDIS_SETTINGS) else QueueKind.SQLITE
+    try:
+        return QueueKind(name)
+    except ValueError:
+        kinds = ", ".join(kind.value for kind in QueueKind)
+        raise ConfigurationError(f"SCHEDULER_QUEUE '{name}' is none of: {kinds}") from None
+
+
+def sqlite_queue(settings: BaseSettings, name: str) -> SqliteQueue:
+    """The map's queue in the data folder; not opened yet."""
+    return SqliteQueue(_queue_file(settings, name), **_queue_options(settings))
+
+
+def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
+    """The map's queue in Redis; not opened yet."""
+    return _redis_queue(settings, name, is_harvest=True)
+
+
+def has_queue(settings: BaseSettings, name: str) -> bool:
+    """Whether the map has a queue that a command may look into; always so in Redis."""
+    return queue_kind(settings) is QueueKind.REDIS or _queue_file(settings, name).is_file()
+
+
+def queue_lock(settings: BaseSettings, name: str) -> Path:
+    """The file that the one worker of the map's queue file locks; it need not exist."""
+    queue = _queue_file(settings, name)
+    return queue.with_name(f"{queue.name}.lock")
+
+
+@asynccontextmanager
+async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
+    """The map's queue, open for a command beside whoever works on it. Raises QueueError."""
+    is_redis = queue_kind(settings) is QueueKind.REDIS
+    queue = redis_queue(settings, name) if is_redis else sqlite_queue(settings, name)
+    await queue.open_beside()
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
+async def directions_for(settings: BaseSettings, name: str) -> Directions:
+    """What holds for a map now; nothing for one that has no queue yet, which gets none. Raises QueueError."""
+    if not has_queue(settings, name):
+        return Directions()
+    async with open_beside(settings, name) as queue:
+        return await directions(queue)
+
+
+async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
+    """Whether anybody harvests the map whose open queue this is. A worker of a shared queue that was killed
+    counts until it has been silent for long. Raises QueueError."""
+    if isinstance(queue, Watched):
+        return bool(await queue.workers())
+    return is_locked(queue_lock(settings, name))
+
+
+def workers_on(settings: BaseSettings, name: str) -> int:
+    """How many work on the map's queue at this moment; 0 where that cannot be found out."""
+    if queue_kind(settings) is not QueueKind.REDIS:
+        return int(is_locked(queue_lock(settings, name)))
+
+    async def count() -> int:
+        async with open_beside(settings, name) as queue:
+            return len(await queue.workers())  # type: ignore[union-attr]
+
+    try:
+        return asyncio.run(count())
+    except QueueError:
+        return 0
+
+
+def is_being_harvested(settings: BaseSettings, name: str) -> bool:
+    """Whether a worker works on the map's queue at this moment; False where that cannot be found out."""
+    return workers_on(settings, name) > 0
+
+
+def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> RedisQueue:
+    # Where it is not used it need not be loaded: 0.1 s of each command.
+    from tileharvest.queue.redis.connection import connect, connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
+
+    parameters: Mapping[str, Any] = {
+        **{key: settings[key] for key in ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_ENCODING")},
+        "REDIS_DB": settings.get("REDIS_DB"),
+        "REDIS_PARAMS": settings.getdict("REDIS_PARAMS"),
+    }
+    return RedisQueue(
+        partial(connect, connection_parameters(parameters)),
+        name,
+        **_queue_options(settings),
+        expected=settings.getint("SEEN_EXPECTED"),
+        error_rate=settings.getfloat("SEEN_ERROR_RATE_SHARED"),
+        # Only a harvest has a history to look them up in.
+        keeps_doubtful=is_harvest,
+    )
+
+
+def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LocalQueue:
+    if kind is QueueKind.SQLITE:
+        return sqlite_queue(settings, name)
+    return MemoryQueue(**_queue_options(settings))
+
+
+def _queue_file(settings: BaseSettings, name: str) -> Path:
+    return data_folder(settings) / "queues" / f"{name}.sqlite"
+
+
+def _queue_options(settings: BaseSettings) -> dict[str, Any]:
+    return {
+        "max_attempts": settings.getint("MAX_ATTEMPTS"),
+        "lease_seconds": settings.getfloat("LEASE_SECONDS"),
+        "minus_share": settings.getint("MINUS_SHARE"),
+    }

@@ -1,0 +1,1 @@
+"""The queue in an SQLite file: for one worker."""

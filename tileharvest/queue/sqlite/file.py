@@ -1,0 +1,179 @@
+"""The file of a queue: its tables, its version, and how it is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import QueueError
+from tileharvest.queue.sqlite.errors import AFRESH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+VERSION: Final = 1
+"""Of the tables, kept as SQLite's user_version. There are no migrations: a queue lives for days."""
+
+APPLICATION: Final = 0x54485175
+"""SQLite's application_id, "THQu": tells our files from those of others."""
+
+LOCK_TIMEOUT: Final = 30.0
+"""Seconds to wait for another process. Transactions last milliseconds; to drop a segment of a million
+requests takes some seconds on a slow disk."""
+
+_PAGE: Final = 2048
+"""Bytes. Fingerprints fall anywhere in their table, so each new one rewrites a page: with a million of
+them half of SQLite's usual 4,096 is 10 to 40 % faster, 1,024 is slower again (measured)."""
+
+_CACHE: Final = 8 << 20
+"""Bytes of pages that SQLite keeps; what a queue needs of memory does not grow beyond."""
+
+_WRITTEN_AHEAD: Final = 32 << 20
+"""Bytes of the write-ahead log before it is worked into the file: a page that changed often is then
+written once. 4 MB makes a queue of a million a quarter slower, 64 MB hardly faster (measured)."""
+
+_ATTEMPTS: Final = 100
+"""To be alone in a new file for a moment, when several processes open it at once. Each waits for the lock
+before the next, so this many are never needed; without an end a process could go round for ever."""
+
+_TABLES: Final = (
+    # The order of ids is that in which segments were opened; AUTOINCREMENT: an id is never used again.
+    """CREATE TABLE segments (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, done INTEGER NOT NULL DEFAULT 0
+    )""",
+    """CREATE TABLE remarks (
+        segment INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (segment, key)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE seen (
+        segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
+    ) WITHOUT ROWID""",
+    # `due` is set while an entry is delayed, `until` while it is leased, never both. An id that came again
+    # would let the holder of an old lease finish another's request. No index on the segment: it is asked
+    # for only when one is dropped.
+    """CREATE TABLE requests (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, segment INTEGER NOT NULL, priority INTEGER NOT NULL,
+        attempt INTEGER NOT NULL, due REAL, until REAL, body BLOB NOT NULL
+    )""",
+    """CREATE TABLE failures (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL, segment TEXT NOT NULL,
+        priority INTEGER NOT NULL, attempts INTEGER NOT NULL, reason TEXT NOT NULL, failed REAL NOT NULL
+    )""",
+    # This order is that of the lanes, first in first out among equals. Partial, so that what is leased
+    # or delayed is no burden to those who look for what waits, and the other way round.
+    "CREATE INDEX waiting ON requests (priority DESC, id) WHERE due IS NULL AND until IS NULL",
+    "CREATE INDEX delayed ON requests (due) WHERE due IS NOT NULL",
+    "CREATE INDEX leased ON requests (until) WHERE until IS NOT NULL",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+def connect(file: Path) -> sqlite3.Connection:
+    """The queue in a file, which is created if it is missing, its folder too.
+
+    Raises QueueError for a file of another version or another program, which is not changed;
+    sqlite3.Error and OSError for what cannot be opened. The connection belongs to the calling thread.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    connection = _connection(file, "rwc")
+    try:
+        if _is_empty(connection):
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
+            _write_ahead(connection)
+            _create(connection)
+        _refuse_others(connection, file)
+        _adjust(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(file: Path) -> sqlite3.Connection:
+    """A further connection to a queue that is open. May be used by one thread after another."""
+    return _connection(file, "ro", check_same_thread=False)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Everything inside takes effect, or nothing if it raises."""
+    # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
+    # instead of waiting when another process has written between.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        # After some errors, a full disk for one, SQLite has taken everything back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _connection(file: Path, mode: str, *, check_same_thread: bool = True) -> sqlite3.Connection:
+    # isolation_level=None: sqlite3 begins no transactions by itself.
+    return sqlite3.connect(
+        f"{file.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=LOCK_TIMEOUT,
+        isolation_level=None,
+        check_same_thread=check_same_thread,
+    )
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        # Another process may have been faster.
+        if _is_empty(connection):
+            for statement in _TABLES:
+                connection.execute(statement)
+
+
+def _refuse_others(connection: sqlite3.Connection, file: Path) -> None:
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION:
+        raise QueueError(
+            f"{file} is a database of another program; nothing was changed; name another place for the queue"
+        )
+    if version != VERSION:
+        raise QueueError(
+            f"the queue {file} was written by another version of TileHarvest (its format is {version}, this"
+            f" one's {VERSION}); nothing was changed; finish it with that version or {AFRESH}"
+        )
+
+
+def _adjust(connection: sqlite3.Connection) -> None:
+    # NORMAL flushes only when the log is worked into the file. A SIGKILL takes nothing, because the system
+    # has what was written. A power cut can take the last commits, whole and from the end, and that is
+    # enough here: results are durable in the history before their lease is finished, and a request and its
+    # children come and go in one commit, so at worst work is offered again. FULL would pay a flush per batch.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA cache_size = {-_CACHE // 1024}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_WRITTEN_AHEAD // _PAGE}")
+    # The log of one very large transaction does not stay.
+    connection.execute(f"PRAGMA journal_size_limit = {2 * _WRITTEN_AHEAD}")
+    # Some systems build SQLite so that it overwrites what is deleted with zeros.
+    connection.execute("PRAGMA secure_delete = OFF")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Lets readers and a writer work at once. Stays set in the file."""
+    for _ in range(_ATTEMPTS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+        else:
+            return
+        # Changing the mode never waits for a lock, beginning to write does.
+        with transaction(connection):
+            pass
+    connection.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,1 @@
+"""The programs that draw maps: how their sites are read. A file per renderer."""

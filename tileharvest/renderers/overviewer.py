@@ -1,0 +1,203 @@
+"""Minecraft-Overviewer's sites: their configuration, and what can be found out without one.
+
+The names of its fields and the way a tile's address is made of them follow Overviewer's own page
+(`overviewer_core/data/js_src/util.js` and `overviewer_core/tileset.py` of its source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+import chompjs
+import msgspec
+
+from tileharvest.errors import SiteError
+from tileharvest.renderers.site import TILE_SIZE, Site, SiteLayer, folder_url
+from tileharvest.tiles.versions import EXTENSIONS
+
+if TYPE_CHECKING:
+    from tileharvest.maps.description import MapDescription
+
+RENDERER: Final = "overviewer"
+CONFIG_FILE: Final = "overviewerConfig.js"
+_VARIABLE: Final = "overviewerConfig"
+_MOST_LEVELS: Final = 30
+"""A square of 2^30 tiles of 384 pixels is wider than a Minecraft world at any rotation."""
+
+
+class _Const(msgspec.Struct):
+    tile_size: int = msgspec.field(name="tileSize", default=TILE_SIZE)
+
+
+class _Map(msgspec.Struct):
+    cache_tag: str | int | None = msgspec.field(name="cacheTag", default=None)
+
+
+class _Tileset(msgspec.Struct, rename="camel"):
+    path: str
+    zoom_levels: int
+    imgextension: str
+    base: str = ""
+    is_overlay: bool | list[Any] = False
+    world: str | None = None
+    north_direction: int = msgspec.field(name="north_direction", default=0)
+    spawn: tuple[float, float, float] | bool | None = None
+    bgcolor: str | None = None
+    min_zoom: int = 0
+    last_rendertime: float | None = msgspec.field(name="last_rendertime", default=None)
+
+
+class _Config(msgspec.Struct):
+    tilesets: list[_Tileset]
+    const: _Const = msgspec.field(name="CONST", default_factory=_Const)
+    map: _Map = msgspec.field(default_factory=_Map)
+
+
+class Answer(NamedTuple):
+    """What a probe needs of a server's answer."""
+
+    status: int
+    body: bytes = b""
+    url: str = ""
+    """The address that answered, after redirects."""
+
+
+Fetch = Callable[[str, str], Awaitable[Answer]]
+"""`await fetch(method, url)`; raises SiteError when the site gives no answer at all."""
+
+
+def parse_config(text: str, page: str) -> tuple[SiteLayer, ...]:
+    """The layers, overlays included, of the text of an `overviewerConfig.js` found beside `page`.
+
+    Raises SiteError, saying what the text is instead or which field is not as it should be.
+    """
+    try:
+        config = msgspec.convert(_read_script(text), _Config)
+    except msgspec.ValidationError as error:
+        raise SiteError(f"{page}{CONFIG_FILE} is not as Overviewer writes it: {error}") from None
+    query = "" if config.map.cache_tag is None else f"?c={quote(str(config.map.cache_tag), safe='')}"
+    try:
+        return tuple(_layer(tileset, page, query, config.const.tile_size) for tileset in config.tilesets)
+    except ValueError as error:
+        raise SiteError(f"{page}{CONFIG_FILE}: {error}") from None
+
+
+async def probe(description: MapDescription, fetch: Fetch) -> Site:
+    """The site's layers that the map keeps, from its configuration or, without one, by asking for tiles.
+
+    Raises SiteError when the site cannot be read, has no tiles, or lacks a layer that is asked for.
+    """
+    url = description.page + CONFIG_FILE
+    answer = await fetch("GET", url)
+    if answer.status == 200:
+        page = (answer.url or url).partition("?")[0].removesuffix(CONFIG_FILE)
+        text = answer.body.decode("utf-8", errors="replace")
+        return Site(RENDERER, _chosen(description, parse_config(text, page)))
+    if answer.status not in (404, 410):
+        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
+    return Site(RENDERER, await _probe_layers(description, fetch), probed=True)
+
+
+async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
+    """The depth of a layer, by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
+
+    A real map lacks that tile at level 3 of 9, so all four diagonals are followed and the deepest wins.
+    Returns 0 if there is none. Costs one question per level and diagonal and four more.
+    """
+    depths = []
+    for first, inwards in (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0")):
+        depth, path = 0, first
+        while depth < _MOST_LEVELS and await is_there(path):
+            depth, path = depth + 1, path + inwards
+        depths.append(depth)
+    return max(depths)
+
+
+def _read_script(text: str) -> Any:
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith("version https://git-lfs"):
+        raise SiteError(
+            f"{CONFIG_FILE} is a Git-LFS pointer, not the file itself: the site was published without"
+            " its large files; tell its owner"
+        )
+    if start.startswith("<"):
+        raise SiteError(f"{CONFIG_FILE} is an HTML page: is the url in maps.toml the map's page?")
+    found = start.find(_VARIABLE)
+    if found < 0:
+        raise SiteError(f"{CONFIG_FILE} does not set {_VARIABLE}: is this a Minecraft-Overviewer map?")
+    try:
+        return chompjs.parse_js_object(start[found:])
+    except ValueError as error:
+        raise SiteError(f"{CONFIG_FILE} is cut off or damaged ({error}); try again later") from None
+
+
+def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> SiteLayer:
+    spawn = tileset.spawn
+    return SiteLayer(
+        name=tileset.path,
+        depth=tileset.zoom_levels,
+        image_extension=tileset.imgextension,
+        folder_url=folder_url(page, tileset.base, tileset.path),
+        query=query,
+        # A list names the tilesets that the overlay may lie on; in JavaScript an empty one is true too.
+        overlay=tileset.is_overlay is not False,
+        tile_size=tile_size,
+        world=tileset.world,
+        north_direction=tileset.north_direction,
+        spawn=(round(spawn[0]), round(spawn[1]), round(spawn[2])) if isinstance(spawn, tuple) else None,
+        background=tileset.bgcolor,
+        min_zoom=tileset.min_zoom,
+        rendered=None if tileset.last_rendertime is None else int(tileset.last_rendertime),
+    )
+
+
+def _chosen(description: MapDescription, layers: tuple[SiteLayer, ...]) -> tuple[SiteLayer, ...]:
+    if not description.layers:
+        chosen = tuple(layer for layer in layers if not layer.overlay)
+        if not chosen:
+            raise SiteError(f"{description.page}{CONFIG_FILE} has no layer but overlays")
+        return chosen
+    by_name = {layer.name: layer for layer in layers}
+    missing = [name for name in description.layers if name not in by_name]
+    if missing:
+        raise SiteError(
+            f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(by_name)}"
+        )
+    return tuple(by_name[name] for name in description.layers)
+
+
+async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[SiteLayer, ...]:
+    if not description.layers:
+        raise SiteError(
+            f"there is no {description.page}{CONFIG_FILE}: has the map moved? put the new url into maps.toml;"
+            f" if this is its address, name its layers in maps.toml, such as"
+            f' layers = ["world-lighting"], and the depth is probed'
+        )
+    return tuple([await _probe_layer(description.page, name, fetch) for name in description.layers])
+
+
+async def _probe_layer(page: str, name: str, fetch: Fetch) -> SiteLayer:
+    folder = folder_url(page, "", name)
+    for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
+
+        async def is_there(path: str, extension: str = extension) -> bool:
+            return await _is_there(fetch, f"{folder}{path}.{extension}")
+
+        depth = await probe_depth(is_there)
+        if depth:
+            return SiteLayer(name, depth, extension, folder)
+    raise SiteError(
+        f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
+        " has the map moved? put the new url into maps.toml"
+    )
+
+
+async def _is_there(fetch: Fetch, url: str) -> bool:
+    answer = await fetch("HEAD", url)
+    if answer.status in (405, 501):
+        answer = await fetch("GET", url)
+    if answer.status not in (200, 404, 410):
+        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
+    return answer.status == 200

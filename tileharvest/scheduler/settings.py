@@ -1,0 +1,141 @@
+"""Where the settings let requests wait, and what the scheduler of a crawl works with."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+from tileharvest.harvest.settings import switch
+from tileharvest.history.settings import database_url
+from tileharvest.maps.settings import data_folder
+from tileharvest.queue.paced import Paced
+from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
+from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.scheduler.exchanging import LINGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.queue.fleet import SharedQueue
+    from tileharvest.queue.pace import PacedQueue
+    from tileharvest.queue.paced import LocalQueue
+
+_REDIS: Final = QueueKind.REDIS
+
+_LEAST_AHEAD: Final = 16
+"""Requests leased ahead of a shared queue at least: with fewer each of them would need a call of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What the scheduler of one crawl works with."""
+
+    name: str
+    """Of the map, or of the spider."""
+    queue: PacedQueue
+    shared: SharedQueue | None
+    """The same queue where other workers may share it."""
+    courtesy: Courtesy | None
+    """What the map's owner may expect; None for a spider that harvests no map."""
+    is_history_local: bool
+    """Whether the history is a file, which only workers of one machine can share."""
+    segment_of: Callable[[object | None], str]
+    """The name of a request's segment; of the present one for None."""
+    in_words: Callable[[float], str]
+    """A time in seconds since 1970 for a person, in the map's zone."""
+    local_time: Callable[[], datetime]
+    """The present time in the map's zone."""
+    clock: Callable[[], float]
+    max_depth: int | None
+    expected: int
+    """Requests that a segment is expected to have."""
+    error_rate: float
+    ahead: int
+    """Requests leased ahead."""
+    lease_seconds: float
+    linger: float
+    """Seconds that what is finished waits for more before the queue is told."""
+    segments_kept: int
+    close_when_waiting: float | None
+    """Seconds until the next delayed request is due for which the spider stays; None: any."""
+    stay: bool
+    fresh: bool
+
+
+def scheduling_for(crawler: Crawler) -> Scheduling:
+    """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
+    settings, spider = crawler.settings, crawler.spider
+    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
+    description = harvesting.description if harvesting else None
+    zone = description.zone_info if description else ZoneInfo("UTC")
+    started = datetime.now(UTC)
+    arguments = {
+        name: str(getattr(spider, name)) for name in ("fresh", "stay", "dry") if hasattr(spider, name)
+    }
+    if harvesting is not None:
+
+        def segment_of(request: object | None) -> str:
+            return harvesting.segment.name
+    else:
+        resolver = segment_resolver(settings, getattr(spider, "segment", None), zone, started)
+
+        def segment_of(request: object | None) -> str:
+            return resolver.segment_at(request, datetime.now(UTC)).name
+
+    name = description.name if description else spider.name  # type: ignore[union-attr]
+    # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
+    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
+    kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
+    shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
+    return Scheduling(
+        name=name,
+        queue=shared or _paced(settings, name, _own_queue(settings, name, kind), is_kept=not refused),
+        shared=shared,
+        courtesy=getattr(spider, "courtesy", None) if harvesting else None,
+        is_history_local=database_url(settings).startswith("sqlite"),
+        segment_of=segment_of,
+        in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
+        local_time=lambda: datetime.now(zone),
+        clock=time.time,
+        # How deep a map is harvested its walk decides.
+        max_depth=None if description else settings.getint("DEPTH_LIMIT") or None,
+        expected=settings.getint("SEEN_EXPECTED"),
+        error_rate=settings.getfloat("SEEN_ERROR_RATE"),
+        ahead=_ahead(settings, kind),
+        lease_seconds=settings.getfloat("LEASE_SECONDS"),
+        linger=LINGER if shared is None else settings.getfloat("LINGER_SHARED"),
+        segments_kept=settings.getint("SEGMENTS_KEPT"),
+        close_when_waiting=_patience(settings["CLOSE_WHEN_WAITING"]),
+        stay=switch(arguments, "stay", "a spider that waits for requests"),
+        fresh=switch(arguments, "fresh", "asking again for everything"),
+    )
+
+
+def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
+    most = settings.getint("LEASE_AHEAD")
+    if kind is not _REDIS:
+        return most
+    wanted = settings.getint("CONCURRENT_REQUESTS") * settings.getint("LEASE_AHEAD_SHARED")
+    return min(most, max(_LEAST_AHEAD, wanted))
+
+
+def _paced(settings: BaseSettings, name: str, queue: LocalQueue, *, is_kept: bool) -> Paced:
+    folder = data_folder(settings)
+    # A dry run makes no folder.
+    hosts = folder / "hosts" if is_kept and (isinstance(queue, SqliteQueue) or folder.is_dir()) else None
+    return Paced(queue, hosts, name, clock=time.time, random=random.random)
+
+
+def _patience(setting: Any) -> float | None:
+    if isinstance(setting, bool):
+        return 0.0 if setting else None
+    return float(setting)

@@ -1,0 +1,1 @@
+"""Tiles: the grid, zones, and what an answer means for a tile. Pure."""

@@ -1,0 +1,203 @@
+"""The grid: names for tiles that survive the growth of a map. Pure.
+
+A renderer names a tile by its quadtree digits (the path), which change whenever the map grows by a
+level. Its quadtree is always centred on the same point of the world, so the grid counts from there.
+At zoom 0, the deepest level, a tile covers 2 x 2 grid units and its centre has odd x and y; at zoom -n
+it covers 2^(n+1) units and its centre lies at odd multiples of 2^n. x grows to the right, y grows up;
+the four first-level tiles meet at (0, 0). Names are given to tiles of level 1 and below: the whole-map
+image has none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+DIGITS: Final = frozenset("0123")
+"""Overviewer's digits: 0 upper left, 1 upper right, 2 lower left, 3 lower right."""
+
+_NAME: Final = re.compile(r"(0|-[1-9]\d*)_(-?[1-9]\d*)_(-?[1-9]\d*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tile:
+    """A cell of a layer, named by its centre in grid units. Raises ValueError where no tile has it."""
+
+    zoom: int
+    x: int
+    y: int
+
+    def __post_init__(self) -> None:
+        if self.zoom > 0:
+            raise ValueError(f"zoom {self.zoom} is deeper than 0, the deepest level")
+        unit = 1 << -self.zoom
+        # An odd multiple of a power of two has exactly that power as its lowest set bit.
+        if self.x & -self.x != unit or self.y & -self.y != unit:
+            raise ValueError(
+                f"({self.x}, {self.y}) is no tile's centre at zoom {self.zoom}:"
+                f" both must be odd multiples of {unit}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.zoom}_{self.x}_{self.y}"
+
+    @classmethod
+    def parse(cls, name: str) -> Tile:
+        """The tile of a name such as `-3_-440_216`. Raises ValueError, saying what a name looks like."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise ValueError(
+                f"'{name}' is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216; x and y are never 0"
+            )
+        return cls(*map(int, match.groups()))
+
+    @property
+    def reach(self) -> int:
+        """Grid units from the centre to each edge: half the tile's width."""
+        return 1 << -self.zoom
+
+    def children(self) -> tuple[Tile, Tile, Tile, Tile]:
+        """The four tiles one level deeper, in the order of Overviewer's digits 0, 1, 2, 3.
+
+        Raises ValueError at zoom 0, which has none.
+        """
+        if self.zoom == 0:
+            raise ValueError(f"tile {self} is at the deepest level and has no children")
+        zoom, x, y, half = self.zoom + 1, self.x, self.y, self.reach >> 1
+        return (
+            Tile(zoom, x - half, y + half),
+            Tile(zoom, x + half, y + half),
+            Tile(zoom, x - half, y - half),
+            Tile(zoom, x + half, y - half),
+        )
+
+    def parent(self) -> Tile:
+        """The tile one level up that covers this one. Every tile has one on the endless grid; on a map
+        of a given depth those of the first level have not: compare `first_level`.
+        """
+        unit = self.reach
+        # A parent's centre lies at odd multiples of 2 * unit: one unit to the side on each axis.
+        x = self.x + unit if (self.x + unit) // (2 * unit) % 2 else self.x - unit
+        y = self.y + unit if (self.y + unit) // (2 * unit) % 2 else self.y - unit
+        return Tile(self.zoom - 1, x, y)
+
+    def ancestor(self, levels: int) -> Tile:
+        """The tile that covers this one so many levels up: at 0 the tile itself. ValueError below 0."""
+        bits = 1 - self.zoom + levels
+        reach = self.reach << levels
+        # Shifting to the right rounds downwards on both sides of 0: to the ancestor's left and lower edge.
+        x, y = (self.x >> bits << bits) + reach, (self.y >> bits << bits) + reach
+        return Tile(self.zoom - levels, x, y)
+
+
+def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
+    """The four tiles whose paths have one digit, in the order of the digits. `depth` is at least 1."""
+    if depth < 1:
+        raise ValueError(f"a map of depth {depth} has no tiles below its whole-map image")
+    unit = 1 << (depth - 1)
+    zoom = 1 - depth
+    return (
+        Tile(zoom, -unit, unit),
+        Tile(zoom, unit, unit),
+        Tile(zoom, -unit, -unit),
+        Tile(zoom, unit, -unit),
+    )
+
+
+def path_of(tile: Tile, depth: int) -> str:
+    """The tile's path on a site of this depth, such as `/0/3/1`.
+
+    Raises ValueError for a tile that such a site cannot have: coarser than its first level, or outside
+    its square.
+    """
+    level = depth + tile.zoom
+    side = 1 << depth
+    if level < 1 or abs(tile.x) >= side or abs(tile.y) >= side:
+        raise ValueError(f"tile {tile} lies outside a map of depth {depth}")
+    # In units of the tile's own width, counted from the left edge and from the top edge, the digits of
+    # column and row in base 2 are the steps to the right and down.
+    column = (tile.x + side) >> (1 - tile.zoom)
+    row = (side - tile.y) >> (1 - tile.zoom)
+    return "".join(f"/{(row >> k & 1) << 1 | (column >> k & 1)}" for k in range(level - 1, -1, -1))
+
+
+def tile_at(path: str, depth: int) -> Tile:
+    """The tile of a path such as `/0/3/1` on a site of this depth.
+
+    Raises ValueError for a path that is empty, has other digits, or more of them than the depth.
+    """
+    digits = path.split("/")
+    if digits[0] or len(digits) < 2 or not DIGITS.issuperset(digits[1:]):
+        raise ValueError(f"'{path}' is no tile path: write digits 0 to 3 after slashes, such as /0/3/1")
+    if len(digits) - 1 > depth:
+        raise ValueError(f"path '{path}' is deeper than a map of depth {depth}")
+    x = y = 0
+    for step, digit in enumerate(digits[1:], start=1):
+        unit = 1 << (depth - step)
+        x += unit if digit in "13" else -unit
+        y += unit if digit in "01" else -unit
+    return Tile(len(digits) - 1 - depth, x, y)
+
+
+@dataclass(frozen=True, slots=True)
+class TileRange:
+    """The tiles of one zoom whose centres lie in a rectangle, edges included. Raises ValueError if empty.
+
+    The edges are centres of tiles themselves, so the number of tiles follows from them alone.
+    """
+
+    zoom: int
+    x_from: int
+    x_to: int
+    y_from: int
+    y_to: int
+
+    def __post_init__(self) -> None:
+        Tile(self.zoom, self.x_from, self.y_from)
+        Tile(self.zoom, self.x_to, self.y_to)
+        if self.x_from > self.x_to or self.y_from > self.y_to:
+            raise ValueError(
+                f"no tile lies between {self.x_from} and {self.x_to}, {self.y_from} and {self.y_to}"
+            )
+
+    @property
+    def columns(self) -> range:
+        """The x of each column of centres, from left to right."""
+        return range(self.x_from, self.x_to + 1, 2 << -self.zoom)
+
+    @property
+    def rows(self) -> range:
+        """The y of each row of centres, upwards."""
+        return range(self.y_from, self.y_to + 1, 2 << -self.zoom)
+
+    def __len__(self) -> int:
+        return len(self.columns) * len(self.rows)
+
+    def __contains__(self, tile: Tile) -> bool:
+        return (
+            tile.zoom == self.zoom
+            and self.x_from <= tile.x <= self.x_to
+            and self.y_from <= tile.y <= self.y_to
+        )
+
+
+def at_zoom(area: TileRange, zoom: int) -> TileRange:
+    """The tiles of another zoom on the same ground; of a coarser one those that have part of it."""
+    edge = 1 << -area.zoom
+    unit = 1 << -zoom
+    left, right = area.x_from - edge, area.x_to + edge - 1
+    bottom, top = area.y_from - edge, area.y_to + edge - 1
+    return TileRange(
+        zoom, _centre(left, unit), _centre(right, unit), _centre(bottom, unit), _centre(top, unit)
+    )
+
+
+def only(tile: Tile) -> TileRange:
+    """A range of one tile."""
+    return TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
+
+
+def _centre(position: int, unit: int) -> int:
+    """Of the tile, of this reach, that covers a grid position."""
+    return position // (2 * unit) * 2 * unit + unit

@@ -1,0 +1,59 @@
+"""Is this a whole image? Pure: bytes in, a verdict out."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+from typing import Final
+
+from PIL import Image as Pillow
+from PIL import UnidentifiedImageError
+
+from tileharvest.tiles.versions import Image
+
+_EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
+
+_ENDS: Final = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
+"""The last bytes of an image: PNG's IEND chunk with its checksum, JPEG's end-of-image marker. Pillow reads
+images whose last bytes are missing. WebP states its length at the start, and Pillow holds it to that."""
+
+_TAIL: Final = 64
+"""Bytes at the end in which the end is looked for: some programs append a few of their own."""
+
+
+class NoImageError(ValueError):
+    """The bytes are not one whole image; `str(error)` says what they are instead."""
+
+
+def identify(body: bytes) -> Image:
+    """Name the image that the bytes are. Raises NoImageError for anything but a whole PNG, JPEG or WebP.
+
+    Costs reading every byte; JPEG and WebP, which carry no checksums, are decoded as well.
+    """
+    if not body:
+        raise NoImageError("the answer has no bytes")
+    if body.startswith(b"version https://git-lfs"):
+        raise NoImageError("the answer is a Git-LFS pointer, not the image itself")
+    if body[:256].lstrip().startswith(b"<"):
+        raise NoImageError("the answer is a page of HTML or XML")
+    return Image(hashlib.sha1(body, usedforsecurity=False).hexdigest(), _extension(body), len(body))
+
+
+def _extension(body: bytes) -> str:
+    try:
+        # A tile is far below the size from which Pillow warns of decompression bombs; a bomb is no tile.
+        with warnings.catch_warnings(), Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
+            warnings.simplefilter("error", Pillow.DecompressionBombWarning)
+            image_format = str(image.format)
+            if image_format == "PNG":
+                image.verify()
+            else:
+                image.load()
+    except UnidentifiedImageError:
+        raise NoImageError("the answer is no PNG, JPEG or WebP image") from None
+    except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError, Warning) as error:
+        raise NoImageError(f"the image is cut off or damaged: {error}") from None
+    if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
+        raise NoImageError("the image is cut off: it has no end")
+    return _EXTENSIONS[image_format]

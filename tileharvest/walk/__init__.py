@@ -1,0 +1,1 @@
+"""The walk: which tiles a harvest asks for. Pure."""

@@ -9,7 +9,6 @@ import msgspec
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from tileharvest.maps.maps_file import find_map, load_maps
-from pathlib import Path
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

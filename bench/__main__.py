@@ -34,8 +34,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import fleet, walks
+from bench.cost import Cost, cores, on_core, run
 from bench.harvest import PROJECT, check, harvest_twice
-from bench.measuring import Cost, cores, on_core, run
 from bench.site import count, depth_for, generate
 from bench.viewer import measure
 from tests.servers.nginx import nginx
@@ -223,7 +223,7 @@ def queue_figures(kind: str, size: int, folder: Path) -> dict[str, Any]:
     place = folder / f"queue-{kind}-{size}"
     place.mkdir()
     with on_core(cores()[0]):
-        command = [sys.executable, "-m", "bench.scheduling", kind, str(size), str(place)]
+        command = [sys.executable, "-m", "bench.scheduler", kind, str(size), str(place)]
         printed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
     shutil.rmtree(place)
     figures: dict[str, Any] = json.loads(printed)

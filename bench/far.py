@@ -15,8 +15,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.cost import RunFailedError, cores, on_core
 from bench.harvest import PROJECT
-from bench.measuring import RunFailedError, cores, on_core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

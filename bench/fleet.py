@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Column, Table
 
 from bench.boxes import boxes, can_make_boxes
+from bench.cost import cores, family_cpu, on_core
 from bench.distant import distant_site
-from bench.measuring import cores, family_cpu, on_core
 from bench.programs import ScrapyRedis, TileHarvest, check_asked
 from bench.redis_figures import RedisFigures, counted
 from bench.site import depth_for

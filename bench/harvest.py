@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.measuring import Cost, RunFailedError, run
+from bench.cost import Cost, RunFailedError, run
 from bench.site import count
 from bench.stock import CONCURRENCY
 

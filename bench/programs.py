@@ -8,8 +8,8 @@ import time
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bench.cost import RunFailedError
 from bench.harvest import FIRST_DAY
-from bench.measuring import RunFailedError
 from bench.site import LAYER
 from bench.stock_redis import SEEDS
 from bench.workers import Workers
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.boxes import Box
+    from bench.cost import Cost
     from bench.distant import Asked, DistantSite
-    from bench.measuring import Cost
     from tests.servers.redis import RedisServer
 
 _FIRST_CONCURRENCY: Final = 32

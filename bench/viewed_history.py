@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from PIL import Image as Pillow
 from sqlalchemy import create_engine, func, insert, select, text
 
-from bench.measuring import RunFailedError
+from bench.cost import RunFailedError
 from bench.site import LAYER, TILE_SIZE
 from tileharvest.history.beginning import NewHarvest, describe_layers, insert_harvest, layer_ids, map_id
 from tileharvest.history.database import History

@@ -26,8 +26,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bench.cost import RunFailedError, cores, on_core
 from bench.harvest import PROJECT
-from bench.measuring import RunFailedError, cores, on_core
 from bench.site import LAYER
 from bench.viewed_history import DEEPEST, DEEPEST_WIDTH, FIRST_DAY, MAP, ViewedHistory, generate
 from tests.servers.nginx import nginx

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.table import Column, Table
 
+from bench.cost import Cost, RunFailedError, run
 from bench.dated import Asked, dated_site
 from bench.harvest import FIRST_DAY, PROJECT, SECOND_DAY
-from bench.measuring import Cost, RunFailedError, run
 from bench.site import count, depth_for
 from bench.stock import CONCURRENCY
 from tileharvest.history.database import History

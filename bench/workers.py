@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from bench.cost import Cost, RunFailedError
 from bench.harvest import PROJECT
-from bench.measuring import Cost, RunFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """A small world that changes from day to day, and the site that serves it.
 
-    world -> terrain, structures -> drawing -> pyramid -> publishing -> site
+    world -> terrain, structures -> painter -> pyramid -> publication -> site
                                                      \\-> prediction
 
 `python -m tileharvest.demo` harvests three days of it and compares what the harvest found with what the

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
-from tileharvest.demo.drawing import Painter, box_of
+from tileharvest.demo.painter import Painter, box_of
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo import structures
-from tileharvest.demo.drawing import Scene
 from tileharvest.demo.noise import chance, rolling
+from tileharvest.demo.painter import Scene
 from tileharvest.demo.structures import Built, House
 from tileharvest.demo.terrain import (
     CASTLE_HILL,

@@ -1,6 +1,6 @@
 """One scheduler, driven without an engine: how fast, and how much memory. Run in a process of its own.
 
-    python -m bench.scheduling KIND REQUESTS FOLDER
+    python -m bench.scheduler KIND REQUESTS FOLDER
 
 KIND is `tileharvest-sqlite`, `tileharvest-memory`, `scrapy-memory` or `scrapy-jobdir`. All requests are
 enqueued, then each is taken and finished. Prints one JSON object.

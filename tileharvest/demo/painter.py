@@ -1,4 +1,4 @@
-"""Draws a scene from above and aside, as Overviewer does: the deepest level in one image."""
+"""A painter that draws a scene from above and aside, as Overviewer does: the deepest level in one image."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ if TYPE_CHECKING:
     from tileharvest.demo.terrain import Column, Place
 
 Blocks = Mapping[tuple[int, int, int], str]
-"""Materials' names by x, height and z."""
+"""The name of each block's material, by x, height and z."""
 
 _ACROSS: Final = 12
 _DOWN: Final = 6
 _UP: Final = 12
-"""Pixels by which a block lies further for each step in x + z, in z - x and in height."""
+"""Pixels by which the picture of a block moves for each step in x + z, in z - x and in height."""
 _SUN_REACH: Final = 8
-"""Blocks within which something can throw a shadow on a place: the sun stands at 45 degrees."""
+"""Things within so many blocks can throw a shadow on a place: the sun stands at 45 degrees."""
 _FLOOR: Final = -5
 _CRUMBS: Final = 3
-"""Where the world is cut off at its edges, in blocks, and how much deeper it may crumble in places."""
+"""The height at which the world is cut off at its edges, and how many blocks deeper it may crumble."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What there is to draw. Blocks may stand on the ground only where there is ground."""
+    """The ground and the blocks to draw. Every block must stand over a place that has ground.
+
+    Raises ValueError for a block outside of the world.
+    """
 
     ground: Mapping[Place, Column]
     blocks: Blocks
@@ -43,19 +46,19 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """An image, and where the middle of the map lies in it."""
+    """An image with its position on the map."""
 
     image: Image.Image
     left: int
     upper: int
-    """Pixels of the image's upper left corner from the middle of the map; y grows down here."""
+    """Where the image's upper left corner lies, in pixels from the middle of the map. y grows down here."""
 
 
 class Painter:
     """Draws one scene, from the back to the front."""
 
     def __init__(self, scene: Scene, unit: int) -> None:
-        """The image's edges will lie at multiples of `unit` pixels from the middle of the map."""
+        """Places the image's edges at multiples of `unit` pixels from the middle of the map."""
         self._ground = scene.ground
         self._name_of = scene.blocks
         self._stacks = _stacks(scene)
@@ -90,7 +93,7 @@ class Painter:
         self._paint(place, column.height, column.surface, self._shade(place, column.height))
 
     def _ground_beside(self, place: Place, neighbour: Place) -> int:
-        """How deep one sees between a place and its neighbour in front."""
+        """Returns the height down to which one sees between a place and its neighbour in front."""
         column = self._ground.get(neighbour)
         return _FLOOR - int(chance(1, *place) * _CRUMBS) if column is None else column.height
 
@@ -98,7 +101,7 @@ class Painter:
         return {(x - 1, height, z), (x, height + 1, z), (x, height, z + 1)} <= self._solid
 
     def _shade(self, place: Place, height: int) -> int:
-        """The shadow that taller things throw here, and the dusk in corners."""
+        """Returns the shade of a place: the shadow of taller things, and the dusk in corners."""
         x, z = place
         if (x, height + 1, z) in self._solid and height > self._ground[place].height:
             return self._wall_shade(place, height)
@@ -113,7 +116,10 @@ class Painter:
         return min(SHADES - 1, shadow + (walls + 1) // 2 + covered)
 
     def _wall_shade(self, place: Place, height: int) -> int:
-        """Walls stand in the sun down to their foot; crowns are darker inside."""
+        """Returns the shade of a block with another one above it.
+
+        Walls stand in the sun down to their foot; the crowns of trees are darker inside.
+        """
         if self._name_of.get((place[0], height, place[1]), "").startswith("leaves"):
             return min(3, (self._skyline[place] - height + 1) // 2)
         return 1 if height == self._ground[place].height + 1 else 0
@@ -127,8 +133,9 @@ class Painter:
 
 
 def box_of(places: Collection[Place], top: int = 0) -> tuple[int, int, int, int]:
-    """Left, upper, right and lower edge of what these places can show, up to a height, in pixels from the
-    middle of the map.
+    """Returns the left, upper, right and lower edge of the picture of these places, up to the height `top`.
+
+    The edges are pixels from the middle of the map.
     """
     across, down = [x + z for x, z in places], [z - x for x, z in places]
     lowest = _FLOOR - _CRUMBS
@@ -141,7 +148,7 @@ def box_of(places: Collection[Place], top: int = 0) -> tuple[int, int, int, int]
 
 
 def _stacks(scene: Scene) -> dict[Place, list[tuple[int, str]]]:
-    """The blocks over each place, from the lowest up."""
+    """Returns the height and the material of the blocks over each place, from the lowest up."""
     stacks: dict[Place, list[tuple[int, str]]] = {}
     for (x, height, z), name in sorted(scene.blocks.items()):
         stacks.setdefault((x, z), []).append((height, name))

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tools.image.building import say
+from tools.image.build import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from tests.demo.snapshots import MOVED
-from tileharvest.demo.publishing import CONFIG_FILE, publish
+from tileharvest.demo.publication import CONFIG_FILE, publish
 
 if TYPE_CHECKING:
     from tests.demo.snapshots import Snapshot

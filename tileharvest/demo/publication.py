@@ -1,7 +1,7 @@
-"""Publishes a day of the demo's world as a folder that Minecraft-Overviewer 0.19 could have written.
+"""The publication of a day as a folder of files that Minecraft-Overviewer 0.19 could have written.
 
-As on a real site a file's time says when it was last drawn, and a new day touches nothing but what
-differs: web servers make their ETags of time and size.
+As on a real site, a file's time tells when it was last drawn. A new day touches only the files that differ,
+because web servers make their ETags of time and size.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "var overviewerConfig = "
 _TEMPORARY: Final = ".part"
 _DRAWN_AT: Final = time(0, 0, tzinfo=UTC)
-"""When the map is drawn: at the day's start, so that no file of today lies in the future."""
+"""The time of day at which the map is drawn: its start, so that no file of today lies in the future."""
 _MOVES: Final = {"0": "3", "1": "2", "2": "1", "3": "0"}
-"""Where Overviewer moves each first-level tile when the map grows: 0 to 0/3, and so on."""
+"""The digit that Overviewer appends to each first-level tile when the map grows: 0 moves to 0/3."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """What a file of the site holds, and its modification time in seconds since 1970."""
+    """A file of the site."""
 
     content: bytes = field(repr=False)
     modified: int
+    """The modification time in seconds since 1970."""
 
 
 def published_files(world: World, day: int, first_day: date) -> Mapping[PurePosixPath, PublishedFile]:
-    """All files of the site on a day of the world, by path, when its day 1 is `first_day`.
+    """Returns all files of the site on a day of the world, by path. `first_day` is the date of day 1.
 
     Raises ValueError for a day that the world does not have.
     """
@@ -56,11 +57,11 @@ def published_files(world: World, day: int, first_day: date) -> Mapping[PurePosi
 
 
 def publish(world: World, day: int, first_day: date, folder: Path) -> None:
-    """Make the folder's layer and configuration those of a day, touching only what differs.
+    """Makes the folder's layer and configuration those of a day, and touches only what differs.
 
-    Each file is replaced in one step, so whoever reads at the same time gets the old or the new one, but
-    the whole is not changed in one step. Publishing the same day again changes nothing. Other files in
-    the folder are left alone.
+    Each file is replaced in one step: whoever reads it meanwhile gets the old one or the new one. The whole
+    is not changed in one step. Publishing the same day again changes nothing. Other files in the folder are
+    left alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     depth = world.depth(day)
@@ -90,7 +91,7 @@ def _published_depth(folder: Path, otherwise: int) -> int:
 
 
 def _grow(layer: Path) -> None:
-    """Move every tile one level down, files and times and all."""
+    """Moves every tile one level down. The files keep their times."""
     for digit, inner in _MOVES.items():
         aside = layer / f"{digit}{_TEMPORARY}"
         aside.mkdir()
@@ -112,7 +113,7 @@ def _replace(path: Path, file: PublishedFile) -> None:
 
 
 def _remove_others(folder: Path, kept: frozenset[Path]) -> None:
-    """Within the layer only: what vanished from the map, and the folders that it leaves empty."""
+    """Removes from the layer the tiles that vanished from the map, and the folders that are empty then."""
     for path in sorted((folder / LAYER).rglob("*"), reverse=True):
         if not path.is_dir():
             if path not in kept:
@@ -122,7 +123,7 @@ def _remove_others(folder: Path, kept: frozenset[Path]) -> None:
 
 
 def _config(depth: int, drawn_at: int) -> str:
-    """`overviewerConfig.js`: the fields, and the form, are those that Overviewer 0.19 writes."""
+    """Returns the text of `overviewerConfig.js`. Fields and form are those that Overviewer 0.19 writes."""
     config = {
         "CONST": _constants(),
         "worlds": ["world"],

@@ -1,4 +1,4 @@
-"""Running a program on one core and measuring what it cost."""
+"""The cost of a program that runs on one core: time, processor and memory."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one process, from its start to its end."""
+    """The cost of one process, from its start to its end."""
 
     wall: float
-    """Seconds."""
+    """Seconds by the clock."""
     cpu: float
-    """Seconds, user and system."""
+    """Seconds of CPU, user and system."""
     rss: float
     """The most memory held at once, in MB of 2^20 bytes."""
 
     def without(self, start_up: Cost) -> Cost:
-        """What is left when the cost of starting and stopping is taken away; memory stays whole."""
+        """Returns the cost without that of starting and stopping. The memory stays whole."""
         return Cost(self.wall - start_up.wall, self.cpu - start_up.cpu, self.rss)
 
 
 class RunFailedError(Exception):
-    """A measured program ended with an error: its figures mean nothing."""
+    """A measured program ended with an error, or did other work than it should: its figures mean nothing."""
 
 
 def cores() -> tuple[int, int]:
-    """The cores of the crawler and of the server; the same one twice where there is only one."""
+    """Returns the cores of the crawler and of the server. They are the same where there is only one core."""
     available = sorted(os.sched_getaffinity(0))
     return available[0], available[-1]
 
 
 @contextmanager
 def on_core(core: int) -> Iterator[None]:
-    """Processes started within the block run on this core only: children inherit it."""
+    """Lets processes that are started within the block run on this core only. Their children inherit it."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -52,30 +52,32 @@ def on_core(core: int) -> Iterator[None]:
 
 
 def family_cpu(process: int) -> float:
-    """Seconds that it and its children have used, user and system, those that have ended included; to a tick
-    of 10 ms for each."""
+    """Returns the seconds of CPU that the process and its children have used, user and system.
+
+    Children that have ended are included. The figure is exact to a tick of 10 ms for each process.
+    """
     children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
     ticks = sum(_ticks(process))
     for child in children:
-        # One that ends at this moment is counted by its parent soon.
+        # A child that ends at this moment will be in its parent's figures.
         with suppress(FileNotFoundError):
             ticks += sum(_ticks(int(child))[:2])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _ticks(process: int) -> list[int]:
-    """Of its own, user and system, and of its ended children."""
+    """Returns four figures: user and system of the process itself, then those of its ended children."""
     stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-    # Counted from behind the program's name, in which there may be spaces.
+    # The fields are counted from behind the program's name, which may have spaces in it.
     return [int(ticks) for ticks in stat.rpartition(")")[2].split()[11:15]]
 
 
 def run(command: Sequence[str], output: Path, folder: Path, environment: Mapping[str, str]) -> Cost:
-    """Run the command on the crawler's core, in `folder`, its output to a file.
+    """Runs the command on the crawler's core, in `folder`, and writes its output to a file.
 
-    The kernel counts the memory of the process that starts another as that one's own (it is, until
-    the program is loaded), so figures below this process's own size are not seen: it holds nothing big.
-    Raises RunFailedError with the end of the output.
+    Until a new process has loaded its program it has the memory of the process that started it, and the
+    kernel counts that. So no figure can be below this process's own size, which is why it holds nothing big.
+    Raises RunFailedError with the end of the output when the command fails.
     """
     with output.open("wb") as file, on_core(cores()[0]):
         started = time.monotonic()

@@ -39,7 +39,7 @@ class Image:
 
 
 @dataclass(slots=True)
-class Building:
+class Build:
     """Of one Dockerfile; stages are folders below `workplace`."""
 
     project: Path

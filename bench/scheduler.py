@@ -1,9 +1,10 @@
-"""One scheduler, driven without an engine: how fast, and how much memory. Run in a process of its own.
+"""One scheduler that is driven without an engine: how fast it is, and how much memory it needs.
 
-    python -m bench.scheduling KIND REQUESTS FOLDER
+    python -m bench.scheduler KIND REQUESTS FOLDER
 
 KIND is `tileharvest-sqlite`, `tileharvest-memory`, `scrapy-memory` or `scrapy-jobdir`. All requests are
-enqueued, then each is taken and finished. Prints one JSON object.
+enqueued; then each is taken and finished. The program prints one JSON object. Each measurement needs a
+process of its own.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHUNK = 1_000
-"""Requests between two breaths of the event loop: about what a callback's worth of children is not."""
+"""Requests after which the event loop may run. One callback has far fewer children."""
 
 
 class PageSpider(Spider):
-    """Has the callback that the requests name."""
+    """A spider with the callback that the requests name."""
 
     name = "bench"
 
     def page(self, response: Any) -> None:
-        """Never called."""
+        """Exists only for its name; nothing calls it."""
 
 
 def requests(spider: PageSpider, count: int) -> Iterator[Request]:
-    """Different requests of the length of a tile's."""
+    """Yields requests that all differ and are as long as those of tiles."""
     for number in range(count):
         url = f"http://127.0.0.1:8000/world-lighting/{number:08d}.png?c=1620832981"
         yield Request(url, method="HEAD", callback=spider.page, meta={"tile": [0, number, 1]})
 
 
 def crawler_for(kind: str, count: int, folder: Path) -> Crawler:
-    """As much of a crawler as a scheduler needs."""
+    """Returns as much of a crawler as a scheduler needs."""
     settings = Settings()
     settings.setmodule("tileharvest.settings")
     settings.set("TILEHARVEST_DATA", str(folder))
     settings.set("SCHEDULER_QUEUE", "memory" if kind == "tileharvest-memory" else "sqlite")
     settings.set("SEEN_EXPECTED", count)
-    # Without an engine Scrapy's default has no downloader to look at; this one is the faster.
+    # Scrapy's default looks at the engine's downloader, and here is no engine. This one is faster anyway.
     settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy.pqueues.ScrapyPriorityQueue")
     if kind == "scrapy-jobdir":
         settings.set("JOBDIR", str(folder / "job"))
@@ -70,7 +71,7 @@ def crawler_for(kind: str, count: int, folder: Path) -> Crawler:
 
 
 def drive_scrapy(crawler: Crawler, count: int) -> dict[str, float]:
-    """Scrapy's own scheduler; it has no word for a finished request."""
+    """Drives Scrapy's own scheduler. It has no call for a finished request."""
     spider = crawler.spider
     assert isinstance(spider, PageSpider)
     scheduler = ScrapyScheduler.from_crawler(crawler)
@@ -89,7 +90,7 @@ def drive_scrapy(crawler: Crawler, count: int) -> dict[str, float]:
 
 
 async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
-    """Ours, with the engine's part played here: each request is completed as soon as it is taken."""
+    """Drives our scheduler, and plays the engine's part: it completes each request as soon as it is taken."""
     spider = crawler.spider
     assert isinstance(spider, PageSpider)
     scheduler = Scheduler(crawler, scheduling_for(crawler))
@@ -125,7 +126,7 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
 
 
 def main(kind: str, count: int, folder: Path) -> None:
-    """Measure, and print what was measured."""
+    """Measures, and prints the figures."""
     crawler = crawler_for(kind, count, folder)
     figures = (
         drive_scrapy(crawler, count) if kind.startswith("scrapy") else asyncio.run(drive_ours(crawler, count))

@@ -19,7 +19,7 @@ from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import Harvest, begin
-from tileharvest.history.known import KnownVersions
+from tileharvest.history.known import Known
 from tileharvest.history.reading import finished_at
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.spending import spent
@@ -180,7 +180,7 @@ class Harvesting:
         self.day = self._harvest.day
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
         self.expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
-        self._versions = KnownVersions(self._harvest)
+        self._versions = Known(self._harvest.latest)
         self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
         self.is_pruned = any(decision.is_pruned for decision in self.walking.decisions.values())
         self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
@@ -202,7 +202,7 @@ class Harvesting:
 
     async def latest(self, layer: str, tile: Tile) -> Version | None:
         """The tile's latest version as it was when the harvest reached it; a gone one is a version too."""
-        return await self._versions.version(layer, tile)
+        return await self._versions.of(layer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Whether the history has anything of the tile's square. Costs a query: ask only after a failure."""

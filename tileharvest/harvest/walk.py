@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.harvest.next_walk import kept_in_words, next_walk
-from tileharvest.history.known import KnownMarks
+from tileharvest.history.known import Known
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.pruning import audited, breaks_law, doubts, may_skip, remembers
@@ -67,7 +67,7 @@ class Walking:
         self._harvest = harvest
         self._description = description
         self._layers = layers
-        self._marks = KnownMarks(harvest)
+        self._marks = Known(harvest.marks)
         self.decisions = decisions
         """By layer, why it is walked as it is."""
         self._full = {name for name, decision in decisions.items() if not decision.is_pruned}
@@ -115,7 +115,7 @@ class Walking:
         if outcome is Outcome.FAILED:
             return Remembered(None, skips=False)
         seen = Validator() if outcome in (Outcome.NOTHING, Outcome.GONE) else said
-        mark = await self._marks.mark(layer, tile)
+        mark = await self._marks.of(layer, tile)
         if in_full and mark is not None:
             # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
             # was taken for nothing new would be asked again and again.

@@ -12,16 +12,14 @@ from sqlalchemy import and_, exists, func, select
 
 from tileharvest.history.areas import is_unasked, present_rows
 from tileharvest.history.schema import FINISHED, harvest_layers, harvests, proofs, tiles, validators, versions
-from tileharvest.history.squares import Squares
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Squares, Tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select
 
-    from tileharvest.history.squares import Place
-    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.grid import Cell, TileRange
 
 
 def layers_of(harvest: int) -> Select[int]:
@@ -38,7 +36,7 @@ def is_distrusted(harvest: int) -> ColumnElement[bool]:
     )
 
 
-def tops_of(connection: Connection, harvest: int, layer: int) -> list[Place]:
+def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
     """None where trust in the layer was withdrawn. Reads all validators of the layer."""
     query = (
         select(validators.c.zoom, validators.c.x, validators.c.y)

@@ -17,8 +17,7 @@ from sqlalchemy import and_, bindparam, false, func, null, or_, select, update
 from tileharvest.history.inserting import insert_into
 from tileharvest.history.schema import harvests, proofs, tiles, validators
 from tileharvest.history.skipping import layers_of
-from tileharvest.history.squares import Squares, above
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Squares, Tile, ancestors
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Select, Update
 
     from tileharvest.history.inserting import Insert
-    from tileharvest.history.squares import Place
+    from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.results import TileResult
 
 Row: TypeAlias = dict[str, Any]
@@ -49,9 +48,9 @@ class Remembered:
     def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
         """Raises KeyError for a layer that is not among `layer_ids`."""
         self.seen: dict[tuple[int, Tile], Validator] = {}
-        self.skipping: defaultdict[int, set[Place]] = defaultdict(set)
-        self.failed: defaultdict[int, set[Place]] = defaultdict(set)
-        self.unseen: defaultdict[int, set[Place]] = defaultdict(set)
+        self.skipping: defaultdict[int, set[Cell]] = defaultdict(set)
+        self.failed: defaultdict[int, set[Cell]] = defaultdict(set)
+        self.unseen: defaultdict[int, set[Cell]] = defaultdict(set)
         """Of another state than before, by an answer that is not to be remembered: were the file put back as
         it was, what is remembered of it and above would say that nothing has changed."""
         for result in results:
@@ -164,24 +163,24 @@ def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
         _doubt(connection, layer, places)
 
 
-def _doubt(connection: Connection, layer: int, places: Iterable[Place]) -> None:
+def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
     """They and all above are not whole."""
     coarsest = connection.execute(
         select(func.min(validators.c.zoom)).where(validators.c.layer == layer)
     ).scalar()
     if coarsest is not None:
-        doubtful = above(places, coarsest).union(places)
+        doubtful = ancestors(places, coarsest).union(places)
         connection.execute(_lose_trust(), [_its(layer, *place) for place in sorted(doubtful)])
 
 
-def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Place]]:
-    found: defaultdict[int, list[Place]] = defaultdict(list)
+def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Cell]]:
+    found: defaultdict[int, list[Cell]] = defaultdict(list)
     for layer, zoom, x, y in connection.execute(query):
         found[layer].append((zoom, x, y))
     return dict(found)
 
 
-def _rows(layer: int, places: Iterable[Place], harvest: int) -> list[Row]:
+def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
     return [{**_its(layer, *place), "in_harvest": harvest} for place in places]
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.tiles.grid import Tile, TileRange, first_level
+from tileharvest.tiles.grid import TileRange, first_level
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
+    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.zones import Zone
 
 LEVELS_ABOVE: Final = 3
@@ -86,7 +87,7 @@ class Walk:
         if not self.zones:
             return first_level(self.depth)
         ranges = self._ranges[self.top]
-        return tuple(dict.fromkeys(Tile(self.top, x, y) for r in ranges for y in r.rows for x in r.columns))
+        return tuple(dict.fromkeys(tile for part in ranges for tile in part))
 
     def keeps(self, zoom: int) -> bool:
         """Whether tiles of this zoom are kept; of others on the way it is only asked whether they exist."""
@@ -114,31 +115,13 @@ class Walk:
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:
         """All that is kept within the tile's square, the tile itself included."""
-        found = []
-        for part in self.kept():
-            inside = _intersection(part, _square(tile, part.zoom)) if part.zoom >= tile.zoom else None
-            if inside is not None:
-                found.append(inside)
-        return tuple(found)
+        square = TileRange.of(tile)
+        parts = (r.intersection(square.at_zoom(r.zoom)) for r in self.kept() if r.zoom >= tile.zoom)
+        return tuple(part for part in parts if part is not None)
 
     def _ranges_at(self, zoom: int) -> tuple[TileRange, ...]:
-        edge = (1 << self.depth) - (1 << -zoom)
-        whole = TileRange(zoom, -edge, edge, -edge, edge)
+        whole = TileRange.whole(self.depth, zoom)
         if not self.zones:
             return (whole,)
-        return tuple(r for zone in self.zones if (r := _intersection(zone.tiles_at(zoom), whole)) is not None)
-
-
-def _square(tile: Tile, zoom: int) -> TileRange:
-    """The tiles of a deeper zoom that lie in the tile's square."""
-    edge = tile.reach - (1 << -zoom)
-    return TileRange(zoom, tile.x - edge, tile.x + edge, tile.y - edge, tile.y + edge)
-
-
-def _intersection(one: TileRange, other: TileRange) -> TileRange | None:
-    """What two ranges of one zoom share, None if nothing."""
-    x_from, x_to = max(one.x_from, other.x_from), min(one.x_to, other.x_to)
-    y_from, y_to = max(one.y_from, other.y_from), min(one.y_to, other.y_to)
-    if x_from > x_to or y_from > y_to:
-        return None
-    return TileRange(one.zoom, x_from, x_to, y_from, y_to)
+        parts = (zone.tiles_at(zoom).intersection(whole) for zone in self.zones)
+        return tuple(part for part in parts if part is not None)

@@ -12,6 +12,7 @@ from tileharvest.history import known
 from tileharvest.history.harvests import Harvest
 from tileharvest.history.known import MOST_BLOCKS, Known
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ async def marks_before_and_after_distrust(harvest: Harvest, *, forget: bool) -> 
 @pytest.mark.parametrize("forget", [True, False])
 def test_marks_are_kept_until_they_are_to_be_forgotten(history: History, forget: bool) -> None:
     first = began(history)
-    first.record([replace(found("add"), seen=Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT"))])
+    first.record([replace(found("add"), step=Step(seen=Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT")))])
     ended(first)
     trusted = asyncio.run(marks_before_and_after_distrust(began(history, LATER), forget=forget))
     assert trusted == [True, not forget]

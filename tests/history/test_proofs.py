@@ -9,11 +9,12 @@ import pytest
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
-from tileharvest.history.proofs import StoredProof, last_full, proofs
+from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.pruning import Proof
+from tileharvest.walk.proof import Proof, StoredProof
 
 if TYPE_CHECKING:
     from datetime import date
@@ -43,7 +44,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     history: History, first: Harvest
 ) -> None:
     again = replace(found("add", Tile(0, 3, 3)), validator=Validator('"1"', OLD))
-    assert again.seen is None
+    assert again.step == Step()
     first.record([again])
     ended(first)
     assert proofs(history, "world")[LAYER].proof == Proof(4, 0, 0, 3600.0)

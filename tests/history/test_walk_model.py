@@ -16,7 +16,7 @@ from tileharvest.tiles.grid import TileRange
 if TYPE_CHECKING:
     from tileharvest.history.harvests import Harvest
     from tileharvest.tiles.grid import Tile
-    from tileharvest.walk.pruning import Mark
+    from tileharvest.walk.trust import Mark
 
 STEPS = 80
 

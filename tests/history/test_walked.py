@@ -16,8 +16,9 @@ from tileharvest.history.proofs import proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.pruning import Mark
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -40,7 +41,7 @@ def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second
 
 
 def test_a_tile_that_was_never_there_is_not_remembered(first: Harvest) -> None:
-    first.record([replace(found("404", C), seen=Validator())])
+    first.record([replace(found("404", C), step=Step(seen=Validator()))])
     assert mark(first, C) is None
 
 
@@ -99,7 +100,7 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
     second.record([seen("ign", high)])
     ended(second)
     third = began(history, THIRD)
-    third.record([replace(found("404", high), seen=Validator(), is_kept=False)])
+    third.record([replace(found("404", high), step=Step(seen=Validator(), is_kept=False))])
     third.record([found("gone", tile) for tile in (D, A, B)])
     ended(third)
     assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
@@ -266,5 +267,5 @@ def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(seco
 def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
     second: Harvest, tile: Tile
 ) -> None:
-    second.record([replace(found("ign", tile), doubts=True, is_kept=tile is D)])
+    second.record([replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
     assert is_trusted(second, UPPER, D, A) == [False, tile is UPPER, True]

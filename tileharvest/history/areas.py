@@ -12,7 +12,7 @@ from tileharvest.history.schema import tiles, validators, versions
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
-from tileharvest.walk.pruning import Mark
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import func, or_, select
@@ -10,26 +9,13 @@ from sqlalchemy import func, or_, select
 from tileharvest.history.schema import harvests, layers, maps
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.skipping import is_full
-from tileharvest.walk.pruning import Proof
+from tileharvest.walk.proof import Proof, StoredProof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
 
     from tileharvest.history.database import History
-
-
-@dataclass(frozen=True, slots=True)
-class StoredProof:
-    """The last proof of a layer, which may not hold, or may have been withdrawn."""
-
-    proof: Proof
-    """Without pairs where a layer was walked without a proof, and only the withdrawal is known."""
-    day: date
-    """Of the harvest that gave it."""
-    withdrawn: str | None = None
-    """Why it is not valid any more."""
-    withdrawn_day: date | None = None
 
 
 def proofs(history: History, map_name: str) -> Mapping[str, StoredProof]:

@@ -11,7 +11,7 @@ from tileharvest.history.schema import harvest_layers, harvests, proofs, tiles, 
 from tileharvest.history.skipping import layers_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.walk.pruning import prove
+from tileharvest.walk.proof import prove
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -67,7 +67,7 @@ class Recorder:
 
     def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
         """Records them in their order. Raises ValueError for a layer that the harvest does not have."""
-        kept = [result for result in results if result.is_kept or result.outcome is Outcome.FAILED]
+        kept = [result for result in results if result.is_counted]
         if kept:
             connection.execute(_upsert_tiles(self.dialect), self._tile_rows(kept))
         for wave in _waves(kept):

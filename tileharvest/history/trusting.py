@@ -55,21 +55,22 @@ class Remembered:
         it was, what is remembered of it and above would say that nothing has changed."""
         for result in results:
             # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
-            if result.seen is not None or result.skips or result.doubts or result.outcome in _TELLING:
+            if result.step.is_news or result.outcome in _TELLING:
                 self._add(layer_ids[result.layer], result)
 
     def _add(self, layer: int, result: TileResult) -> None:
         place = (result.tile.zoom, result.tile.x, result.tile.y)
-        if result.skips:
+        step = result.step
+        if step.skips:
             self.skipping[layer].add(place)
             return
         self.skipping[layer].discard(place)
         if result.outcome is Outcome.FAILED:
             self.failed[layer].add(place)
-        elif result.doubts or (result.seen is None and result.outcome in _CHANGED):
+        elif step.doubts or (step.seen is None and result.outcome in _CHANGED):
             self.unseen[layer].add(place)
         else:
-            self.seen[layer, result.tile] = result.seen or _ABSENT
+            self.seen[layer, result.tile] = step.seen or _ABSENT
 
     def write(self, connection: Connection, dialect: str, harvest: int) -> None:
         there, missing = [], []

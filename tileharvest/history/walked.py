@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.outcomes import Outcome
-    from tileharvest.walk.pruning import Mark
+    from tileharvest.walk.trust import Mark
 
 _SEVERAL: Final = "several"
 """What a harvest has kept whose zones or zooms were changed before it was continued."""

@@ -1,21 +1,29 @@
-"""The walk: which tiles of a layer a harvest asks for. Pure; the only place that decides it.
+"""The walk over one layer: which tiles are asked, and what follows from each answer.
 
-A harvest goes down the pyramid from its top: a renderer draws a parent for every tile it has, so where
-the parent is missing nothing lies below, and holes, which make up most of a real map's square, are
-never visited.
+A harvest goes down the pyramid from its top. A renderer draws a parent for every tile it has, so where the
+parent is missing nothing lies below. Holes, which make up most of a real map's square, are never visited.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.tiles.grid import TileRange, first_level
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.audit import LEAST_AUDITED, Audit, audited
+from tileharvest.walk.trust import remember, vouches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
+    from tileharvest.walk.trust import Asked, Mark
 
 LEVELS_ABOVE: Final = 3
 """Where zones keep deep zooms only: how far above the coarsest kept one the walk starts. One question
@@ -25,6 +33,7 @@ answer is known to be yes."""
 _THERE: Final = frozenset(
     {Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED}
 )
+_MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class Walk:
     zooms: tuple[int, int] | None = None
     """Coarsest and deepest zoom to keep, both included; None: all that the layer has."""
     zones: tuple[Zone, ...] = ()
-    """None: the whole layer."""
+    """Without any: the whole layer."""
     max_depth: int | None = None
     """How many levels below its top the walk may go; None: as far as the layer goes."""
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
@@ -108,6 +117,54 @@ class Walk:
             return children
         ranges = self._ranges[tile.zoom + 1]
         return tuple(child for child in children if any(child in r for r in ranges))
+
+    def step(
+        self,
+        tile: Tile,
+        outcome: Outcome,
+        answer: Answer,
+        mark: Mark | None,
+        asked: Asked,
+        *,
+        is_pruned: bool,
+    ) -> Step:
+        """What a tile's answer means for the walk: what is recorded of it, and whether to go below it.
+
+        `mark` is what the history remembers of the tile. A tile that has no ETag counts as unchanged only if
+        its size was compared with the one known: by its date alone a tile below which another one was removed
+        looks unchanged, as it has the time of its newest child.
+        """
+        is_kept = self.keeps(tile.zoom)
+        if outcome is Outcome.FAILED:
+            return Step(is_kept=is_kept)
+        seen = answer.validator
+        is_compared = seen.etag is not None or (is_kept and answer.status == HTTPStatus.OK)
+        if outcome in _MISSING:
+            seen = Validator()
+        if asked.in_full and mark is not None:
+            # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
+            # was taken for nothing new would be asked again and again.
+            mark = replace(mark, is_trusted=False)
+        may_skip = asked.audited or (is_pruned and is_compared and vouches(mark, seen))
+        if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
+            return Step(skips=True, is_kept=is_kept)
+        step = remember(mark, seen, is_late=asked.late)
+        return step if is_kept else replace(step, is_kept=False)
+
+    def audit(self, known: Iterable[Tile], tops: Iterable[Tile], share: float, seed: str) -> Audit:
+        """What is asked of this share of what was skipped; the same for the same seed.
+
+        `known` are the skipped tiles that are known, `tops` those below which they were skipped. A tile that
+        was added below one that did not change shows in neither. So all places below them are drawn from, as
+        far as they are kept. What lies above the coarsest kept tiles is in no list either, but it is there.
+        """
+        known = tuple(known)
+        above = dict.fromkeys(tile.parent() for tile in known if tile.zoom == self.coarsest > self.top)
+        places = dict.fromkeys(known)
+        for tile in (*tops, *above, *known):
+            below = self.below(tile, Outcome.IGNORED, known=True)
+            places.update(dict.fromkeys(one for one in below if self.keeps(one.zoom)))
+        return Audit(audited(list(places), share, LEAST_AUDITED, seed), frozenset(known))
 
     def kept(self) -> tuple[TileRange, ...]:
         """All that is kept, as ranges of tiles; those of several zones may overlap."""

@@ -138,12 +138,12 @@ def rename(history: History, table: str, name: str) -> None:
 
 async def marks_before_and_after_distrust(harvest: Harvest, *, forget: bool) -> list[bool]:
     """Whether tile A is trusted, asked by one who had asked before."""
-    marks = Known(harvest.marks)
+    marks = Known(harvest.walk.marks)
     trusted = []
     for _ in range(2):
         mark = await marks.of(LAYER, A)
         trusted.append(mark is not None and mark.is_trusted)
-        harvest.distrust(LAYER, "a change")
+        harvest.walk.distrust(LAYER, "a change")
         if forget:
             marks.forget()
     marks.close()

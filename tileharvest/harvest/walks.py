@@ -61,7 +61,7 @@ class Walks:
         self._harvest = harvest
         self._description = description
         self._layers = layers
-        self._marks = Known(harvest.marks)
+        self._marks = Known(harvest.walk.marks)
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -81,7 +81,7 @@ class Walks:
             depths = {name: part.walk.depth for name, part in layers.items()}
             decisions = next_walks(history, description, depths, day)
             way = "pruned" if decisions.is_pruned else "full"
-            harvest.walks(way, decisions.reason, kept_in_words(description, depths))
+            harvest.walk.note(way, decisions.reason, kept_in_words(description, depths))
             return decisions
 
         return cls(harvest, description, layers, await asyncio.to_thread(look))
@@ -98,12 +98,12 @@ class Walks:
         Call it when everything that was found is recorded. Whether skipping was wrong is looked at when all
         audited tiles of a layer have an answer: else what is withdrawn would depend on the order of answers.
         """
-        distrusted = dict(await asyncio.to_thread(self._harvest.distrusted))
+        distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
         questions = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
-                found = await asyncio.to_thread(self._harvest.outcomes_of, name, audit.tiles)
+                found = await asyncio.to_thread(self._harvest.walk.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
                 questions += [Question(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):
@@ -122,8 +122,8 @@ class Walks:
 
     def _audit_of(self, layer: str) -> Audit:
         walk = self._layers[layer].walk
-        known = self._harvest.skipped(layer, walk.kept())
-        tops = self._harvest.skipped_tops(layer)
+        known = self._harvest.walk.skipped(layer, walk.kept())
+        tops = self._harvest.walk.tops(layer)
         # Another seed for each harvest, the same for all who have a part in it.
         return walk.audit(known, tops, self._description.audit, self._harvest.identity)
 
@@ -151,7 +151,7 @@ class Walks:
         """Withdraws the layer's proof: nothing of it is skipped any more. Returns the tiles from which to
         walk down again; none when that is done."""
         self._pruned.discard(layer)
-        tops = await asyncio.to_thread(self._harvest.distrust, layer, reason)
+        tops = await asyncio.to_thread(self._harvest.walk.distrust, layer, reason)
         self._marks.forget()
         return tops
 

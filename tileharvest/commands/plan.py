@@ -13,7 +13,6 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.next_walk import NextWalk, next_walk
 from tileharvest.harvest.plan import (
     Expense,
     Plan,
@@ -23,13 +22,14 @@ from tileharvest.harvest.plan import (
     runs_needed,
     two_digits,
 )
-from tileharvest.harvest.walk import LEAST_AUDITED
+from tileharvest.harvest.walks import next_walks
 from tileharvest.history.precedent import Precedent, precedent
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.spiders.sampling import USUAL_REQUESTS, SamplingSpider
+from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
     import argparse
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.rates import Gap
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.spiders.sampling import Sampled
+    from tileharvest.walk.decision import Decisions
 
 _SEEDS: Final = 1_000_000
 
@@ -58,7 +59,7 @@ class _Answer:
     """What the expected expense is called."""
     notes: tuple[str, ...]
     is_exact: bool
-    walk: NextWalk | None = None
+    walk: Decisions | None = None
     """None where that is not known: for a map without a history, and one whose site was asked."""
     pruned: str | None = None
     """What the expense of a pruned walk is called; None where there will be none."""
@@ -159,7 +160,7 @@ def _present_gap(description: MapDescription, courtesy: Courtesy) -> Gap:
     return gap.at_least(courtesy.host_gap)
 
 
-def _last_harvest(settings: BaseSettings, description: MapDescription) -> tuple[Precedent, NextWalk] | None:
+def _last_harvest(settings: BaseSettings, description: MapDescription) -> tuple[Precedent, Decisions] | None:
     history = open_history_if_any(settings)
     if history is None:
         return None
@@ -168,10 +169,10 @@ def _last_harvest(settings: BaseSettings, description: MapDescription) -> tuple[
         if last is None:
             return None
         today = datetime.now(UTC).astimezone(description.zone_info).date()
-        return last, next_walk(history, description, last.summary.depth, today)
+        return last, next_walks(history, description, last.summary.depth, today)
 
 
-def _by_last(description: MapDescription, plan: Plan, last: Precedent, walk: NextWalk) -> _Answer:
+def _by_last(description: MapDescription, plan: Plan, last: Precedent, walk: Decisions) -> _Answer:
     name, day = description.name, last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
     pruned = "pruned walk" if last.pruned is not None else "pruned, at least"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from scrapy import Request, Spider, signals
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.layers import walk_over
 from tileharvest.harvest.sample import Found, Sample, TooFewRequestsError
+from tileharvest.harvest.walks import walk_over
 from tileharvest.renderers.overviewer import probe
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.spiders.manners import probe_politely

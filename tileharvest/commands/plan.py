@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import quieten
+from tileharvest.commands.settings import ask_history, quieten
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.next_walk import NextWalk, next_walk
 from tileharvest.harvest.plan import duration_in_words, plan_by_last, plan_by_sample, two_digits
 from tileharvest.harvest.walk import LEAST_AUDITED
 from tileharvest.history.precedent import Precedent, precedent
-from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import courtesy_for
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.plan import Expense
+    from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.courtesy import Courtesy
 
@@ -89,7 +89,9 @@ class Command(MapCommand, ScrapyCommand):
             )
         description = described_map(settings, args[0])
         courtesy = courtesy_for(settings, description)
-        last = None if opts.sample else _last_harvest(settings, description)
+        last = None
+        if not opts.sample:
+            last = ask_history(settings, lambda history: _last_harvest(history, description))
         if last is not None:
             report = _by_last(description, courtesy, *last)
         else:
@@ -113,7 +115,7 @@ class Command(MapCommand, ScrapyCommand):
         self, description: MapDescription, courtesy: Courtesy, requests: int | None, seed: int
     ) -> SiteSampleSpider:
         """The spider, after it has asked for the sample."""
-        now = datetime.now(UTC).astimezone(description.zone_info)
+        now = datetime.now(description.zone_info)
         gap = courtesy.gap_at(now)
         if gap is None:
             raise TileHarvestError(
@@ -138,17 +140,13 @@ class Command(MapCommand, ScrapyCommand):
         return spider
 
 
-def _last_harvest(settings: BaseSettings, description: MapDescription) -> tuple[Precedent, NextWalk] | None:
+def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, NextWalk] | None:
     """None for a map of which no harvest was ever finished."""
-    history = open_history_if_any(settings)
-    if history is None:
+    last = precedent(history, description.name)
+    if last is None:
         return None
-    with history:
-        last = precedent(history, description.name)
-        if last is None:
-            return None
-        today = datetime.now(UTC).astimezone(description.zone_info).date()
-        return last, next_walk(history, description, last.summary.depth, today)
+    today = datetime.now(description.zone_info).date()
+    return last, next_walk(history, description, last.summary.depth, today)
 
 
 def _by_last(description: MapDescription, courtesy: Courtesy, last: Precedent, walk: NextWalk) -> _PlanReport:

@@ -18,8 +18,8 @@ from tileharvest.harvest.next_walk import kept_in_words
 from tileharvest.harvest.walk import LEAST_AUDITED, Remembered, Walking
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.site import SiteLayer
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
@@ -267,7 +267,7 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
         ended(pyramid.first_harvest(history))
         harvest = began(history, making.LATER)
         harvest.record([pyramid.skipping(pyramid.UPPER)])
-        site_layer = SiteLayer(making.LAYER, 3, "png", "http://map.example.net/day")
+        site_layer = Layer(making.LAYER, 3, "png", "http://map.example.net/day")
         pruned = Decision(is_pruned=True, reason="proved")
         description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
         walking = Walking(

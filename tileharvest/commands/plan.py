@@ -24,8 +24,8 @@ from tileharvest.harvest.plan import (
     two_digits,
 )
 from tileharvest.harvest.walk import LEAST_AUDITED
-from tileharvest.history.precedent import Precedent, precedent
 from tileharvest.history.settings import open_history_if_any
+from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import courtesy_for

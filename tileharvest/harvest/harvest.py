@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, MovedError
-from tileharvest.harvest.layers import layer_walks, recorded
+from tileharvest.harvest.layers import layer_walks
 from tileharvest.harvest.storing import Storing
 from tileharvest.harvest.walk import Walking
 from tileharvest.history.costs import NO_COST, Traffic
@@ -20,9 +20,8 @@ from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import Harvest, begin
 from tileharvest.history.known import KnownVersions
-from tileharvest.history.reading import finished_at
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.spending import spent
+from tileharvest.history.summaries import finished_at, spent
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -36,8 +35,9 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.limits import Room
     from tileharvest.queue.segments import Segment
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
 
@@ -173,7 +173,7 @@ class Harvesting:
             day=self.day,
             started=self._clock(),
             renderer=site.renderer,
-            layers=[recorded(layer) for layer in site.layers],
+            layers=site.layers,
             again=self._again,
             today=self._today,
         )
@@ -196,7 +196,7 @@ class Harvesting:
         """What names this harvest, and no other one ever."""
         return self._harvest.identity
 
-    def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
+    def first(self) -> Iterator[tuple[Layer, Tile]]:
         """The tiles at which the walks start."""
         return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
 
@@ -230,7 +230,7 @@ class Harvesting:
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
 
-    async def unasked(self) -> list[tuple[SiteLayer, Tile]]:
+    async def unasked(self) -> list[tuple[Layer, Tile]]:
         """Tiles that the history has and the walk did not reach, because something above them vanished
         or a walk that was killed had recorded that already. Empty when the harvest is complete.
 

@@ -1,22 +1,22 @@
-"""The layers of a probed site as one map's harvest walks over them, and as the history records them."""
+"""The layers of a probed site, each with the walk over it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.harvests import HarvestLayer
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
+    from tileharvest.tiles.layers import Layer
 
 
 class LayerWalk(NamedTuple):
     """A layer of the site with the walk over it."""
 
-    layer: SiteLayer
+    layer: Layer
     walk: Walk
 
 
@@ -26,22 +26,7 @@ def layer_walks(description: MapDescription, site: Site) -> dict[str, LayerWalk]
     return {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
 
 
-def recorded(layer: SiteLayer) -> HarvestLayer:
-    """What the history keeps of a layer as it is today."""
-    return HarvestLayer(
-        name=layer.name,
-        depth=layer.depth,
-        image_extension=layer.image_extension,
-        tile_size=layer.tile_size,
-        north_direction=layer.north_direction,
-        world=layer.world,
-        background=layer.background,
-        spawn=layer.spawn,
-        rendered=layer.rendered,
-    )
-
-
-def walk_over(description: MapDescription, layer: SiteLayer) -> Walk:
+def walk_over(description: MapDescription, layer: Layer) -> Walk:
     """Raises ConfigurationError as `layer_walks`."""
     try:
         return Walk(layer.depth, description.zooms, description.zones, description.max_depth)

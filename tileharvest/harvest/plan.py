@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.harvest.sample import Estimate, Quantity
-    from tileharvest.history.precedent import Precedent
-    from tileharvest.history.reading import HarvestSummary
+    from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
     from tileharvest.politeness.courtesy import Courtesy

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, case, exists, or_, select
 
-from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import harvest_layers, harvests, proofs, tiles, validators, versions
+from tileharvest.history.schema import (
+    harvest_layers,
+    harvests,
+    insert_into,
+    proofs,
+    tiles,
+    validators,
+    versions,
+)
 from tileharvest.history.skipping import layers_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome

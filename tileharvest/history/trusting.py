@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import and_, bindparam, false, func, null, or_, select, update
 
-from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import harvests, proofs, tiles, validators
+from tileharvest.history.schema import harvests, insert_into, proofs, tiles, validators
 from tileharvest.history.skipping import layers_of
 from tileharvest.history.squares import Squares, above
 from tileharvest.tiles.grid import Tile
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Select, Update
 
-    from tileharvest.history.inserting import Insert
+    from tileharvest.history.schema import Insert
     from tileharvest.history.squares import Place
     from tileharvest.tiles.results import TileResult
 

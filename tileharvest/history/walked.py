@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import case, or_, select, update
 
-from tileharvest.history import ending
 from tileharvest.history.areas import asked_tiles, marks_of
-from tileharvest.history.charging import add_cost
-from tileharvest.history.costs import NO_COST
 from tileharvest.history.schema import harvests, layers, proofs
 from tileharvest.history.skipping import skipped_tiles, tops_of
 from tileharvest.history.trusting import distrust
@@ -20,8 +17,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tileharvest.history.beginning import HarvestRow
     from tileharvest.history.database import History
+    from tileharvest.history.harvest_row import HarvestRow
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.walk.pruning import Mark
@@ -36,6 +33,7 @@ class WalkedHarvest:
     def __init__(self, history: History, row: HarvestRow, layer_ids: Mapping[str, int]) -> None:
         self._history = history
         self._layer_ids = dict(layer_ids)
+        self._row = row
         self.id = row.id
         self.day = row.day
         """Of all versions it records: the day on which it began, also when it is continued later."""
@@ -105,9 +103,7 @@ class WalkedHarvest:
         layer_id = self._id_of(layer)
 
         def write(connection: Connection) -> list[Tile]:
-            unfinished = add_cost(self.id, NO_COST).where(harvests.c.ended.is_(None))
-            if connection.execute(unfinished).rowcount == 0:
-                ending.refuse_ended(connection, self.id)
+            self._row.expect_unfinished(connection)
             return distrust(connection, self._history.dialect, self.id, self.day, layer_id, reason)
 
         return self._history.write(write)

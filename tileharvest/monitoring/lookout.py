@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""

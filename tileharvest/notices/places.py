@@ -7,18 +7,18 @@ from datetime import timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.history.changes import changed_blocks, heat
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.history.viewing import map_outline
-from tileharvest.history.viewing_changes import ground, heat, places
 from tileharvest.notices.permalink import block_at
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange, at_zoom, only
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.viewing import LayerOutline
+    from tileharvest.history.outlines import LayerOutline
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
@@ -73,10 +73,10 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
-    described = [one for one in layer.descriptions if one.day <= day][-1]
-    for found in places(history, layer.id, zoom, before, day, limit):
+    described = layer.described(day)
+    for found in changed_blocks(history, layer.id, zoom, before, day, limit):
         block = found.tile.ancestor(BLOCK_LEVELS)
-        own = ground(_only(block), zoom)
+        own = at_zoom(only(block), zoom)
         around = _wider(own, _WIDEST // 2)
         near = heat(history, layer.id, around, before, day)
         changed = [tile for tile in near if tile in own]
@@ -137,11 +137,6 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
 def _middle(view: TileRange) -> tuple[float, float]:
     """In grid units."""
     return (view.x_from + view.x_to) / 2, (view.y_from + view.y_to) / 2
-
-
-def _only(tile: Tile) -> TileRange:
-    """A range of one tile."""
-    return TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
 
 
 def _wider(area: TileRange, tiles: int) -> TileRange:

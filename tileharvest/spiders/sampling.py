@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tileharvest.maps.rates import Gap
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.politeness.robots import Robots
-    from tileharvest.renderers.site import SiteLayer
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
 
 USUAL_REQUESTS: Final = 200
 """What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
@@ -68,7 +68,7 @@ class _NoAnswerError(Exception):
 
 
 class _Layer(NamedTuple):
-    layer: SiteLayer
+    layer: Layer
     sample: Sample
 
 
@@ -170,7 +170,7 @@ class SamplingSpider(Spider):
             sum(others, first), self._made, looking, self.robots.gap, self._waited / max(1, self._rounds)
         )
 
-    def _sample_of(self, layer: SiteLayer) -> Sample:
+    def _sample_of(self, layer: Layer) -> Sample:
         return Sample(walk_over(self.description, layer))
 
     async def _draw(self, layer: _Layer, allowed: int) -> None:
@@ -193,7 +193,7 @@ class SamplingSpider(Spider):
             self._tiles += len(drawn)
             layer.sample.take(dict(zip(drawn, map(self._found, answers), strict=True)))
 
-    async def _ask(self, layer: SiteLayer, tile: Tile) -> Found:
+    async def _ask(self, layer: Layer, tile: Tile) -> Found:
         url = layer.tile_url(tile)
         request = Request(url, method="HEAD", meta={"verbatim_url": True, "download_slot": layer.host})
         assert self.crawler.engine is not None

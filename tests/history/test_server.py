@@ -15,12 +15,13 @@ from tests.history.making import B, began, ended, found, write_revision
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import DryHoldings, is_there
-from tileharvest.history import connecting
-from tileharvest.history.connecting import Address
+from tileharvest.history import connection
+from tileharvest.history.connection import Address
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.errors import NoHistoryError
-from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.recorded_versions import tile_versions
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def test_an_end_whose_commit_got_no_answer_is_one(
 def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever(
     postgresql_history: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "IDLE_TIMEOUT", 0.2)
+    monkeypatch.setattr(connection, "IDLE_TIMEOUT", 0.2)
     with History.open(shared_database) as frozen:
         harvest = began(frozen)
 

@@ -17,9 +17,10 @@ from tileharvest.harvest.harvest import Harvesting
 from tileharvest.harvest.holdings import LocalHoldings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
-from tileharvest.renderers.site import Site, SiteLayer
+from tileharvest.renderers.site import Site
 from tileharvest.store.opening import StorePlace
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
@@ -32,7 +33,7 @@ DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
 NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
 LAYER = "world-day"
 HOST = "map.example.net"
-SITE = Site("overviewer", (SiteLayer(LAYER, 2, "png", f"http://{HOST}/{LAYER}"),))
+SITE = Site("overviewer", (Layer(LAYER, 2, "png", f"http://{HOST}/{LAYER}"),))
 ETAG = '"65f1-2a0"'
 
 FIRST_LEVEL: Final = (Tile(-1, -2, 2), Tile(-1, 2, 2), Tile(-1, -2, -2), Tile(-1, 2, -2))

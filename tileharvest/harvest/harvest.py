@@ -17,11 +17,10 @@ from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
-from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history.harvests import Harvest, begin
 from tileharvest.history.known import Known
-from tileharvest.history.reading import finished_at
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.spending import spent
+from tileharvest.history.summaries import finished_at, spent
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.limits import Room
     from tileharvest.queue.segments import Segment
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
 
@@ -174,7 +174,7 @@ class Harvesting:
             day=self.day,
             started=self._clock(),
             renderer=site.renderer,
-            layers=[_recorded(layer) for layer in site.layers],
+            layers=site.layers,
             again=self._again,
             today=self._today,
         )
@@ -197,7 +197,7 @@ class Harvesting:
         """What names this harvest, and no other one ever."""
         return self._harvest.identity
 
-    def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
+    def first(self) -> Iterator[tuple[Layer, Tile]]:
         """The tiles at which the walks start."""
         return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
 
@@ -231,7 +231,7 @@ class Harvesting:
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
 
-    async def unasked(self) -> list[tuple[SiteLayer, Tile]]:
+    async def unasked(self) -> list[tuple[Layer, Tile]]:
         """Tiles that the history has and the walk did not reach, because something above them vanished
         or a walk that was killed had recorded that already. Empty when the harvest is complete.
 
@@ -307,18 +307,3 @@ class Harvesting:
             f" missing: the map has moved rather than vanished. None was recorded as gone;"
             f" put the new url into maps.toml and run again"
         )
-
-
-def _recorded(layer: SiteLayer) -> HarvestLayer:
-    """What the history keeps of a layer as it is today."""
-    return HarvestLayer(
-        name=layer.name,
-        depth=layer.depth,
-        image_extension=layer.image_extension,
-        tile_size=layer.tile_size,
-        north_direction=layer.north_direction,
-        world=layer.world,
-        background=layer.background,
-        spawn=layer.spawn,
-        rendered=layer.rendered,
-    )

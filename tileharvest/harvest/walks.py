@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import SiteLayer
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import Answer
@@ -36,14 +36,14 @@ _IN_FULL = Asked(in_full=True)
 class LayerWalk(NamedTuple):
     """A layer of the site with the walk over it."""
 
-    layer: SiteLayer
+    layer: Layer
     walk: Walk
 
 
 class Question(NamedTuple):
     """A tile that is to be asked, although the walk has not led to it."""
 
-    layer: SiteLayer
+    layer: Layer
     tile: Tile
     asked: Asked
 
@@ -159,7 +159,7 @@ class Walks:
         self._marks.close()
 
 
-def walk_over(description: MapDescription, layer: SiteLayer) -> Walk:
+def walk_over(description: MapDescription, layer: Layer) -> Walk:
     """The walk over a layer of the map.
 
     Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.politeness.robots import Robots
     from tileharvest.renderers.overviewer import Fetch
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
     from tileharvest.scheduler.work import Work
+    from tileharvest.tiles.layers import Layer
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
 """At which a harvest's end is told that is no error."""
@@ -158,7 +159,7 @@ class TileSpider(Spider):
 
     def ask(
         self,
-        layer: SiteLayer,
+        layer: Layer,
         tile: Tile,
         *,
         surely: bool = False,

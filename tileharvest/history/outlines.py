@@ -1,7 +1,6 @@
-"""What a viewer asks: what the history holds of a map, and what was to be seen on a day. Read only.
+"""Outlines: what the history holds of a map and its layers, for viewers and notices. Read only.
 
-What changed, and when, is in `viewing_changes`. Each answer shows one state of the history. Layers are
-named by their ids, which `map_outline` tells.
+Each answer shows one state of the history. Other questions name layers by the ids that `map_outline` tells.
 """
 
 from __future__ import annotations
@@ -11,40 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, select
 
-from tileharvest.history.areas import VERSION_COLUMNS, AreaQuery, version_of
-from tileharvest.history.reading import known_map_id
-from tileharvest.history.schema import changes, harvest_layers, harvests, layers, maps, tiles, versions
-from tileharvest.tiles.grid import Tile
+from tileharvest.errors import HistoryError
+from tileharvest.history.schema import changes, harvest_layers, harvests, layers, maps
+from tileharvest.tiles.layers import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import date
 
-    from sqlalchemy import Row
+    from sqlalchemy import Connection, Row
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.versions import Version
-
-
-@dataclass(frozen=True, slots=True)
-class LayerDescription:
-    """What the site said about a layer, from this day on until that of the next description."""
-
-    day: date
-    depth: int
-    tile_size: int
-    """Width and height of an image in pixels."""
-    image_extension: str
-    north_direction: int
-    """Quarter turns: 0 is north at the upper left, as Overviewer counts."""
-    world: str | None
-    background: str | None
-    """A colour, as the site wrote it."""
-    spawn: tuple[int, int, int] | None
-    """x, y and z in blocks."""
-    rendered: int | None
-    """When the site was rendered that is described, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +31,26 @@ class LayerOutline:
     name: str
     zooms: dict[int, date]
     """The zooms that have versions, deepest first, each with the day of its first one."""
-    descriptions: tuple[LayerDescription, ...]
-    """Oldest first. A day that says the same as the one before is left out; that the site was rendered
-    again does not count as a difference."""
+    descriptions: dict[date, Layer]
+    """What the site said of the layer, by the day from which on it did; oldest first.
+
+    A day that says the same as the one before is left out; that the site was rendered again does not count
+    as a difference."""
+
+    def described(self, day: date) -> Layer:
+        """Returns what the site said last by that day; for a day before the first harvest what it said
+        first."""
+        said = [layer for since, layer in self.descriptions.items() if since <= day]
+        return said[-1] if said else next(iter(self.descriptions.values()))
+
+    def kept_zooms(self, until: date | None = None) -> list[int]:
+        """Returns the zooms that have versions, or had some by the end of that day; coarsest first."""
+        return sorted(zoom for zoom, first in self.zooms.items() if until is None or first <= until)
+
+    def source_zoom(self, zoom: int, day: date) -> int | None:
+        """Returns the zoom from whose images this zoom is shown on that day: itself, or the next deeper one
+        with versions. Returns None if there is none."""
+        return min((kept for kept in self.kept_zooms(day) if kept >= zoom), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +62,6 @@ class MapOutline:
     """Days with a harvest, finished or not, each once and in order."""
     layers: tuple[LayerOutline, ...]
     """In the order in which they were first harvested."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a tile is on a day."""
-
-    day: date
-    """Since when it is that."""
-    image: str | None
-    """`<sha1>.<extension>`; None: the tile is gone."""
 
 
 _MAP_NAMES: Final = select(maps.c.name).order_by(maps.c.name)
@@ -152,37 +135,16 @@ _ZOOMS: Final = (
     .where(_KEPT_ALL.c.zoom.is_not(None))
     .order_by(_KEPT_ALL.c.zoom.desc())
 )
-_ITS: Final = versions.alias("its_versions")
-_ITS_LAST: Final = (
-    # A subquery, so that the database goes straight to one version of each tile.
-    select(_ITS.c.id)
-    .where(*(_ITS.c[name] == tiles.c[name] for name in ("layer", "zoom", "x", "y")))
-    .where(_ITS.c.day <= bindparam("until"))
-    .order_by(_ITS.c.day.desc())
-    .limit(1)
-    .scalar_subquery()
-)
-_SHOWN: Final = AreaQuery.over(
-    tiles,
-    select(tiles.c.x, tiles.c.y, versions.c.day, versions.c.sha1, versions.c.extension).join_from(
-        tiles, versions, versions.c.id == _ITS_LAST
-    ),
-)
-_STORY: Final = (
-    select(*VERSION_COLUMNS)
-    .where(*(versions.c[name] == bindparam(f"in_{name}") for name in ("layer", "zoom", "x", "y")))
-    .order_by(versions.c.day)
-)
 
 
 def map_names(history: History) -> list[str]:
-    """Of all maps of the history, in alphabetical order. Reads an index of the maps."""
+    """Returns the names of all maps, in alphabetical order. Reads an index of the maps."""
     with history.reading() as connection:
         return list(connection.execute(_MAP_NAMES).scalars())
 
 
 def map_state(history: History, map_name: str) -> tuple[object, ...]:
-    """Differs from before whenever the map's outline may; empty for a map that the history does not have.
+    """Returns a value that differs from before whenever the map's outline may. An unknown map gives ().
 
     Reads an index of the map's harvests. What a continued harvest says anew of its layers counts from its
     first recorded batch on.
@@ -192,7 +154,7 @@ def map_state(history: History, map_name: str) -> tuple[object, ...]:
 
 
 def map_outline(history: History, map_name: str) -> MapOutline:
-    """Raises HistoryError for a map that the history does not have.
+    """Returns a map's days and layers. Raises HistoryError for a map that the history does not have.
 
     Reads a row per harvest and layer of the map, and goes to two places per layer and zoom.
     """
@@ -206,58 +168,48 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         zooms: dict[int, dict[int, date]] = {row.id: {} for row in rows}
         for layer, zoom, first in connection.execute(_ZOOMS, of_map):
             zooms[layer][zoom] = first
-    outlines = (LayerOutline(id_, name, zooms[id_], _differing(described[id_])) for id_, name in rows)
+    outlines = (LayerOutline(id_, name, zooms[id_], _differing(name, described[id_])) for id_, name in rows)
     return MapOutline(map_name, tuple(days), tuple(outlines))
 
 
-def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Shown]:
-    """Per tile of the area the last version of that day or before; tiles without one are absent.
-
-    Goes to one version per tile that was ever asked there, however long the history is.
-    """
-    with history.reading() as connection:
-        return {
-            Tile(area.zoom, x, y): Shown(since, None if sha1 is None else f"{sha1}.{extension}")
-            for x, y, since, sha1, extension in _SHOWN.rows(connection, layer, area, until=day)
-        }
+def known_map_id(connection: Connection, name: str) -> int:
+    """Returns the map's id. Raises HistoryError for an unknown map, naming the maps that there are."""
+    found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
+    if found is None:
+        names = connection.execute(_MAP_NAMES).scalars().all()
+        raise HistoryError(f"the history has no map '{name}'; it has {in_words(names)}")
+    return found
 
 
-def story(history: History, layer: int, tile: Tile) -> list[Version]:
-    """All versions of a tile, oldest first. Reads nothing else."""
-    place = {"in_layer": layer, "in_zoom": tile.zoom, "in_x": tile.x, "in_y": tile.y}
-    with history.reading() as connection:
-        return [version_of(*row) for row in connection.execute(_STORY, place)]
+def in_words(names: Sequence[str]) -> str:
+    """Returns names for a message, each in quotes."""
+    return ", ".join(f"'{name}'" for name in names) or "none yet"
 
 
-def _description(
-    day: date,
-    depth: int,
-    tile_size: int,
-    image_extension: str,
-    north_direction: int,
-    world: str | None,
-    background: str | None,
-    spawn_x: int | None,
-    spawn_y: int | None,
-    spawn_z: int | None,
-    rendered: int | None,
-) -> LayerDescription:
-    """From a row of `_DESCRIPTIONS`, taken by position."""
-    # All three are given or none.
-    spawn = None if spawn_x is None else (spawn_x, spawn_y or 0, spawn_z or 0)
-    return LayerDescription(
-        day, depth, tile_size, image_extension, north_direction, world, background, spawn, rendered
-    )
+def _differing(name: str, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, Layer]:
+    """Returns by day the layer that the rows describe: of several of a day the last, and of days that say the
+    same the first.
 
-
-def _differing(rows: Iterable[Row[*tuple[Any, ...]]]) -> tuple[LayerDescription, ...]:
-    """Of several of a day the last, and of days that say the same the first.
-
-    Compares the rows: nearly all say the same, and to make a description of each would take twice as long.
+    Compares the rows: nearly all say the same, and to make a layer of each would take twice as long.
     """
     kept: list[Row[*tuple[Any, ...]]] = []
     for row in {row[1]: row for row in rows}.values():
         # Between the layer and the day, and `rendered`, is what counts.
         if not kept or row[2:-1] != kept[-1][2:-1]:
             kept.append(row)
-    return tuple(_description(*row[1:]) for row in kept)
+    return {row.day: _layer(name, row) for row in kept}
+
+
+def _layer(name: str, row: Row[*tuple[Any, ...]]) -> Layer:
+    return Layer(
+        name=name,
+        depth=row.depth,
+        image_extension=row.image_extension,
+        tile_size=row.tile_size,
+        world=row.world,
+        north_direction=row.north_direction,
+        # All three are given or none.
+        spawn=None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z),
+        background=row.background,
+        rendered=row.rendered,
+    )

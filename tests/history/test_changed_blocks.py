@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.random_world import DAYS, FIRST, LAYERS, ZOOMS, World, any_area, any_day, random_world
-from tileharvest.history.viewing_changes import (
-    Place,
+from tileharvest.history.changes import (
+    ChangedBlock,
+    changed_blocks,
     changed_days,
     changed_days_in_blocks,
     heat,
     last_changes,
-    places,
 )
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -97,7 +97,7 @@ def test_no_days_give_no_heat(world: World) -> None:
     area = TileRange(0, -31, 31, -31, 31)
     for after, until in ((FIRST, FIRST), (AFTER, BEFORE)):
         assert heat(world.history, world.ids["day"], area, after, until) == {}
-        assert places(world.history, world.ids["day"], 0, after, until, 5) == []
+        assert changed_blocks(world.history, world.ids["day"], 0, after, until, 5) == []
 
 
 def test_a_wide_area_is_as_hot_as_its_parts(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_wide_area_is_as_hot_as_its_parts(world: World) -> None:
     assert wide
 
 
-def true_places(world: World, layer: str, zoom: int, after: date, until: date) -> list[Place]:
+def true_places(world: World, layer: str, zoom: int, after: date, until: date) -> list[ChangedBlock]:
     """Block by block and tile by tile, the most changed first."""
     days: dict[Tile, int] = {
         tile: sum(after < day <= until for day in versions)
@@ -119,7 +119,7 @@ def true_places(world: World, layer: str, zoom: int, after: date, until: date) -
     found = []
     for block in sorted(blocks):
         hottest = max(blocks[block], key=days.__getitem__)
-        found.append(Place(hottest, days[hottest], sum(days[tile] for tile in blocks[block])))
+        found.append(ChangedBlock(hottest, days[hottest], sum(days[tile] for tile in blocks[block])))
     return sorted(found, key=lambda place: -place.tiles)
 
 
@@ -130,11 +130,11 @@ def test_places_are_the_blocks_that_changed_most(world: World) -> None:
         after, until = sorted([any_day(random), any_day(random)])
         limit = random.choice([1, 3, 100])
         expected = true_places(world, layer, zoom, after, until)[:limit]
-        assert places(world.history, world.ids[layer], zoom, after, until, limit) == expected
+        assert changed_blocks(world.history, world.ids[layer], zoom, after, until, limit) == expected
 
 
 def test_a_zoom_that_is_not_kept_has_no_places(world: World) -> None:
-    assert places(world.history, world.ids["day"], -3, BEFORE, AFTER, 5) == []
+    assert changed_blocks(world.history, world.ids["day"], -3, BEFORE, AFTER, 5) == []
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4, 6])

@@ -1,4 +1,7 @@
-"""Creating a history and bringing an older one up to date. Imports alembic, so only when needed."""
+"""Revisions of the tables: a history is created in the newest one, and an older one is upgraded to it.
+
+Imports alembic, which loads slowly: import this only when there is something to do.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,7 @@ from sqlalchemy import func, inspect, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import revision_of
-from tileharvest.history.errors import NoHistoryError
-from tileharvest.history.failures import as_history_errors
+from tileharvest.history.errors import NoHistoryError, as_history_errors
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TURN: Final = int.from_bytes(b"tileharv")
-"""PostgreSQL's number for the lock: no other program that uses the same database is likely to have it."""
+"""PostgreSQL's number for the lock. No other program that uses the same database is likely to have it."""
 
 MIGRATIONS: Final = resources.files("tileharvest.history").joinpath("migrations")
 
@@ -42,10 +44,10 @@ MIGRATIONS: Final = resources.files("tileharvest.history").joinpath("migrations"
 def upgrade(history: History, file: Path | None) -> None:
     """Creates the tables, or changes those of an older revision, in one transaction.
 
-    An existing SQLite file is first copied beside itself. A server's database cannot be: the log says that
-    it is upgraded, and what was there before is in the server's own backups only. Several programs may do
-    this at once: the first does it. Raises HistoryError, having changed nothing, for what is no history
-    of this or an older revision.
+    An existing SQLite file is first copied beside itself. A server's database cannot be copied so: the log
+    says that it is upgraded, and what was there before is in the server's own backups only. Several programs
+    may do this at once: the first does it. Raises HistoryError, having changed nothing, for a database that
+    is no history, or one of a newer revision.
     """
     config = _config()
     with history.writing() as connection:
@@ -62,7 +64,7 @@ def upgrade(history: History, file: Path | None) -> None:
 
 
 def _take_turn(connection: Connection) -> None:
-    """Waits until no other program creates or changes tables: a file is locked by whoever writes."""
+    """Waits until no other program creates or changes tables. A file needs no lock but that of its writer."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
 
@@ -92,8 +94,10 @@ def _config() -> Config:
 
 @cache
 def _unpacked() -> Path:
-    """A copy of the migrations until the process ends: Alembic reads files only, and on scrapyd they lie in a
-    zipped egg. (`resources.as_file` takes no folders before Python 3.12.)"""
+    """Returns a folder with a copy of the migrations, which is deleted when the process ends.
+
+    Alembic reads files only, and on scrapyd they lie in a zipped egg. (`resources.as_file` takes no folders
+    before Python 3.12.)"""
     copy = Path(mkdtemp(prefix="tileharvest-"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     _copy(MIGRATIONS, copy / "migrations")

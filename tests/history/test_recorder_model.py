@@ -19,9 +19,9 @@ from sqlalchemy import select
 
 from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, empty, found
 from tileharvest.history.database import History
-from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import changes
-from tileharvest.history.spending import failing
+from tileharvest.history.summaries import failing, harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 

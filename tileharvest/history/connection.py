@@ -1,30 +1,45 @@
-"""How the history's database is reached: its address, and what each connection is set to."""
+"""Connections to the history's database: its address, what each connection is set to, and the retries."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.errors import PassingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import URL, Connection, Engine
 
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
 LOCK_TIMEOUT: Final = 30.0
-"""Seconds to wait for another program's transaction. Ours last milliseconds; an upgrade or a backup of
-a large history may take some seconds on a slow disk."""
+"""Seconds to wait for another program's transaction. Ours last milliseconds. An upgrade or a backup of a
+large history may take some seconds on a slow disk."""
+
+PATIENCE: Final = 60.0
+"""Seconds for which a call to a server is tried again: a server is restarted, or a standby takes its place,
+in less."""
+
+_PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
+"""Seconds between two attempts: 0.05 at first, and each time twice as many, up to 2."""
 
 WRITES: Final = "tileharvest_writes"
 """The execution option of connections that will write."""
 
 _ATTEMPTS: Final = 100
-"""To be alone in a new file for a moment, when several programs open it at once. Each waits for the lock
-before the next, so this many are never needed; without an end a program could go round for ever."""
+"""How often a program tries to be alone in a new file that several programs open at once. It waits for the
+lock before each attempt, so this many are never needed; the bound keeps it from trying for ever."""
 
 DIALECTS: Final = ("sqlite", "postgresql")
 _POSTGRESQL: Final = "postgresql+psycopg"
@@ -33,11 +48,11 @@ _EXAMPLE: Final = (
 )
 
 IDLE_TIMEOUT: Final = 15
-"""Seconds that a transaction on a server may wait for its program, which then was frozen or cut off: half of
-the time that others wait for its locks."""
+"""Seconds that a transaction on a server may wait for its program. A program that takes longer was frozen or
+cut off. This is half of the time that others wait for its locks."""
 
 _SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
-"""What an address may tell in its query, and no message repeats."""
+"""Parts of an address's query that no message repeats."""
 
 
 _KEEPING: Final = {
@@ -47,7 +62,7 @@ _KEEPING: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-"""When a server that has vanished without a word is given up: in seconds, and the last in milliseconds."""
+"""How long a server may be silent before it counts as gone: in seconds, and the last in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +70,9 @@ class Address:
     """Where a history is. Raises HistoryError for a text that names no database this program can use."""
 
     url: URL
-    """Of PostgreSQL always with its driver, psycopg."""
+    """For PostgreSQL it always names the driver, psycopg."""
     place: str
-    """For messages: the file's path, or the URL without its password."""
+    """What messages call it: the file's path, or the URL without its password."""
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -96,9 +111,9 @@ class Manner:
 
 
 def connect(address: Address, manner: Manner) -> Engine:
-    """An engine whose transactions read one state of the database, or write with nobody else writing.
+    """Returns an engine whose transactions read one state of the database, or write while nobody else does.
 
-    Opens no connection yet. Raises HistoryError when the server's driver is not installed.
+    It opens no connection yet. Raises HistoryError when the server's driver is not installed.
     """
     if address.file is not None:
         return _connect_file(address.url, address.file, manner)
@@ -112,7 +127,7 @@ def connect(address: Address, manner: Manner) -> Engine:
 
 
 def _connect_server(url: URL, manner: Manner) -> Engine:
-    # What the address says itself goes first.
+    # What the address says itself takes precedence.
     patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
     # Connections outlive a restart of the server only in the pool: there each is tried before it is used.
     engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
@@ -162,7 +177,7 @@ def _begin(connection: Connection) -> None:
 
 
 def write_ahead(engine: Engine) -> None:
-    """Lets readers go on while one transaction writes. Stays set in the file; costs nothing again."""
+    """Lets readers go on while one transaction writes. The mode stays set in the file."""
     with engine.connect() as connection:
         # Not through SQLAlchemy, which would begin a transaction, where SQLite cannot change the mode.
         driver: Any = connection.connection.dbapi_connection
@@ -178,3 +193,23 @@ def write_ahead(engine: Engine) -> None:
             driver.execute("BEGIN IMMEDIATE")
             driver.execute("ROLLBACK")
         driver.execute("PRAGMA journal_mode = WAL")
+
+
+def persevere(attempt: Callable[[], _Result], patience: float) -> _Result:
+    """Returns what `attempt` returns, calling it again while it raises PassingError.
+
+    Raises PassingError when that lasts for longer than `patience` seconds from the first failure on, and at
+    once whatever else it raises. Sleeps between attempts, so it is not for an event loop. An attempt that
+    failed may have taken effect all the same: it must be one that can be repeated.
+    """
+    try:
+        return attempt()
+    except PassingError as error:
+        _log.warning("trying again for %.0f s: %s", patience, error)
+    retrying = Retrying(
+        retry=retry_if_exception_type(PassingError),
+        wait=_PAUSES,
+        stop=stop_before_delay(patience),
+        reraise=True,
+    )
+    return retrying(attempt)

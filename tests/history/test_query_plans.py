@@ -11,17 +11,18 @@ from sqlalchemy.dialects import postgresql
 
 from tests.history.making import A
 from tests.history.random_world import DAYS, FIRST, MAP, random_world
-from tileharvest.history import viewing, viewing_changes
+from tileharvest.history import changes, outlines, recorded_versions
 from tileharvest.history.areas import AreaQuery
-from tileharvest.history.database import History
-from tileharvest.history.viewing import map_names, map_outline, shown, story
-from tileharvest.history.viewing_changes import (
+from tileharvest.history.changes import (
+    changed_blocks,
     changed_days,
     changed_days_in_blocks,
     heat,
     last_changes,
-    places,
 )
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_names, map_outline
+from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ QUESTIONS: Final[dict[str, Callable[[History], object]]] = {
     "changed_days": lambda history: changed_days(history, 1, TILES),
     "changed_days_in_blocks": lambda history: changed_days_in_blocks(history, 1, 0, BLOCKS),
     "heat": lambda history: heat(history, 1, TILES, FIRST, LAST),
-    "places": lambda history: places(history, 1, 0, FIRST, LAST, 5),
+    "places": lambda history: changed_blocks(history, 1, 0, FIRST, LAST, 5),
     "last_changes above tiles": lambda history: last_changes(history, 1, 0, COARSE, LAST),
     "last_changes above blocks": lambda history: last_changes(history, 1, 0, BLOCKS, LAST),
 }
@@ -102,7 +103,9 @@ def test_it_goes_to_the_columns_tiles_and_days_that_were_asked_for(
 
 
 def test_every_question_can_be_said_to_postgresql() -> None:
-    statements = [value for module in (viewing, viewing_changes) for value in vars(module).values()]
+    statements = [
+        value for module in (outlines, recorded_versions, changes) for value in vars(module).values()
+    ]
     queries = [value for value in statements if isinstance(value, Select)]
     for area_query in (value for value in statements if isinstance(value, AreaQuery)):
         queries += [area_query.in_columns, area_query.in_range]

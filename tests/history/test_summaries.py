@@ -8,14 +8,8 @@ import pytest
 from tests.history.making import DAY, END, LATER, LAYER, A, B, C, began, ended, found, image_of
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost
-from tileharvest.history.reading import (
-    HarvestSummary,
-    RecordedVersion,
-    finished_at,
-    harvest_summaries,
-    map_summaries,
-    tile_versions,
-)
+from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
+from tileharvest.history.summaries import HarvestSummary, finished_at, harvest_summaries, map_summaries
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
-from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
+from tileharvest.history.schema import BLOCK_LEVELS, changes, insert_into, tiles, versions
 from tileharvest.history.trust import Remembered
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Update
 
-    from tileharvest.history.inserting import Insert
+    from tileharvest.history.schema import Insert
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Image
 

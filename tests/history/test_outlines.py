@@ -10,19 +10,11 @@ from tests.history.making import DAY, END, LATER, START, A, B, began, ended, fou
 from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost
-from tileharvest.history.harvests import HarvestLayer, begin
-from tileharvest.history.viewing import (
-    LayerDescription,
-    LayerOutline,
-    MapOutline,
-    Shown,
-    map_names,
-    map_outline,
-    map_state,
-    shown,
-    story,
-)
+from tileharvest.history.harvests import begin
+from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline, map_state
+from tileharvest.history.recorded_versions import Shown, shown, story
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
@@ -41,7 +33,7 @@ def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
         yield random_world(history, seed)
 
 
-def described(history: History, day: date, *layers: HarvestLayer, segment: str | None = None) -> None:
+def described(history: History, day: date, *layers: Layer, segment: str | None = None) -> None:
     harvest = begin(
         history,
         map_name="world",
@@ -57,7 +49,7 @@ def described(history: History, day: date, *layers: HarvestLayer, segment: str |
 def descriptions(history: History) -> list[tuple[date, int]]:
     """Days and depths of the only layer."""
     (layer,) = map_outline(history, "world").layers
-    return [(description.day, description.depth) for description in layer.descriptions]
+    return [(day, said.depth) for day, said in layer.descriptions.items()]
 
 
 def test_a_history_without_maps_has_no_names(history: History) -> None:
@@ -77,7 +69,17 @@ def test_an_unknown_map_is_refused_with_the_names_of_the_others(history: History
 
 
 def test_a_map_is_outlined(history: History) -> None:
-    layer = HarvestLayer("day", 10, "jpg", 256, 3, "overworld", "#1a1a1a", (8, 64, -16), 1613200000)
+    layer = Layer(
+        "day",
+        10,
+        "jpg",
+        tile_size=256,
+        north_direction=3,
+        world="overworld",
+        background="#1a1a1a",
+        spawn=(8, 64, -16),
+        rendered=1613200000,
+    )
     described(history, DAY, layer)
     assert map_outline(history, "world") == MapOutline(
         name="world",
@@ -87,34 +89,22 @@ def test_a_map_is_outlined(history: History) -> None:
                 id=1,
                 name="day",
                 zooms={},
-                descriptions=(
-                    LayerDescription(
-                        day=DAY,
-                        depth=10,
-                        tile_size=256,
-                        image_extension="jpg",
-                        north_direction=3,
-                        world="overworld",
-                        background="#1a1a1a",
-                        spawn=(8, 64, -16),
-                        rendered=1613200000,
-                    ),
-                ),
+                descriptions={DAY: layer},
             ),
         ),
     )
 
 
 def test_a_spawn_at_the_origin_is_one(history: History) -> None:
-    described(history, DAY, HarvestLayer("day", 10, "png", spawn=(0, 0, 0)))
+    described(history, DAY, Layer("day", 10, "png", spawn=(0, 0, 0)))
     (layer,) = map_outline(history, "world").layers
-    assert layer.descriptions[0].spawn == (0, 0, 0)
+    assert layer.descriptions[DAY].spawn == (0, 0, 0)
 
 
 def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     days = [DAY + timedelta(days=number) for number in range(6)]
     for day, depth in zip(days, (3, 3, 4, 4, 3, 3), strict=True):
-        described(history, day, HarvestLayer("day", depth, "png", rendered=day.toordinal()))
+        described(history, day, Layer("day", depth, "png", rendered=day.toordinal()))
     assert descriptions(history) == [(days[0], 3), (days[2], 4), (days[4], 3)]
 
 
@@ -131,32 +121,32 @@ def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     ids=str,
 )
 def test_whatever_the_site_says_anew_is_a_description(history: History, changed: dict[str, object]) -> None:
-    described(history, DAY, HarvestLayer("day", 3, "png"))
-    described(history, LATER, HarvestLayer("day", 3, **{"image_extension": "png", **changed}))
+    described(history, DAY, Layer("day", 3, "png"))
+    described(history, LATER, Layer("day", 3, **{"image_extension": "png", **changed}))
     assert [day for day, _ in descriptions(history)] == [DAY, LATER]
 
 
 def test_of_several_harvests_of_a_day_the_last_describes_it(history: History) -> None:
     for segment, depth in (("morning", 3), ("noon", 5), ("evening", 4)):
-        described(history, DAY, HarvestLayer("day", depth, "png"), segment=segment)
+        described(history, DAY, Layer("day", depth, "png"), segment=segment)
     assert descriptions(history) == [(DAY, 4)]
     assert map_outline(history, "world").days == (DAY,)
 
 
 def test_a_day_harvested_late_is_in_its_place(history: History) -> None:
     """Possible while no version of a later day exists."""
-    described(history, LATER, HarvestLayer("day", 4, "png"))
-    described(history, DAY, HarvestLayer("day", 3, "png"))
+    described(history, LATER, Layer("day", 4, "png"))
+    described(history, DAY, Layer("day", 3, "png"))
     assert map_outline(history, "world").days == (DAY, LATER)
     assert descriptions(history) == [(DAY, 3), (LATER, 4)]
 
 
 def test_a_layer_that_came_later_is_described_from_then_on(history: History) -> None:
-    day, night = HarvestLayer("day", 3, "png"), HarvestLayer("night", 3, "png")
+    day, night = Layer("day", 3, "png"), Layer("night", 3, "png")
     described(history, DAY, day)
     described(history, LATER, day, night)
     outline = map_outline(history, "world")
-    assert [(layer.name, layer.descriptions[0].day) for layer in outline.layers] == [
+    assert [(layer.name, next(iter(layer.descriptions))) for layer in outline.layers] == [
         ("day", DAY),
         ("night", LATER),
     ]

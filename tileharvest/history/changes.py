@@ -1,8 +1,8 @@
-"""What a viewer asks about change: on which days, where, and how much. Read only.
+"""Changes: on which days, where and how much a map has changed. Read only.
 
-A small area is answered from the versions themselves. For a large one `changes` says how many of the
-8 x 8 tiles of a block changed on a day; a block is named by the tile three levels coarser that covers it.
-Layers are named by their ids, which `viewing.map_outline` tells.
+A small area is answered from the versions themselves. For a large one the table `changes` says how many of
+the 8 x 8 tiles of a block changed on a day; a block is named by the tile three levels coarser that covers it.
+Layers are named by their ids, which `outlines.map_outline` tells.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChangedBlock:
     """A block of 8 x 8 tiles in which much changed."""
 
     tile: Tile
-    """Of the block, the one that changed on most days; of several the first by x and y."""
+    """The tile of the block that changed on most days; of several the first by x and y."""
     days: int
-    """On how many it did."""
+    """On how many days that tile changed."""
     tiles: int
-    """Changes in the block: of each day the tiles that changed."""
+    """How many changes the block has: a tile counts on each day on which it changed."""
 
 
 _TILE: Final = ("layer", "zoom", "x", "y")
@@ -67,7 +67,7 @@ _HEAT: Final = AreaQuery.over(
 
 
 def changed_days(history: History, layer: int, area: TileRange) -> dict[date, int]:
-    """Days in order, each with the number of tiles of the area that have a version of it.
+    """Returns the days in order, each with the number of tiles of the area that have a version of that day.
 
     Reads, from an index alone, all versions of the area.
     """
@@ -76,7 +76,7 @@ def changed_days(history: History, layer: int, area: TileRange) -> dict[date, in
 
 
 def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: TileRange) -> dict[date, int]:
-    """As `changed_days`, for the tiles of this zoom in the blocks, which are tiles three levels coarser.
+    """As `changed_days`, for all tiles of this zoom in the blocks. A block is a tile three levels coarser.
 
     Reads one row per block and day on which it changed: the work of an area of `blocks` tiles, for 64
     times as many. Raises ValueError for blocks of another zoom.
@@ -88,7 +88,7 @@ def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: Tile
 
 
 def heat(history: History, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
-    """Per tile of the area the number of its versions with after < day <= until; only those above 0.
+    """Returns per tile of the area how many versions with after < day <= until it has, if it has any.
 
     Goes to one place of an index per tile that exists, and reads from there only what it counts.
     """
@@ -96,8 +96,10 @@ def heat(history: History, layer: int, area: TileRange, after: date, until: date
         return _heat(connection, layer, area, after, until)
 
 
-def places(history: History, layer: int, zoom: int, after: date, until: date, limit: int) -> list[Place]:
-    """The blocks of this zoom with the most changes in after < day <= until, most first.
+def changed_blocks(
+    history: History, layer: int, zoom: int, after: date, until: date, limit: int
+) -> list[ChangedBlock]:
+    """Returns the blocks of this zoom with the most changes in after < day <= until, most first.
 
     Goes to three places of an index per block of the zoom, reads from there only what it counts, and asks
     for the heat of `limit` blocks.
@@ -106,20 +108,20 @@ def places(history: History, layer: int, zoom: int, after: date, until: date, li
     query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE, **between, "most": limit}
     with history.reading() as connection:
         found = []
-        for x, y, count in connection.execute(_PLACES, query).all():
+        for x, y, count in connection.execute(_CHANGED_BLOCKS, query).all():
             if count:
                 block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
                 days = _heat(connection, layer, block, after, until)
                 hottest = min(days, key=lambda tile: (-days[tile], tile))
-                found.append(Place(hottest, days[hottest], count))
+                found.append(ChangedBlock(hottest, days[hottest], count))
         return found
 
 
 def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: date) -> dict[Tile, date]:
-    """For each tile of the area the last day, `day` included, on which a tile of `zoom` below it changed.
+    """Returns per tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
 
-    Tiles below which there was nothing by then are absent. The area is coarser than `zoom`; ValueError
-    if not. Three levels and more above it goes to three places of an index per block, and one or two
+    Tiles below which there was nothing by then are absent. Raises ValueError for an area that is not coarser
+    than `zoom`. Three levels and more above it goes to three places of an index per block, and one or two
     levels above to one per tile of `zoom`, however long the history is.
     """
     if area.zoom >= zoom:
@@ -146,7 +148,7 @@ def _heat(connection: Connection, layer: int, area: TileRange, after: date, unti
 
 
 def _blocks() -> CTE:
-    """x and y of the blocks between `x_from`, `x_to`, `y_from` and `y_to`; and rows where y is null.
+    """Selects x and y of the blocks between `x_from`, `x_to`, `y_from` and `y_to`, and rows where y is null.
 
     Goes from column to column, and in each from block to block, past the days of each: to read all rows
     and group them would take longer with every day of the history.
@@ -165,8 +167,8 @@ def _blocks() -> CTE:
     return block.union_all(select(block.c.x, following).where(block.c.y.is_not(None)))
 
 
-def _places() -> Select[Any]:
-    """The blocks with the most changes; and, if there are not enough, some with none."""
+def _changed_blocks() -> Select[Any]:
+    """Selects the blocks with the most changes; if there are too few, some without changes too."""
     block = _blocks()
     between = (changes.c.day > bindparam("after"), changes.c.day <= bindparam("until"))
     counted = (
@@ -199,16 +201,17 @@ def _last_in_tiles() -> AreaQuery:
 
 
 def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[Any]) -> Select[Any]:
-    """The centres of coarser squares, as wide as 1 << `width` and twice their `reach`, each with the last
-    of the days that `last` gives for what is in it; null where it gives none.
+    """Selects the centres of coarser squares, which are 1 << `width` wide and twice their `reach`.
+
+    Each has the last of the days that `last` gives for what is in the square; null where it gives none.
     """
     width, reach = bindparam("width", type_=Integer), bindparam("reach", type_=Integer)
-    # As `Tile.ancestor` has it; SQLite and PostgreSQL shift to the right as Python does.
+    # As `Tile.ancestor` computes it; SQLite and PostgreSQL shift to the right as Python does.
     centre = (axis.bitwise_rshift(width).bitwise_lshift(width) + reach for axis in (x, y))
     # Grouped by the first two columns: PostgreSQL takes no two parameters for the same.
     return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
 
 
-_PLACES: Final = _places()
+_CHANGED_BLOCKS: Final = _changed_blocks()
 _LAST_IN_BLOCKS: Final = _last_in_blocks()
 _LAST_IN_TILES: Final = _last_in_tiles()

@@ -24,8 +24,9 @@ from tests.history.making import (
 )
 from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import batches, metadata, tiles
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from tileharvest.harvest.holdings import Holdings
-    from tileharvest.harvest.walks import Question
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
+    from tileharvest.walk.trust import Asked
 
 _Answer = TypeVar("_Answer")
 
@@ -246,8 +246,8 @@ class Harvesting:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
 
-    async def audit(self) -> list[Question]:
-        """What of the skipped tiles is to be asked before the harvest may end; empty when that is over."""
+    async def audit(self) -> list[tuple[SiteLayer, Tile, Asked]]:
+        """The skipped tiles that must be asked before the harvest may end, and how they are asked."""
         await self._commits.flush()
         return await self.walks.audit()
 

@@ -40,14 +40,6 @@ class LayerWalk(NamedTuple):
     walk: Walk
 
 
-class Question(NamedTuple):
-    """A tile that is to be asked, although the walk has not led to it."""
-
-    layer: Layer
-    tile: Tile
-    asked: Asked
-
-
 class Walks:
     """The walks of one harvest. Used from its event loop. All that asks the history raises HistoryError."""
 
@@ -92,26 +84,26 @@ class Walks:
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
 
-    async def audit(self) -> list[Question]:
-        """What is still to be asked before the harvest may end; empty when all is well, or mended.
+    async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
+        """The tiles that must be asked before the harvest may end, and how; none when all is well, or mended.
 
         Call it when everything that was found is recorded. Whether skipping was wrong is looked at when all
         audited tiles of a layer have an answer: else what is withdrawn would depend on the order of answers.
         """
         distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
-        questions = []
+        wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
                 found = await asyncio.to_thread(self._harvest.walk.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
-                questions += [Question(layer, tile, _AUDITED) for tile in missing]
+                wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):
                     distrusted[name] = reason
             if name in distrusted:
                 tops = await self.distrust(name, distrusted[name])
-                questions += [Question(layer, tile, _IN_FULL) for tile in tops]
-        return questions
+                wanted += [(layer, tile, _IN_FULL) for tile in tops]
+        return wanted
 
     async def to_audit(self, layer: str) -> Audit:
         """What is asked of the skipped tiles; the same whenever this is called."""

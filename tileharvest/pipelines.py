@@ -10,12 +10,12 @@ from scrapy.exceptions import DropItem
 
 from tileharvest.errors import TileHarvestError
 from tileharvest.scheduler.completion import is_closing
-from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.scheduler.crawl import harvest_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.rates import Gap
     from tileharvest.tiles.results import TileResult
 
@@ -26,25 +26,25 @@ _LOOK: Final = 0.5
 class HistoryPipeline:
     """Stores a result's bytes, then records its version. A result that cannot be kept ends the harvest."""
 
-    def __init__(self, crawler: Crawler, harvesting: Harvesting, gap: Gap) -> None:
+    def __init__(self, crawler: Crawler, harvest: Harvest, gap: Gap) -> None:
         """`gap` is between the storing of one image and that of the next."""
         self._crawler = crawler
-        self._harvesting = harvesting
+        self._harvest = harvest
         self._gap = gap
         self._next = 0.0
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        harvesting = harvesting_of(crawler)
+        harvest = harvest_of(crawler)
         spider: Any = crawler.spider
-        return cls(crawler, harvesting, spider.courtesy.store_gap)
+        return cls(crawler, harvest, spider.courtesy.store_gap)
 
     async def process_item(self, item: TileResult) -> TileResult:
         if self._gap and item.image is not None:
             await self._turn()
         try:
-            await self._harvesting.keep(item)
+            await self._harvest.keep(item)
         except TileHarvestError as error:
             self._give_up(error)
             raise DropItem(f"not kept: {item}", log_level="DEBUG") from None

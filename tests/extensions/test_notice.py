@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice, _within
-from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
     def make(**attributes: Any) -> Notice:
         crawler = Crawler(EndedSpider, settings)
         crawler.spider = EndedSpider(counts={Outcome.ADDED: 3}, **attributes)
-        crawler.spider.harvesting = harvesting_for(settings, {"map": "small"})  # type: ignore[attr-defined]
+        crawler.spider.harvest = harvest_for(settings, {"map": "small"})  # type: ignore[attr-defined]
         return Notice.from_crawler(crawler)
 
     return make

@@ -10,7 +10,7 @@ from alembic import command
 from sqlalchemy import create_engine
 
 from tileharvest.history import upgrading
-from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history.harvests import HarvestLayer, HarvestRecord, begin
 from tileharvest.history.schema import metadata
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
@@ -66,7 +66,7 @@ def began(
     name: str = "world",
     again: bool = False,
     today: Callable[[], date] | None = None,
-) -> Harvest:
+) -> HarvestRecord:
     return begin(
         history,
         map_name=name,
@@ -96,5 +96,5 @@ def empty(history: History) -> None:
         connection.exec_driver_sql(_EMPTYING)
 
 
-def ended(harvest: Harvest, *, reason: str = "finished", settle_gone: bool = True) -> None:
+def ended(harvest: HarvestRecord, *, reason: str = "finished", settle_gone: bool = True) -> None:
     harvest.finish(END, reason, settle_gone=settle_gone)

@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.paced import Paced
@@ -45,8 +45,8 @@ def settings(tmp_path: Path) -> Settings:
 def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
     spider: Any = Spider("stub", **arguments)
     if harvests:
-        spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
-        spider.courtesy = courtesy_for(settings, spider.harvesting.description)
+        spider.harvest = harvest_for(settings, {"map": "m", **arguments})
+        spider.courtesy = courtesy_for(settings, spider.harvest.description)
     crawler: Any = SimpleNamespace(settings=settings, spider=spider)
     return scheduling_for(crawler)
 
@@ -81,7 +81,7 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
 ) -> None:
     settings.set("SCHEDULER_QUEUE", "rabbit")
     with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
-        harvesting_for(settings, {"map": "m"})
+        harvest_for(settings, {"map": "m"})
     assert not (tmp_path / "data").exists()
 
 

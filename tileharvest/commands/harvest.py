@@ -25,7 +25,7 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
-from tileharvest.harvest.settings import harvesting_for, would_go_on
+from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.history.progress import progress_of
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.budgets import bytes_in_words
@@ -131,7 +131,7 @@ class Command(BaseRunSpiderCommand):
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
         for name in names:
-            courtesy_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
+            courtesy_for(self.settings, harvest_for(self.settings, {**arguments, "map": name}).description)
         if not names:
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names
@@ -192,9 +192,9 @@ class Command(BaseRunSpiderCommand):
             await cancel(self._watching.pop())
 
         def watch(spider: TileSpider) -> None:
-            if hasattr(spider, "harvesting"):
+            if hasattr(spider, "harvest"):
                 lookout = Lookout(
-                    spider.harvesting, _sources(crawler, spider, is_dry=arguments.get("dry") == "1")
+                    spider.harvest, _sources(crawler, spider, is_dry=arguments.get("dry") == "1")
                 )
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
@@ -225,8 +225,8 @@ def _call_at_first_signal(called: Callable[[], None]) -> None:
 
 
 def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
-    settings, name = crawler.settings, spider.harvesting.description.name
-    zone = spider.harvesting.description.zone_info
+    settings, name = crawler.settings, spider.harvest.description.name
+    zone = spider.harvest.description.zone_info
 
     def read() -> HarvestProgress | None:
         history = None if is_dry else open_history_if_any(settings)
@@ -264,19 +264,19 @@ def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str],
         write_line(str(spider.ending))
     if not spider.finished and spider.ending is None:
         again = "run it again to continue where it stopped"
-        if not would_go_on(settings, arguments, spider.harvesting):
+        if not would_go_on(settings, arguments, spider.harvest):
             again = "what was found is kept; run again, it begins anew, in another segment"
-        write_error(f"map '{spider.harvesting.description.name}' was stopped; {again}")
+        write_error(f"map '{spider.harvest.description.name}' was stopped; {again}")
 
 
 def _report(spider: TileSpider) -> dict[str, Any]:
     return {
-        "map": spider.harvesting.description.name,
-        "day": spider.harvesting.day.isoformat(),
+        "map": spider.harvest.description.name,
+        "day": spider.harvest.day.isoformat(),
         "finished": spider.finished,
         "counts": counts_as_plain(spider.counts),
-        "requests": spider.harvesting.traffic.requests,
-        "received_bytes": spider.harvesting.traffic.received_bytes,
+        "requests": spider.harvest.traffic.requests,
+        "received_bytes": spider.harvest.traffic.received_bytes,
         "error": None if spider.ending is None else str(spider.ending),
         "exit_status": int(_exit_status(spider)),
     }
@@ -291,8 +291,8 @@ def _exit_status(spider: TileSpider) -> ExitStatus:
 
 
 def _title(spider: TileSpider) -> str:
-    traffic = spider.harvesting.traffic
+    traffic = spider.harvest.traffic
     return (
-        f"{spider.harvesting.description.name}, {spider.harvesting.day}:"
+        f"{spider.harvest.description.name}, {spider.harvest.day}:"
         f" {traffic.requests:,} requests, {bytes_in_words(traffic.received_bytes)} received"
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Crew, Overview
 
 FRESH: Final = 5.0
@@ -36,12 +36,12 @@ _WORKER: Final = ("map", "host", "pid")
 class Numbers(Collector):
     """All that is on one page."""
 
-    def __init__(self, map_name: str, overview: Overview | None, harvesting: Harvesting | None) -> None:
+    def __init__(self, map_name: str, overview: Overview | None, harvest: Harvest | None) -> None:
         """Without an overview the queue is told to be away, and nothing is told of it. Without a harvest
         nothing is told of this process."""
         self._map = map_name
         self._overview = overview
-        self._harvesting = harvesting
+        self._harvest = harvest
 
     def collect(self) -> Iterator[Metric]:
         yield self._gauge(
@@ -51,8 +51,8 @@ class Numbers(Collector):
             yield from self._of_queue(self._overview)
             if self._overview.crew is not None:
                 yield from self._of_fleet(self._overview, self._overview.crew)
-        if self._harvesting is not None:
-            yield from self._of_process(self._harvesting)
+        if self._harvest is not None:
+            yield from self._of_process(self._harvest)
 
     def _of_queue(self, overview: Overview) -> Iterator[Metric]:
         counts = overview.counts
@@ -95,14 +95,14 @@ class Numbers(Collector):
                 share.add_metric(labels, worker.share)
         yield from (rate, leased, share, silent)
 
-    def _of_process(self, harvesting: Harvesting) -> Iterator[Metric]:
+    def _of_process(self, harvest: Harvest) -> Iterator[Metric]:
         tiles = CounterMetricFamily(
             "tileharvest_tiles", "Tiles with a result, of this process", labels=["map", "outcome"]
         )
         for outcome in Outcome:
-            tiles.add_metric([self._map, outcome.value], harvesting.tally[outcome])
+            tiles.add_metric([self._map, outcome.value], harvest.tally[outcome])
         yield tiles
-        traffic = harvesting.traffic
+        traffic = harvest.traffic
         for name, what, count in (
             ("requests", "Requests made by this process, repeats and redirects included", traffic.requests),
             ("received_bytes", "Bytes of answers to this process", traffic.received_bytes),
@@ -128,7 +128,7 @@ class MetricsServer:
         self,
         map_name: str,
         ask: Callable[[], Awaitable[Overview | None]],
-        harvesting: Harvesting | None = None,
+        harvest: Harvest | None = None,
         *,
         fresh: float = FRESH,
         patience: float = PATIENCE,
@@ -137,7 +137,7 @@ class MetricsServer:
         self._fresh = fresh
         self._patience = patience
         self._ask = ask
-        self._harvesting = harvesting
+        self._harvest = harvest
         self._runner: web.AppRunner | None = None
         self._asking: asyncio.Task[Overview | None] | None = None
         self._asked = 0.0
@@ -164,7 +164,7 @@ class MetricsServer:
             await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        numbers = Numbers(self._map, await self._overview(), self._harvesting)
+        numbers = Numbers(self._map, await self._overview(), self._harvest)
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(numbers), headers={"Content-Type": kind})
 

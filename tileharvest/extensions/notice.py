@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.notices.settings import notice_occasions, notice_targets
-from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.database import History
     from tileharvest.notices.message import Report
     from tileharvest.notices.sending import Undelivered
@@ -47,9 +47,9 @@ class Notice:
     closed. What cannot be done is one line in the log, and changes nothing of the harvest.
     """
 
-    def __init__(self, crawler: Crawler, harvesting: Harvesting, wishes: Wishes) -> None:
+    def __init__(self, crawler: Crawler, harvest: Harvest, wishes: Wishes) -> None:
         self._crawler = crawler
-        self._harvesting = harvesting
+        self._harvest = harvest
         self._wishes = wishes
         self._has_begun = False
         crawler.signals.connect(self._begun, signals.engine_started)
@@ -60,13 +60,13 @@ class Notice:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises NotConfigured, which switches it off without a word, where nobody is to be told, as of a
         dry run."""
-        harvesting = harvesting_of(crawler)
+        harvest = harvest_of(crawler)
         if getattr(crawler.spider, "dry", "0") == "1":
             raise NotConfigured
-        wishes = _wishes(crawler.settings, harvesting)
+        wishes = _wishes(crawler.settings, harvest)
         if wishes is None:
             raise NotConfigured
-        return cls(crawler, harvesting, wishes)
+        return cls(crawler, harvest, wishes)
 
     def _begun(self) -> None:
         self._has_begun = True
@@ -84,7 +84,7 @@ class Notice:
         report = self._report()
         if report is None or not is_wanted(report, self._wishes.occasions):
             return
-        segment, kept = self._harvesting.segment.name, _Kept(self._crawler.settings)
+        segment, kept = self._harvest.segment.name, _Kept(self._crawler.settings)
         try:
             missed = await _within(PATIENCE, lambda: tell(report, segment, self._wishes, kept, _SENDING))
         except TimeoutError:
@@ -103,11 +103,11 @@ class Notice:
         spider: Any = self._crawler.spider
         if not getattr(spider, "ended_here", True) or (spider.ending is None and not spider.finished):
             return None
-        return Report(self._name, self._harvesting.day, spider.counts, spider.ending)
+        return Report(self._name, self._harvest.day, spider.counts, spider.ending)
 
     @property
     def _name(self) -> str:
-        return self._harvesting.description.name
+        return self._harvest.description.name
 
     def _warn(self, problem: str) -> None:
         _logger.warning(
@@ -131,9 +131,9 @@ class _Kept:
         return open_store_for_reading(self._settings)
 
 
-def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
+def _wishes(settings: BaseSettings, harvest: Harvest) -> Wishes | None:
     """None where nobody is to be told, or nobody can be: said now, not when hours of harvesting are over."""
-    description = harvesting.description
+    description = harvest.description
     texts = notice_targets(settings, description)
     if not texts:
         return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.extensions.metrics import MetricsServer
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
@@ -32,12 +32,12 @@ class Prometheus:
         self._crawler = crawler
         self._host = host
         self._port = port
-        harvesting: Harvesting | None = getattr(crawler.spider, "harvesting", None)
-        if harvesting is None and getattr(crawler.spider, "holds_scheduler", False):
+        harvest: Harvest | None = getattr(crawler.spider, "harvest", None)
+        if harvest is None and getattr(crawler.spider, "holds_scheduler", False):
             # It was refused its harvest, and ends at once.
             raise NotConfigured
-        name = harvesting.description.name if harvesting else crawler.spider.name  # type: ignore[union-attr]
-        self._server: MetricsServer = MetricsServer(name, self._overview, harvesting)
+        name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]
+        self._server: MetricsServer = MetricsServer(name, self._overview, harvest)
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 

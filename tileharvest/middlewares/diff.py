@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Self
 
 from tileharvest.queue.requests import ATTEMPT, AUDITED, EXPECTED_BYTES, IN_FULL, LATE, NOT_SENT
-from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.tiles.versions import Version
 
 GETS: Final = 1
@@ -44,14 +44,14 @@ class DiffMiddleware:
     Requests without a tile in their meta pass untouched.
     """
 
-    def __init__(self, harvesting: Harvesting) -> None:
-        self._harvesting = harvesting
+    def __init__(self, harvest: Harvest) -> None:
+        self._harvest = harvest
         self._refusing_head: set[str] = set()
-        self._is_conditional = harvesting.description.check == "conditional"
+        self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(harvesting_of(crawler))
+        return cls(harvest_of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[Request | None] | None:
         """A host that has refused one HEAD would refuse them all: ask it by GET at once. So may a person wish
@@ -101,7 +101,7 @@ class DiffMiddleware:
             return judge_existence(answer, by_head=request.method == "HEAD")
         if request.method == "HEAD":
             return judge_head(answer, latest)
-        return judge_get(answer, latest, self._harvesting.day)
+        return judge_get(answer, latest, self._harvest.day)
 
     async def _pass_on(
         self, request: Request, verdict: Verdict, answer: Answer, latest: Version | None
@@ -111,9 +111,9 @@ class DiffMiddleware:
         known = latest is not None and not latest.gone
         reason = verdict.reason
         if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-            self._harvesting.traffic.spared_bytes += latest.image.size
+            self._harvest.traffic.spared_bytes += latest.image.size
         if verdict.outcome is Outcome.FAILED:
-            known = await self._harvesting.knows_below(layer, tile)
+            known = await self._harvest.knows_below(layer, tile)
             reason = with_attempts(reason or "", meta.get("retry_times", 0) + 1)
         meta["known"] = known
         asked = Asked(LATE in meta, IN_FULL in meta, AUDITED in meta)
@@ -125,17 +125,17 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=reason,
-            step=await self._harvesting.walks.step(layer, tile, verdict.outcome, answer, asked),
+            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, asked),
         )
 
     async def _latest(self, request: Request) -> Version | None:
         if not self._keeps(request):
             return None
-        return await self._harvesting.latest(request.meta["layer"], Tile(*request.meta["tile"]))
+        return await self._harvest.latest(request.meta["layer"], Tile(*request.meta["tile"]))
 
     def _keeps(self, request: Request) -> bool:
         zoom: int = request.meta["tile"][0]
-        return self._harvesting.layers[request.meta["layer"]].walk.keeps(zoom)
+        return self._harvest.layers[request.meta["layer"]].walk.keeps(zoom)
 
 
 def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:

@@ -79,12 +79,12 @@ class OutageMiddleware:
         settings = crawler.settings
         if getattr(crawler.spider, "ending", None) is not None:
             raise NotConfigured
-        harvesting = getattr(crawler.spider, "harvesting", None)
+        harvest = getattr(crawler.spider, "harvest", None)
         middleware = cls(
             crawler,
             limits=outage_limits(settings),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
-            page=None if harvesting is None else harvesting.description.page,
+            page=None if harvest is None else harvest.description.page,
         )
         crawler.signals.connect(middleware.close, signals.spider_closed)
         return middleware

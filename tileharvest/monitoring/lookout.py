@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
     from datetime import datetime
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.progress import HarvestProgress
 
 PAUSE: Final = 3.0
@@ -50,10 +50,10 @@ class Lookout:
     """
 
     def __init__(
-        self, harvesting: Harvesting, sources: Sources, clock: Callable[[], float] = time.monotonic
+        self, harvest: Harvest, sources: Sources, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`clock` in seconds that never go backwards."""
-        self.harvesting = harvesting
+        self.harvest = harvest
         self._sources = sources
         self._clock = clock
         self._recent = Recent()
@@ -80,11 +80,11 @@ class Lookout:
 
     def figures(self) -> Figures:
         """At this moment. At once, and cheap."""
-        recorded, harvesting, now = self._recorded, self.harvesting, self._clock()
-        own = self._earlier + harvesting.traffic.total
+        recorded, harvest, now = self._recorded, self.harvest, self._clock()
+        own = self._earlier + harvest.traffic.total
         figures = Figures(
-            harvesting.expected or (recorded.expected if recorded else 0),
-            recorded.counts if recorded else dict(harvesting.tally),
+            harvest.expected or (recorded.expected if recorded else 0),
+            recorded.counts if recorded else dict(harvest.tally),
             recorded.cost if recorded and self._sources.is_shared else own,
             is_pruned=self._is_pruned(),
         )
@@ -99,15 +99,15 @@ class Lookout:
         return replace(figures, state=state, rate=self._recent.rate() or average)
 
     def _is_pruned(self) -> bool:
-        if self.harvesting.is_pruned is not None:
-            return self.harvesting.is_pruned
+        if self.harvest.is_pruned is not None:
+            return self.harvest.is_pruned
         # Until that is decided, an earlier run's decision may be known.
         return self._recorded is not None and self._recorded.walk == "pruned"
 
     def _state(self, *, is_idle: bool) -> State:
         return State.of(
             self._sources.reasons(),
-            has_begun=self.harvesting.is_open,
+            has_begun=self.harvest.is_open,
             is_idle=is_idle,
             paused_since=self._paused_since,
             quiet_until=moment_in_words(self._sources.quiet_until()),
@@ -126,5 +126,5 @@ class Lookout:
         with suppress(TileHarvestError):
             began = self._clock()
             progress = await self._sources.progress()
-            if progress is not None and progress.segment == self.harvesting.segment.name:
+            if progress is not None and progress.segment == self.harvest.segment.name:
                 self._recorded, self._looked = progress, began

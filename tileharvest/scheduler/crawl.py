@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
 
-from tileharvest.harvest.harvest import Harvesting
+from tileharvest.harvest.harvest import Harvest
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -20,11 +20,11 @@ def relax_garbage_collection(settings: BaseSettings) -> None:
     gc.set_threshold(settings.getint("GC_THRESHOLD"))
 
 
-def harvesting_of(crawler: Crawler) -> Harvesting:
+def harvest_of(crawler: Crawler) -> Harvest:
     """The harvest of the crawler's spider. Raises NotConfigured, which switches the asking component
     off without a word, for a spider that harvests nothing."""
-    harvesting = getattr(crawler.spider, "harvesting", None)
-    if harvesting is None:
+    harvest = getattr(crawler.spider, "harvest", None)
+    if harvest is None:
         raise NotConfigured
-    assert isinstance(harvesting, Harvesting)
-    return harvesting
+    assert isinstance(harvest, Harvest)
+    return harvest

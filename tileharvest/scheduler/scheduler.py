@@ -76,7 +76,7 @@ class Scheduler(BaseScheduler):
         self._hook: EngineHook | None = None
         self._ended_early: str | None = None
         """Why the crawl ends before it has begun."""
-        harvesting = getattr(crawler.spider, "harvesting", None)
+        harvest = getattr(crawler.spider, "harvest", None)
         self._conduct = Conduct(
             scheduling.queue,
             scheduling.name,
@@ -86,8 +86,8 @@ class Scheduler(BaseScheduler):
             wake=self._wake,
             stop=self._stop,
             failed=self._give_up,
-            traffic=getattr(harvesting, "traffic", None),
-            check=getattr(harvesting, "check_room", lambda: None),
+            traffic=getattr(harvest, "traffic", None),
+            check=getattr(harvest, "check_room", lambda: None),
         )
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""

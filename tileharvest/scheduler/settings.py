@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.pace import PacedQueue
@@ -74,17 +74,17 @@ class Scheduling:
 def scheduling_for(crawler: Crawler) -> Scheduling:
     """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
-    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
-    description = harvesting.description if harvesting else None
+    harvest: Harvest | None = getattr(spider, "harvest", None)
+    description = harvest.description if harvest else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)
     arguments = {
         name: str(getattr(spider, name)) for name in ("fresh", "stay", "dry") if hasattr(spider, name)
     }
-    if harvesting is not None:
+    if harvest is not None:
 
         def segment_of(request: object | None) -> str:
-            return harvesting.segment.name
+            return harvest.segment.name
     else:
         resolver = segment_resolver(settings, getattr(spider, "segment", None), zone, started)
 
@@ -93,14 +93,14 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
 
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
-    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
+    refused = harvest is None and getattr(spider, "holds_scheduler", False)
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
-    shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
+    shared = _redis_queue(settings, name, is_harvest=harvest is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
         queue=shared or _paced(settings, name, _own_queue(settings, name, kind), is_kept=not refused),
         shared=shared,
-        courtesy=getattr(spider, "courtesy", None) if harvesting else None,
+        courtesy=getattr(spider, "courtesy", None) if harvest else None,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",

@@ -21,17 +21,17 @@ async def begin(spider: TileSpider) -> None:
     In this order, so that what ends the run costs the site nothing if that can be. Raises TileHarvestError of
     every kind, and CancelledError when the crawl is about to end.
     """
-    harvesting, scheduler = spider.harvesting, _scheduler_of(spider)
-    await harvesting.expect_work()
+    harvest, scheduler = spider.harvest, _scheduler_of(spider)
+    await harvest.expect_work()
     await _be_allowed(spider)
     site, spider.robots = await probe_politely(
-        spider.probe, harvesting.description, fetch_with(spider.crawler), obeys=spider.courtesy.robots
+        spider.probe, harvest.description, fetch_with(spider.crawler), obeys=spider.courtesy.robots
     )
     if hasattr(scheduler, "obey"):
         scheduler.obey(spider.robots.gap)
     if site.probed:
         spider.logger.info("the site has no configuration: depths were found by asking for tiles")
-    await harvesting.open(site)
+    await harvest.open(site)
     _tell(spider, site)
 
 
@@ -43,8 +43,8 @@ async def offer(spider: TileSpider) -> tuple[Work | None, bool]:
     scheduler = _scheduler_of(spider)
     if not hasattr(scheduler, "release"):
         return None, True
-    harvesting = spider.harvesting
-    work: Work | None = await scheduler.release(harvesting.identity, continued=harvesting.continued)
+    harvest = spider.harvest
+    work: Work | None = await scheduler.release(harvest.identity, continued=harvest.continued)
     return work, work is not None and work.is_first
 
 
@@ -55,23 +55,23 @@ def _scheduler_of(spider: TileSpider) -> Any:
 
 async def _be_allowed(spider: TileSpider) -> None:
     """Wait until the site may be asked, and find out how much of it."""
-    harvesting, courtesy, scheduler = spider.harvesting, spider.courtesy, _scheduler_of(spider)
-    harvesting.check_room()
-    spent = await harvesting.spent() if courtesy.daily_budget else NO_COST
-    budget = budget_of_run(harvesting.description.name, courtesy.budget, courtesy.daily_budget, spent)
+    harvest, courtesy, scheduler = spider.harvest, spider.courtesy, _scheduler_of(spider)
+    harvest.check_room()
+    spent = await harvest.spent() if courtesy.daily_budget else NO_COST
+    budget = budget_of_run(harvest.description.name, courtesy.budget, courtesy.daily_budget, spent)
     if hasattr(scheduler, "allow"):
         await scheduler.may_go_on()
         await scheduler.allow(budget)
 
 
 def _tell(spider: TileSpider, site: Site) -> None:
-    for name, decision in spider.harvesting.walks.decisions.layers.items():
+    for name, decision in spider.harvest.walks.decisions.layers.items():
         way = "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
         spider.logger.info("layer %s: %s: %s", name, way, decision.reason)
     spider.logger.info(
         "%s the harvest of map '%s' for %s: %s",
-        "continuing" if spider.harvesting.continued else "beginning",
-        spider.harvesting.description.name,
-        spider.harvesting.day,
+        "continuing" if spider.harvest.continued else "beginning",
+        spider.harvest.description.name,
+        spider.harvest.day,
         ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
     )

@@ -25,14 +25,14 @@ async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] 
 
     `work` is None under a scheduler that is not ours. Raises MovedError, HistoryError, QueueError.
     """
-    harvesting = spider.harvesting
-    if (work is not None and work.is_ended) or await harvesting.is_finished():
-        harvesting.ended_here = False
-        counts = await harvesting.counts()
+    harvest = spider.harvest
+    if (work is not None and work.is_ended) or await harvest.is_finished():
+        harvest.ended_here = False
+        counts = await harvest.counts()
     elif await _ask_for_the_missed(spider, work) or (work is not None and not await work.may_end()):
         return None
     else:
-        counts = await harvesting.finish()
+        counts = await harvest.finish()
     if work is not None:
         await work.ended()
     return counts
@@ -47,11 +47,11 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
         missed += await _unanswered(spider, work)
     if not missed:
         # Only now: what is below a tile that was missed would pass for vanished.
-        missed = [spider.ask(*one, surely=True, late=True) for one in await spider.harvesting.unasked()]
+        missed = [spider.ask(*one, surely=True, late=True) for one in await spider.harvest.unasked()]
     if not missed:
         missed = [
             spider.ask(layer, tile, surely=True, **asdict(asked))
-            for layer, tile, asked in await spider.harvesting.audit()
+            for layer, tile, asked in await spider.harvest.audit()
         ]
     for request in missed:
         spider.crawler.engine.crawl(request)
@@ -69,11 +69,11 @@ async def _unanswered(spider: TileSpider, work: Work) -> list[Request]:
     asked: list[Request] = []
     for layer in {layer for layer, _ in requests}:
         tiles = [tile for name, tile in requests if name == layer]
-        for tile in await spider.harvesting.without_result(layer, tiles):
+        for tile in await spider.harvest.without_result(layer, tiles):
             failure, request = requests[layer, tile]
             if ONCE_MORE in request.meta:
                 failed = TileResult(layer, tile, Outcome.FAILED, reason=failure.reason)
-                await spider.harvesting.keep(failed)
+                await spider.harvest.keep(failed)
             elif (again := spider.again(request, surely=True)) is not None:
                 again.meta[ONCE_MORE] = True
                 work.take_up(failure)
@@ -88,7 +88,7 @@ async def _without_result(spider: TileSpider, requests: Iterable[Request]) -> li
         by_layer[request.meta["layer"]][Tile(*request.meta["tile"])] = request
     missed = []
     for name, asked in by_layer.items():
-        for tile in await spider.harvesting.without_result(name, list(asked)):
+        for tile in await spider.harvest.without_result(name, list(asked)):
             again = spider.again(asked[tile], surely=True)
             if again is not None:
                 missed.append(again)

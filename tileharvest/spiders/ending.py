@@ -16,22 +16,22 @@ async def settle(spider: TileSpider, reason: str) -> None:
 
     Raises HistoryError.
     """
-    harvesting, ending = spider.harvesting, spider.ending
+    harvest, ending = spider.harvest, spider.ending
     if isinstance(ending, MovedError):
-        spider.counts = await harvesting.abandon_as_moved()
+        spider.counts = await harvest.abandon_as_moved()
     elif spider.finished:
         pass
     elif ending is None and await _stayed_to_the_end(spider):
-        spider.counts = await harvesting.finish()
+        spider.counts = await harvest.finish()
         spider.finished = True
     else:
-        await harvesting.stop(_why(ending, reason))
-        spider.counts = await harvesting.counts()
+        await harvest.stop(_why(ending, reason))
+        spider.counts = await harvest.counts()
         spider.logger.info("the harvest is not finished; run it again to continue")
     for outcome, tiles in spider.counts.items():
         spider.crawler.stats.set_value(f"harvest/outcome/{outcome}", tiles)
     found = ", ".join(f"{outcome} {tiles}" for outcome, tiles in spider.counts.items() if tiles)
-    spider.logger.info("outcomes of map '%s': %s", harvesting.description.name, found or "none")
+    spider.logger.info("outcomes of map '%s': %s", harvest.description.name, found or "none")
 
 
 def close_reason(error: TileHarvestError) -> str:
@@ -44,7 +44,7 @@ async def _stayed_to_the_end(spider: TileSpider) -> bool:
     left_nothing = getattr(spider.crawler.engine.scheduler, "left_nothing", False)
     if getattr(spider, "stay", "0") != "1" or not left_nothing:
         return False
-    return not await spider.harvesting.unasked()
+    return not await spider.harvest.unasked()
 
 
 def _why(ending: TileHarvestError | None, reason: str) -> str:

@@ -10,7 +10,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider
 
 from tileharvest.errors import ExitStatus, TileHarvestError
-from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.limits import Room
 from tileharvest.politeness.outages import no_answer_in_words
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.politeness.robots import Robots
@@ -57,7 +57,7 @@ class TileSpider(Spider):
     A failure ends it with one line in the log; `ending` holds it for the command that ran the spider.
     """
 
-    harvesting: Harvesting
+    harvest: Harvest
     courtesy: Courtesy
     """What the map's owner may expect, for all parts of the crawl."""
     robots: Robots | None = None
@@ -80,7 +80,7 @@ class TileSpider(Spider):
     @property
     def ended_here(self) -> bool:
         """Whether it is this worker that has to tell of the end."""
-        return self.harvesting.ended_here
+        return self.harvest.ended_here
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """What the map's site says about itself. Raises SiteError."""
@@ -90,15 +90,15 @@ class TileSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         try:
-            harvesting = harvesting_for(crawler.settings, kwargs)
-            spider.courtesy = courtesy_for(crawler.settings, harvesting.description)
-            spider.harvesting = harvesting
+            harvest = harvest_for(crawler.settings, kwargs)
+            spider.courtesy = courtesy_for(crawler.settings, harvest.description)
+            spider.harvest = harvest
         except TileHarvestError as error:
             spider.ending = error
             return spider
         behave(crawler.settings, spider.courtesy)
         if spider.courtesy.min_free is not None:
-            spider.harvesting.room = Room(data_folder(crawler.settings), spider.courtesy.min_free)
+            spider.harvest.room = Room(data_folder(crawler.settings), spider.courtesy.min_free)
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
@@ -107,7 +107,7 @@ class TileSpider(Spider):
     async def start(self) -> AsyncIterator[Request]:
         """Probe the site, begin the harvest, and ask for the tiles at which the walks start."""
         # By the scheduler, before this.
-        said = self.ending is not None and hasattr(self, "harvesting")
+        said = self.ending is not None and hasattr(self, "harvest")
         self._beginning = asyncio.current_task()
         try:
             if self.ending is None:
@@ -128,7 +128,7 @@ class TileSpider(Spider):
         self._beginning = None
         if not is_first:
             return
-        for layer, tile in self.harvesting.first():
+        for layer, tile in self.harvest.first():
             yield self.ask(layer, tile)
         if self._work is not None:
             # By now all of them are enqueued.
@@ -143,9 +143,9 @@ class TileSpider(Spider):
             if asked is not None:
                 asked.meta[ATTEMPT] = meta[ATTEMPT]
             return asked
-        if segment != self.harvesting.segment.name:
+        if segment != self.harvest.segment.name:
             return None
-        return self._addressed(request) if self.harvesting.continued else request
+        return self._addressed(request) if self.harvest.continued else request
 
     def again(self, request: Request, *, surely: bool = False) -> Request | None:
         """A request that failed in an earlier segment, as the present walk asks it: so it is asked once."""
@@ -153,7 +153,7 @@ class TileSpider(Spider):
         if found is None:
             return None
         meta = found.meta
-        layer = self.harvesting.layers[meta["layer"]].layer
+        layer = self.harvest.layers[meta["layer"]].layer
         return self.ask(layer, Tile(*meta["tile"]), surely=surely, late=surely, in_full=IN_FULL in meta)
 
     def ask(
@@ -199,13 +199,13 @@ class TileSpider(Spider):
         name, tile = meta["layer"], Tile(*meta["tile"])
         assert failure.value is not None
         reason = with_attempts(no_answer_in_words(failure.value), meta.get("retry_times", 0) + 1)
-        meta["known"] = await self.harvesting.knows_below(name, tile)
+        meta["known"] = await self.harvest.knows_below(name, tile)
         for step in self._go_on(TileResult(name, tile, Outcome.FAILED, reason=reason), meta):
             yield step
 
     def idle(self) -> None:
         """When nothing is left to do: end the harvest, unless something was missed, which is asked for."""
-        if self.ending is not None or not self.harvesting.is_open or self.finished:
+        if self.ending is not None or not self.harvest.is_open or self.finished:
             return
         if self._completing is None or self._completing.done():
             self._completing = asyncio.ensure_future(self._complete())
@@ -252,18 +252,18 @@ class TileSpider(Spider):
     async def end(self, reason: str) -> None:
         """When the spider has closed: end the harvest, or leave it to be continued."""
         await self.settled()
-        if not self.harvesting.is_open:
+        if not self.harvest.is_open:
             return
         try:
             try:
                 await settle(self, reason)
             finally:
-                await self.harvesting.close()
+                await self.harvest.close()
         except TileHarvestError as error:
             self.give_up(error)
 
     def _go_on(self, result: TileResult, meta: dict[str, Any]) -> Iterator[TileResult | Request]:
-        layer, walk = self.harvesting.layers[result.layer]
+        layer, walk = self.harvest.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             meta[FAILURE] = result.reason
         in_full = IN_FULL in meta
@@ -275,7 +275,7 @@ class TileSpider(Spider):
             yield result
 
     def _addressed(self, request: Request) -> Request | None:
-        return addressed(request, self.harvesting.layers, self.logger)
+        return addressed(request, self.harvest.layers, self.logger)
 
 
 def behave(settings: BaseSettings, courtesy: Courtesy) -> None:

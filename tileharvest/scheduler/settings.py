@@ -15,7 +15,8 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.scheduler.exchanging import LINGER
+from tileharvest.scheduler.spider import harvest_of
+from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.pace import PacedQueue
@@ -74,7 +74,7 @@ class Scheduling:
 def scheduling_for(crawler: Crawler) -> Scheduling:
     """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
-    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
+    harvesting = harvest_of(spider)
     description = harvesting.description if harvesting else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)

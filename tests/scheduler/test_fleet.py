@@ -12,7 +12,7 @@ import pytest
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.fleet import SILENT, Worker
-from tileharvest.scheduler.sharing import Sharing, refuse_company
+from tileharvest.scheduler.fleet import Fleet, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
 
@@ -86,21 +86,19 @@ def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instea
         raise TypeError(f"a mistake at {segment}")
 
     async def failure() -> QueueError:
-        queue: Any = SimpleNamespace(ending=mistake)
-        side: Any = SimpleNamespace(is_empty=True, holds_some=False)
-        failed = asyncio.get_running_loop().create_future()
-        sharing = Sharing(
-            queue,
-            side,
-            DAY,
-            has_joined=True,
-            wake=lambda: None,
-            failed=failed.set_result,
+        shared: Any = SimpleNamespace(ending=mistake)
+        scheduling: Any = SimpleNamespace(
+            queue=shared, shared=shared, segment_of=lambda request: DAY, stay=False
         )
-        sharing.start()
-        sharing.exchanged()
+        worker: Any = SimpleNamespace(is_empty=True, holds_some=False)
+        failed = asyncio.get_running_loop().create_future()
+        writer: Any = None
+        listener: Any = SimpleNamespace(wake=lambda: None, failed=failed.set_result)
+        fleet = Fleet(scheduling, worker, writer, listener, is_first=True, has_joined=True)
+        fleet.start()
+        fleet.exchanged()
         found: QueueError = await asyncio.wait_for(failed, 5)
-        await sharing.stop()
+        await fleet.stop()
         return found
 
     assert f"a mistake at {DAY}" in str(asyncio.run(failure()))

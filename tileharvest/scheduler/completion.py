@@ -1,10 +1,10 @@
-"""When is a request completely processed? The one place that knows Scrapy's engine from inside.
+"""When a request is completely processed: the one place that knows Scrapy's engine from inside.
 
 Scrapy's scheduler interface has no word for it. In Scrapy 2.19 a request is through (its items have passed
 the pipelines, its children are enqueued) exactly when the engine removes it from the set
 `engine._slot.inprogress`; the engine asks for the next request when `engine._slot.nextcall` is scheduled;
 and `engine.downloader.active` has the requests that are on the way. Should Scrapy gain a public
-`finish_request`, it takes this module's place.
+`finish_request`, that would take this module's place.
 """
 
 from __future__ import annotations

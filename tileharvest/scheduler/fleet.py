@@ -135,7 +135,7 @@ class Fleet:
 
     def take_up(self, failure: Failure) -> None:
         """The failure leaves the failure list, as its request is enqueued again."""
-        self._worker.take_up(failure.id, None)
+        self._worker.take_up(failure.id)
 
     async def doubtful(self) -> dict[bytes, Any]:
         """Returns the requests that were dropped as seen and might not have been, each by what `confirm`

@@ -145,20 +145,16 @@ class Offers:
     def start(self, *, is_first: bool = True, has_joined: bool = False) -> Fleet:
         """Offer requests from now on. Of several workers only the first offers again what failed in earlier
         segments."""
-        self._fleet = Fleet(
-            self._scheduling,
-            self.worker,
-            self._writer,
-            self,
-            is_first=is_first,
-            has_joined=has_joined,
+        fleet = Fleet(
+            self._scheduling, self.worker, self._writer, self, is_first=is_first, has_joined=has_joined
         )
-        self._fleet.start()
+        self._fleet = fleet
+        fleet.start()
         self.worker.start()
         failures, self._failures = self._failures, ()
         for failure in failures if is_first else ():
             self._retry(failure)
-        return self._fleet
+        return fleet
 
     async def stop(self) -> bool:
         """Offer nothing more. Returns whether nothing is left, for now or for later. `worker` is still to be
@@ -330,16 +326,16 @@ class Offers:
         except UnreadableRequestError as error:
             _logger.error("%s", error)
             return
-        self._count("retried_failures")
-        request, entry = self._spider.again(failed), None
+        request = self._spider.again(failed)
         if request is not None:
             segment, fingerprint = PUSHED, None
             if failure.segment != PUSHED and not request.dont_filter:
                 segment, fingerprint = self._scheduling.segment_of(request), self._fingerprint(request)
             maybe_seen = self._maybe_seen(segment, fingerprint)
             body, priority = self._writer.write(request), max(1, failure.priority)
-            entry = Entry(body, segment, fingerprint, priority, None, maybe_seen)
-        self.worker.take_up(failure.id, entry)
+            self.worker.push(Entry(body, segment, fingerprint, priority, None, maybe_seen))
+        self.worker.take_up(failure.id)
+        self._count("retried_failures")
 
     # What is surely new
 

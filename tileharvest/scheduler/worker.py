@@ -162,13 +162,10 @@ class QueueWorker:
         self._may_have_more = True
         self._tell()
 
-    def take_up(self, failure: int, entry: Entry | None) -> None:
-        """The failure leaves the failure list. It is offered again as the entry, if there is one."""
+    def take_up(self, failure: int) -> None:
+        """The failure leaves the failure list."""
         self._untold.taken_up.append(failure)
-        if entry is not None:
-            self.push(entry)
-        else:
-            self._tell()
+        self._tell()
 
     def seeded(self) -> None:
         """All first requests have been pushed."""

@@ -1,4 +1,4 @@
-"""The scheduler's side of a queue, over one in memory that is watched."""
+"""A worker of a queue in memory, both watched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.middlewares.making import run_jumping
 from tests.scheduler.driving import entry
 from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.port import Changes
-from tileharvest.scheduler.exchanging import Exchanging
+from tileharvest.scheduler.worker import QueueWorker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -56,24 +56,31 @@ class WatchedQueue(MemoryQueue):
 
 
 class Side:
-    """The scheduler's side, and what it hears."""
+    """A worker of such a queue, and what it tells its listener."""
 
     def __init__(self, ahead: int, lease_seconds: float, **options: Any) -> None:
         self.queue = WatchedQueue()
         self.now = 0.0
         self.answers = 0
         self.errors: list[QueueError] = []
+        self.in_flight = 0
+        self.may_start = True
         self._heard = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.exchanging = Exchanging(
-            self.queue,
-            ahead=ahead,
-            lease_seconds=lease_seconds,
-            clock=lambda: self.now,
-            changed=self._changed,
-            failed=self._failed,
-            **options,
+        self.worker = QueueWorker(
+            self.queue, self, ahead=ahead, lease_seconds=lease_seconds, clock=lambda: self.now, **options
         )
+
+    def exchanged(self, answer: Exchange) -> None:
+        self.wake()
+
+    def wake(self) -> None:
+        self.answers += 1
+        self._notify()
+
+    def failed(self, error: QueueError) -> None:
+        self.errors.append(error)
+        self._notify()
 
     async def hear(self, answers: int = 0, errors: int = 0) -> None:
         """Wait until there were so many."""
@@ -87,19 +94,11 @@ class Side:
             await self.queue.alive.wait()
 
     def take(self, most: int = 100) -> list[Lease]:
-        found = (self.exchanging.next_lease() for _ in range(most))
+        found = (self.worker.next_lease() for _ in range(most))
         return [lease for lease in found if lease is not None]
 
     def bodies(self, most: int = 100) -> list[str]:
         return [lease.body.decode() for lease in self.take(most)]
-
-    def _changed(self, answer: Exchange) -> None:
-        self.answers += 1
-        self._notify()
-
-    def _failed(self, error: QueueError) -> None:
-        self.errors.append(error)
-        self._notify()
 
     def _notify(self) -> None:
         async def notify() -> None:
@@ -119,7 +118,7 @@ async def started(
     side = Side(ahead, lease_seconds, **options)
     await side.queue.open(0.0)
     await MemoryQueue.exchange(side.queue, Changes([entry(body) for body in bodies]), 0, 0.0)
-    side.exchanging.start()
+    side.worker.start()
     await side.hear(1)
     yield side
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError
 from tileharvest.queue.fleet import SILENT, Worker
-from tileharvest.scheduler.sharing import Sharing, refuse_company
+from tileharvest.scheduler.fleet import Fleet, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
 
@@ -81,26 +82,68 @@ def test_a_worker_that_was_killed_in_the_same_container_is_no_other() -> None:
     assert may_work(worker(pid=os.getpid(), segment=DAY), segment=NEXT_DAY, fresh=True)
 
 
+def fleet(
+    shared: Any = None,
+    *,
+    has_joined: bool = False,
+    stay: bool = False,
+    failed: Any = None,
+    looked: Any = None,
+) -> Fleet:
+    """With a worker that has nothing to do."""
+    scheduling: Any = SimpleNamespace(queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay)
+    worker: Any = SimpleNamespace(is_empty=True, holds_some=False, look_again=looked)
+    writer: Any = None
+    listener: Any = SimpleNamespace(wake=lambda: None, failed=failed)
+    return Fleet(scheduling, worker, writer, listener, is_first=True, has_joined=has_joined)
+
+
+def test_a_fleet_of_one_begins_and_ends_everything() -> None:
+    async def test() -> None:
+        one = fleet(has_joined=True)
+        one.start()
+        assert one.is_first
+        assert await one.may_end()
+        assert await one.doubtful() == {}
+        await one.confirm([b"a"])
+        await one.ended()
+        assert not one.is_ended
+        # Nobody would tell it.
+        assert not one.awaits_end
+        assert not one.surely_pushed(DAY, b"a")
+        await one.stop()
+
+    asyncio.run(test())
+
+
+def test_a_spider_that_stays_looks_for_what_is_pushed_every_half_second() -> None:
+    async def test() -> None:
+        looks: list[float] = []
+        loop = asyncio.get_running_loop()
+        one = fleet(stay=True, looked=lambda: looks.append(loop.time()))
+        began = loop.time()
+        one.start()
+        await asyncio.sleep(1.1)
+        await one.stop()
+        assert [round(look - began, 3) for look in looks] == [0.5, 1.0]
+        await asyncio.sleep(5)
+        assert len(looks) == 2
+
+    run_jumping(test())
+
+
 def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instead_of_hanging_it() -> None:
     async def mistake(segment: str) -> None:
         raise TypeError(f"a mistake at {segment}")
 
     async def failure() -> QueueError:
-        queue: Any = SimpleNamespace(ending=mistake)
-        side: Any = SimpleNamespace(is_empty=True, holds_some=False)
         failed = asyncio.get_running_loop().create_future()
-        sharing = Sharing(
-            queue,
-            side,
-            DAY,
-            has_joined=True,
-            wake=lambda: None,
-            failed=failed.set_result,
-        )
-        sharing.start()
-        sharing.exchanged()
+        shared: Any = SimpleNamespace(ending=mistake)
+        one = fleet(shared, has_joined=True, failed=failed.set_result)
+        one.start()
+        one.exchanged()
         found: QueueError = await asyncio.wait_for(failed, 5)
-        await sharing.stop()
+        await one.stop()
         return found
 
     assert f"a mistake at {DAY}" in str(asyncio.run(failure()))

@@ -56,7 +56,6 @@ class Offered:
             scheduling(self.queue),
             self.conduct,
             spider=Stub(),
-            kinds={"Request": Request},
             fingerprint=lambda request: request.url.encode(),
             count=lambda name, number: self.counted.update({name: number}),
             in_flight=lambda: self.on_the_way,

@@ -31,7 +31,6 @@ from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.lookout import Lookout, Sources
-from tileharvest.politeness.gate import gate_of
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import QueueKind, directions_for, queue_kind
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.progress import HarvestProgress
@@ -193,9 +191,7 @@ class Command(BaseRunSpiderCommand):
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvesting"):
-                lookout = Lookout(
-                    spider.harvesting, _sources(crawler, spider, is_dry=arguments.get("dry") == "1")
-                )
+                lookout = Lookout(spider.harvesting, _sources(spider, is_dry=arguments.get("dry") == "1"))
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
                 self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
@@ -224,9 +220,10 @@ def _call_at_first_signal(called: Callable[[], None]) -> None:
         signal.signal(number, handle)
 
 
-def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
-    settings, name = crawler.settings, spider.harvesting.description.name
-    zone = spider.harvesting.description.zone_info
+def _sources(spider: TileSpider, *, is_dry: bool) -> Sources:
+    settings, name = spider.crawler.settings, spider.harvesting.description.name
+    zone, courtesy = spider.harvesting.description.zone_info, spider.crawl.courtesy
+    assert courtesy is not None
 
     def read() -> HarvestProgress | None:
         history = None if is_dry else open_history_if_any(settings)
@@ -236,7 +233,7 @@ def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
             return progress_of(history, name)
 
     def reasons() -> Collection[Reason]:
-        gate = gate_of(crawler.engine)
+        gate = spider.crawl.gate
         return () if gate is None else gate.reasons
 
     async def paused_since() -> str | None:
@@ -245,7 +242,7 @@ def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
     return Sources(
         reasons=reasons,
         paused_since=paused_since,
-        quiet_until=lambda: spider.courtesy.quiet_until(datetime.now(zone)),
+        quiet_until=lambda: courtesy.quiet_until(datetime.now(zone)),
         progress=lambda: asyncio.to_thread(read),
         is_shared=not is_dry and queue_kind(settings) is QueueKind.REDIS,
     )
@@ -258,11 +255,11 @@ def _say(line: str) -> None:
 
 def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str], *, is_json: bool) -> None:
     """How the harvest went, besides what the log has said already."""
-    if not is_json and spider.counts:
-        write_outcomes(_title(spider), spider.counts)
-    if not is_json and spider.ending is not None and spider.ending.exit_status is ExitStatus.DONE:
-        write_line(str(spider.ending))
-    if not spider.finished and spider.ending is None:
+    if not is_json and spider.crawl.counts:
+        write_outcomes(_title(spider), spider.crawl.counts)
+    if not is_json and spider.crawl.ending is not None and spider.crawl.ending.exit_status is ExitStatus.DONE:
+        write_line(str(spider.crawl.ending))
+    if not spider.crawl.is_finished and spider.crawl.ending is None:
         again = "run it again to continue where it stopped"
         if not would_go_on(settings, arguments, spider.harvesting):
             again = "what was found is kept; run again, it begins anew, in another segment"
@@ -273,21 +270,21 @@ def _report(spider: TileSpider) -> dict[str, Any]:
     return {
         "map": spider.harvesting.description.name,
         "day": spider.harvesting.day.isoformat(),
-        "finished": spider.finished,
-        "counts": counts_as_plain(spider.counts),
+        "finished": spider.crawl.is_finished,
+        "counts": counts_as_plain(spider.crawl.counts),
         "requests": spider.harvesting.traffic.requests,
         "received_bytes": spider.harvesting.traffic.received_bytes,
-        "error": None if spider.ending is None else str(spider.ending),
+        "error": None if spider.crawl.ending is None else str(spider.crawl.ending),
         "exit_status": int(_exit_status(spider)),
     }
 
 
 def _exit_status(spider: TileSpider) -> ExitStatus:
-    if spider.ending is not None:
-        return spider.ending.exit_status
-    if not spider.finished:
+    if spider.crawl.ending is not None:
+        return spider.crawl.ending.exit_status
+    if not spider.crawl.is_finished:
         return ExitStatus.ERROR
-    return ExitStatus.FAILED_TILES if spider.counts.get(Outcome.FAILED) else ExitStatus.DONE
+    return ExitStatus.FAILED_TILES if spider.crawl.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
 
 def _title(spider: TileSpider) -> str:

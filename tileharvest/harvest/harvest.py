@@ -26,7 +26,7 @@ from tileharvest.history.spending import spent
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date, datetime
 
     from tileharvest.harvest.holdings import Holdings
@@ -248,10 +248,18 @@ class Harvesting:
         """Returns when everything that was found so far is recorded."""
         await self._commits.flush()
 
-    async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Which of these tiles the harvest has no result of: neither of this process nor of another."""
+    async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
+        """Of which of these layers' tiles the harvest has no result: neither of this process nor of
+        another."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+        by_layer: dict[str, list[Tile]] = {}
+        for layer, tile in places:
+            by_layer.setdefault(layer, []).append(tile)
+        missing = []
+        for layer, tiles in by_layer.items():
+            found = await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+            missing += [(layer, tile) for tile in found]
+        return missing
 
     async def is_finished(self) -> bool:
         """Whether it is, by whatever process."""

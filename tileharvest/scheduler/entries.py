@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.queue.port import Failure, RequestQueue
-    from tileharvest.queue.requests import RequestWriter
+    from tileharvest.scheduler.request_writer import RequestWriter
 
 _logger = logging.getLogger(__name__)
 

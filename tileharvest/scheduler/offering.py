@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tileharvest.queue.codec import UnreadableRequestError
 from tileharvest.queue.fleet import Ending
-from tileharvest.queue.requests import FAILURE, RequestWriter
+from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.entries import Entries
 from tileharvest.scheduler.exchanging import Exchanging
+from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.retrying import requests_of
 from tileharvest.scheduler.sharing import HEARTBEAT, Sharing
 from tileharvest.scheduler.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tileharvest.errors import QueueError
     from tileharvest.queue.port import Exchange, Failure, Lease
@@ -38,15 +39,13 @@ class Offering:
         conduct: Conduct,
         *,
         spider: Any,
-        kinds: Mapping[str, type[Any]],
         fingerprint: Callable[[Any], bytes],
         count: Callable[[str, int], None],
         wake: Callable[[], None],
         in_flight: Callable[[], int],
         failed: Callable[[QueueError], None],
     ) -> None:
-        """`kinds` are the classes of requests that may be kept, by their names. `in_flight` tells how many
-        requests are on the way."""
+        """`in_flight` tells how many requests are on the way."""
         self._scheduling = scheduling
         self._conduct = conduct
         self._count = count
@@ -56,7 +55,7 @@ class Offering:
         self._prepared = getattr(spider, "prepared", None)
         self._again = getattr(spider, "again", None)
         self._settled = getattr(spider, "settled", None)
-        self._writer = RequestWriter(spider, kinds)
+        self._writer = RequestWriter(spider)
         self.entries = Entries(
             self._writer,
             fingerprint=fingerprint,
@@ -202,7 +201,7 @@ class Offering:
 
     def _read(self, lease: Lease) -> Any | None:
         try:
-            request = self._writer.read(lease.body, lease.attempt)
+            request: Any = self._writer.read(lease.body, lease.attempt)
         except UnreadableRequestError as error:
             _logger.error("%s", error)
             self._count("dropped/unreadable", 1)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tileharvest.queue.port import Failure
-    from tileharvest.queue.requests import RequestWriter
+    from tileharvest.scheduler.request_writer import RequestWriter
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def requests_of(
     found = []
     for failure in failures:
         try:
-            request = writer.read(failure.body, failure.attempts)
+            request: Any = writer.read(failure.body, failure.attempts)
         except UnreadableRequestError as error:
             _logger.error("%s", error)
             continue

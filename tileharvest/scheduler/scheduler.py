@@ -6,10 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import CloseSpider
-from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import BudgetError, QueueError, TileHarvestError
@@ -17,13 +15,14 @@ from tileharvest.monitoring.overview import look
 from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.conduct import Conduct
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offering import Offering
 from tileharvest.scheduler.opening import clear_queue, close_queue, join_work, load_filter, open_queue
 from tileharvest.scheduler.resting import Resting
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
-    from scrapy import Spider
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
@@ -41,9 +40,6 @@ _logger = logging.getLogger(__name__)
 POLL: Final = 0.5
 """Seconds between two looks into the queue for what other programs have pushed, while a spider stays."""
 
-_KINDS: Final = {"Request": Request, "FormRequest": FormRequest, "JsonRequest": JsonRequest}
-"""The allow-list of request classes."""
-
 
 class Scheduler(BaseScheduler):
     """Offers each request once per segment, in the order of the lanes, and forgets none.
@@ -56,7 +52,6 @@ class Scheduler(BaseScheduler):
       one, None if it is not to be asked any more; called once they are offered;
     - `prepared(request, segment)`: gives the request as it is to be made now, None if it is not to be made
       any more; called whenever one is offered;
-    - `begin_no_more()`: ends what the spider does in `start` before it is released, when the crawl is to end;
     - `settled()`: returns when the spider asks the queue for nothing more, which is closed then.
 
     A request goes to the failure list when its callback or its items raise, when it could not be downloaded
@@ -72,11 +67,11 @@ class Scheduler(BaseScheduler):
         """While the queue is open."""
         self._held = False
         self._stay: asyncio.Task[None] | None = None
-        self._resting = Resting(scheduling.queue, self._give_up)
+        self._crawl = crawl_of(crawler)
+        self._crawl.scheduler = self
+        self._resting = Resting(scheduling.queue, self._crawl.end)
         self._hook: EngineHook | None = None
-        self._ended_early: str | None = None
-        """Why the crawl ends before it has begun."""
-        harvesting = getattr(crawler.spider, "harvesting", None)
+        harvest = self._crawl.harvest
         self._conduct = Conduct(
             scheduling.queue,
             scheduling.name,
@@ -85,9 +80,9 @@ class Scheduler(BaseScheduler):
             clock=scheduling.clock,
             wake=self._wake,
             stop=self._stop,
-            failed=self._give_up,
-            traffic=getattr(harvesting, "traffic", None),
-            check=getattr(harvesting, "check_room", lambda: None),
+            failed=self._crawl.end,
+            traffic=None if harvest is None else harvest.traffic,
+            check=_nothing if harvest is None else harvest.check_room,
         )
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
@@ -126,10 +121,13 @@ class Scheduler(BaseScheduler):
             return None
         try:
             is_first = await join_work(self._scheduling, offering.entries, harvest, pace, continued=continued)
-        except QueueError as error:
+        except (QueueError, RuntimeError) as error:
             # An end that came meanwhile may have closed the queue.
-            if not self._conduct.is_over:
-                self._give_up(error)
+            if self._conduct.is_over:
+                return None
+            if not isinstance(error, QueueError):
+                raise
+            self._crawl.end(error)
             return None
         if self._conduct.is_over:
             return None
@@ -171,8 +169,12 @@ class Scheduler(BaseScheduler):
             claimed = await self._scheduling.queue.claim_probe(host, seconds)
             return claimed and await self._conduct.may_probe()
         except QueueError as error:
-            self._give_up(error)
+            self._crawl.end(error)
             return False
+
+    def cut_short(self) -> None:
+        """The crawl ends: nobody waits any more for what is held back."""
+        self._conduct.cut_short()
 
     async def overview(self) -> Overview | None:
         """What is known of the queue; None while it is not open. Reads all that waits."""
@@ -195,7 +197,7 @@ class Scheduler(BaseScheduler):
             offering.failures = await clear_queue(self._scheduling)
             await load_filter(self._scheduling, offering.entries)
         except TileHarvestError as error:
-            self._give_up(error)
+            self._crawl.end(error)
             await self._conduct.end()
             await self._scheduling.queue.close()
         else:
@@ -210,19 +212,17 @@ class Scheduler(BaseScheduler):
             self._scheduling,
             self._conduct,
             spider=spider,
-            kinds=_KINDS,
             fingerprint=self._crawler.request_fingerprinter.fingerprint,
             count=self._count,
             wake=self._wake,
             in_flight=self._in_flight,
-            failed=self._give_up,
+            failed=self._crawl.end,
         )
 
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
-        if self._ended_early is not None:
-            # Scrapy takes this from a signal's receiver only: its scraper is not open before.
-            raise CloseSpider(self._ended_early)
+        if self._crawl.is_ending:
+            return
         self._hook = EngineHook(self._crawler.engine, self._completed)
         if self._offering is not None and not self._held:
             self._offering.start(is_first=True, has_joined=False)
@@ -243,7 +243,7 @@ class Scheduler(BaseScheduler):
             self.left_nothing = await self._offering.stop()
             counts = await close_queue(self._scheduling, self._offering, self._conduct, self._resting)
         except QueueError as error:
-            self._give_up(error)
+            self._crawl.end(error)
             return
         finally:
             self._offering = None
@@ -252,10 +252,8 @@ class Scheduler(BaseScheduler):
 
     def _completed(self, request: Request) -> None:
         if self._offering is not None:
-            ending = getattr(self._crawler.spider, "ending", None)
             # What ended the harvest may have kept its result from being recorded.
-            is_kept = ending is None or getattr(ending, "is_all_kept", False)
-            self._offering.completed(request, is_kept=is_kept)
+            self._offering.completed(request, is_kept=self._crawl.is_all_kept)
 
     def _wake(self) -> None:
         if self._hook is not None:
@@ -274,35 +272,13 @@ class Scheduler(BaseScheduler):
         if request is not None:
             request.meta.setdefault(FAILURE, f"an item's pipeline raised {failure.value!r}")
 
-    def _give_up(self, error: TileHarvestError) -> None:
-        """The queue cannot go on: end the crawl; what was leased is offered again next time."""
-        spider: Any = self._crawler.spider
-        if hasattr(spider, "give_up"):
-            spider.give_up(error)
-        else:
-            _logger.error("%s", error)
-        self._end("error")
-
     def _stop(self, error: BudgetError | None) -> None:
         """Nothing further starts: a budget is spent, or a person has said so."""
-        if error is None:
-            self._end("stopped")
-        elif self._crawler.spider.give_up(error):  # type: ignore[union-attr]
-            self._end("budget")
-
-    def _end(self, reason: str) -> None:
-        self._conduct.cut_short()
-        if self._hook is None:
-            self._ended_early = self._ended_early or reason
-        else:
-            self._closing = asyncio.ensure_future(self._close_spider(reason))
-
-    async def _close_spider(self, reason: str) -> None:
-        spider: Any = self._crawler.spider
-        if hasattr(spider, "begin_no_more"):
-            # First: Scrapy waits for every request of it, and for the pauses between its repeats.
-            await spider.begin_no_more()
-        await self._crawler.engine.close_spider_async(reason=reason)
+        self._crawl.end(error or "stopped")
 
     def _count(self, name: str, count: int = 1) -> None:
         self._crawler.stats.inc_value(f"scheduler/{name}", count)
+
+
+def _nothing() -> None:
+    """What else might end the crawl of a spider that harvests nothing."""

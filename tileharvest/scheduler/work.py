@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.port import Failure, RequestQueue
-    from tileharvest.queue.requests import RequestWriter
     from tileharvest.scheduler.exchanging import Exchanging
+    from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.sharing import Sharing
 
 

@@ -12,9 +12,10 @@ from scrapy import Request, Spider, signals
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.layers import walk_over
 from tileharvest.harvest.sample import Found, Sample, TooFewRequestsError
+from tileharvest.politeness.probe import probe_politely
 from tileharvest.renderers.overviewer import probe
-from tileharvest.spiders.fetching import fetch_with
-from tileharvest.spiders.manners import probe_politely
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.fetch import fetch_with
 from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
@@ -149,6 +150,7 @@ class SamplingSpider(Spider):
             obeys=self.courtesy.robots,
             gap=self._gap,
         )
+        crawl_of(self.crawler).robots = self.robots
         self._gap = self._gap.at_least(self.robots.gap)
         self._started = asyncio.get_running_loop().time()
         looking = self._made

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 
 from tests.middlewares.making import run_jumping
 from tests.queue.paced_memory import comes_true
@@ -20,6 +21,7 @@ from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
 from tileharvest.scheduler.conduct import Conduct
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offers import Offers
 from tileharvest.scheduler.settings import Scheduling
 from tileharvest.scheduler.spider import HeldSpider
@@ -56,13 +58,12 @@ class Offered:
             failed=self._failed,
         )
         self.conduct._turn._clock = loop.time
-        crawler: Any = SimpleNamespace(
-            spider=self.spider,
-            stats=self,
-            request_fingerprinter=SimpleNamespace(fingerprint=lambda request: request.url.encode()),
-        )
+        crawler: Any = Crawler(Stub)
+        crawler.spider, crawler.stats = self.spider, self
+        crawler.request_fingerprinter = SimpleNamespace(fingerprint=lambda request: request.url.encode())
+        self.crawl = crawl_of(crawler)
         engine: Any = self
-        self.offers = Offers(scheduling(self.queue), self.conduct, crawler, engine, self._failed)
+        self.offers = Offers(scheduling(self.queue), self.conduct, crawler, engine)
 
     def inc_value(self, name: str, count: int) -> None:
         self.counted[name] += count
@@ -211,7 +212,7 @@ def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
     async def test() -> None:
         async with offered("a", "b") as one:
             for ending in (QueueError("disk full"), None):
-                one.spider.ending = ending
+                one.crawl.ending = ending
                 one.offers.completed(one.offers.next())
             assert [name for name, _ in await left(one)] == ["a"]
 

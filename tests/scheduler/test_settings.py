@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
@@ -17,12 +17,13 @@ from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
 from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tileharvest.scheduler.settings import Scheduling
+from tileharvest.scheduler.settings import Scheduling
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
@@ -43,11 +44,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
-    spider: Any = Spider("stub", **arguments)
+    crawler = Crawler(Spider, settings)
+    crawler.spider = Spider("stub", **arguments)
+    crawl = crawl_of(crawler)
     if harvests:
-        spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
-        spider.courtesy = courtesy_for(settings, spider.harvesting.description)
-    crawler: Any = SimpleNamespace(settings=settings, spider=spider)
+        crawl.harvest = harvesting_for(settings, {"map": "m", **arguments})
+        crawl.courtesy = courtesy_for(settings, crawl.harvest.description)
     return scheduling_for(crawler)
 
 

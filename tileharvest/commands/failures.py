@@ -20,7 +20,6 @@ from tileharvest.queue.codec import UnreadableRequestError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.settings import has_queue, open_beside
-from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     import argparse
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.queue.port import Failure
+    from tileharvest.tiles.grid import Tile
 
 MANY: Final = 3
 """Harvests in a row in which a tile failed, from which on the command says so: what lasts for so long does
@@ -164,11 +164,10 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
     except UnreadableRequestError:
         url, tile = "unreadable", None
     else:
-        url, tile = queued.url, queued.meta.get("tile")
-        if tile is not None:
-            layer, tile = queued.meta.get("layer"), Tile(*tile)
-            harvests = in_a_row.get((str(layer), tile), 1)
-            tile = f"{layer}:{tile}" if layer else str(tile)
+        url, tile, asked = queued.url, None, queued.question
+        if asked is not None and asked.tile is not None:
+            harvests = in_a_row.get(asked.place, 1)
+            tile = f"{asked.layer}:{asked.tile}" if asked.layer else str(asked.tile)
     said = _ATTEMPTS.search(failure.reason)
     # What was not sent was no attempt.
     attempts = 0 if failure.reason.startswith(FORBIDDEN) else int(said[1]) if said else failure.attempts

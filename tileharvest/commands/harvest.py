@@ -31,7 +31,6 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.figures import moment_in_words
 from tileharvest.monitoring.lookout import Lookout
-from tileharvest.politeness.gate import gate_of
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import QueueKind, directions_for, queue_kind
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.summaries import HarvestProgress
@@ -193,7 +191,7 @@ class Command(BaseRunSpiderCommand):
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvesting"):
-                lookout = Lookout(_WatchedCrawl(crawler, spider, is_dry=arguments.get("dry") == "1"))
+                lookout = Lookout(_WatchedCrawl(spider, is_dry=arguments.get("dry") == "1"))
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
                 self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
@@ -225,16 +223,18 @@ def _call_at_first_signal(called: Callable[[], None]) -> None:
 class _WatchedCrawl:
     """What the lookout asks a crawl."""
 
-    def __init__(self, crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> None:
+    def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
         """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
         self.harvesting = spider.harvesting
-        self.is_shared = not is_dry and queue_kind(crawler.settings) is QueueKind.REDIS
-        self._crawler = crawler
-        self._courtesy = spider.courtesy
+        self._settings = spider.crawler.settings
+        self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
+        assert spider.crawl.courtesy is not None
+        self._crawl = spider.crawl
+        self._courtesy = spider.crawl.courtesy
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
-        gate = gate_of(self._crawler.engine)
+        gate = self._crawl.gate
         return () if gate is None else gate.reasons
 
     def quiet_until(self) -> str | None:
@@ -242,12 +242,12 @@ class _WatchedCrawl:
         return moment_in_words(self._courtesy.quiet_until(now))
 
     async def paused_since(self) -> str | None:
-        return (await directions_for(self._crawler.settings, self.harvesting.description.name)).paused
+        return (await directions_for(self._settings, self.harvesting.description.name)).paused
 
     async def progress(self) -> HarvestProgress | None:
         if self._is_dry:
             return None
-        settings, name = self._crawler.settings, self.harvesting.description.name
+        settings, name = self._settings, self.harvesting.description.name
         return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
 
 
@@ -258,11 +258,11 @@ def _say(line: str) -> None:
 
 def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str], *, is_json: bool) -> None:
     """How the harvest went, besides what the log has said already."""
-    if not is_json and spider.counts:
-        write_outcomes(_title(spider), spider.counts)
-    if not is_json and spider.ending is not None and spider.ending.exit_status is ExitStatus.DONE:
-        write_line(str(spider.ending))
-    if not spider.finished and spider.ending is None:
+    if not is_json and spider.crawl.counts:
+        write_outcomes(_title(spider), spider.crawl.counts)
+    if not is_json and spider.crawl.ending is not None and spider.crawl.ending.exit_status is ExitStatus.DONE:
+        write_line(str(spider.crawl.ending))
+    if not spider.crawl.is_finished and spider.crawl.ending is None:
         again = "run it again to continue where it stopped"
         if not would_go_on(settings, arguments, spider.harvesting):
             again = "what was found is kept; run again, it begins anew, in another segment"
@@ -273,21 +273,21 @@ def _report(spider: TileSpider) -> dict[str, Any]:
     return {
         "map": spider.harvesting.description.name,
         "day": spider.harvesting.day.isoformat(),
-        "finished": spider.finished,
-        "counts": counts_as_plain(spider.counts),
+        "finished": spider.crawl.is_finished,
+        "counts": counts_as_plain(spider.crawl.counts),
         "requests": spider.harvesting.traffic.requests,
         "received_bytes": spider.harvesting.traffic.received_bytes,
-        "error": None if spider.ending is None else str(spider.ending),
+        "error": None if spider.crawl.ending is None else str(spider.crawl.ending),
         "exit_status": int(_exit_status(spider)),
     }
 
 
 def _exit_status(spider: TileSpider) -> ExitStatus:
-    if spider.ending is not None:
-        return spider.ending.exit_status
-    if not spider.finished:
+    if spider.crawl.ending is not None:
+        return spider.crawl.ending.exit_status
+    if not spider.crawl.is_finished:
         return ExitStatus.ERROR
-    return ExitStatus.FAILED_TILES if spider.counts.get(Outcome.FAILED) else ExitStatus.DONE
+    return ExitStatus.FAILED_TILES if spider.crawl.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
 
 def _title(spider: TileSpider) -> str:

@@ -14,10 +14,11 @@ from tileharvest.commands.history import parse_tile
 from tileharvest.commands.terminal import failing_clearly, write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import described_map
-from tileharvest.queue.codec import QueuedRequest, encode
+from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.settings import open_beside
+from tileharvest.tiles.questions import TileQuestion
 
 if TYPE_CHECKING:
     import argparse
@@ -66,26 +67,27 @@ class Command(ScrapyCommand):
 
 def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:
     """A request whose address the harvest fills in: only it has probed the site."""
-    return _order(f"tile://{layer or ''}/{tile}", priority, layer or "", [tile.zoom, tile.x, tile.y])
+    return _order(f"tile://{layer or ''}/{tile}", priority, TileQuestion(layer or "", tile))
 
 
 def _address_order(url: str, priority: int) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{url}' is no address: write --url https://map.example.net/day/0/3.png")
-    return _order(url, priority, "", None)
+    return _order(url, priority, TileQuestion())
 
 
-def _order(url: str, priority: int, layer: str, tile: list[int] | None) -> bytes:
+def _order(url: str, priority: int, question: TileQuestion) -> bytes:
     return encode(
         QueuedRequest(
-            version=1,
+            version=VERSION,
             url=url,
             method="HEAD",
             callback="answered",
             errback="failed",
             priority=priority,
             dont_filter=True,
-            meta={"layer": layer, "tile": tile, "verbatim_url": True, "download_slot": ""},
+            meta={"verbatim_url": True, "download_slot": ""},
+            question=question,
         )
     )
 

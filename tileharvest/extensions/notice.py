@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.notices.settings import notice_occasions, notice_targets
-from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.scheduler.crawl import crawl_of, harvesting_of
 from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.notices.message import Report
     from tileharvest.notices.sending import Undelivered
     from tileharvest.notices.telling import Wishes
+    from tileharvest.scheduler.crawl import Crawl
     from tileharvest.store.port import TileStore
 
 PATIENCE: Final = 30.0
@@ -47,32 +48,33 @@ class Notice:
     closed. What cannot be done is one line in the log, and changes nothing of the harvest.
     """
 
-    def __init__(self, crawler: Crawler, harvesting: Harvesting, wishes: Wishes) -> None:
-        self._crawler = crawler
+    def __init__(self, crawl: Crawl, harvesting: Harvesting, wishes: Wishes) -> None:
+        self._crawl = crawl
         self._harvesting = harvesting
         self._wishes = wishes
         self._has_begun = False
-        crawler.signals.connect(self._begun, signals.engine_started)
-        crawler.signals.connect(self._closed, signals.spider_closed)
-        crawler.signals.connect(self._notify, signals.engine_stopped)
+        crawl.crawler.signals.connect(self._begun, signals.engine_started)
+        crawl.crawler.signals.connect(self._closed, signals.spider_closed)
+        crawl.crawler.signals.connect(self._notify, signals.engine_stopped)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises NotConfigured, which switches it off without a word, where nobody is to be told, as of a
         dry run."""
         harvesting = harvesting_of(crawler)
-        if getattr(crawler.spider, "dry", "0") == "1":
+        crawl = crawl_of(crawler)
+        if crawl.arguments.get("dry") == "1":
             raise NotConfigured
         wishes = _wishes(crawler.settings, harvesting)
         if wishes is None:
             raise NotConfigured
-        return cls(crawler, harvesting, wishes)
+        return cls(crawl, harvesting, wishes)
 
     def _begun(self) -> None:
         self._has_begun = True
 
     async def _closed(self) -> None:
-        ending = getattr(self._crawler.spider, "ending", None)
+        ending = self._crawl.ending
         # Whoever started what cannot be, such as a second harvest of the map, sees it himself.
         if not self._has_begun and ending is not None and ending.exit_status is not ExitStatus.USAGE:
             await self._notify()
@@ -84,7 +86,7 @@ class Notice:
         report = self._report()
         if report is None or not is_wanted(report, self._wishes.occasions):
             return
-        segment, kept = self._harvesting.segment.name, _Kept(self._crawler.settings)
+        segment, kept = self._harvesting.segment.name, _Kept(self._crawl.crawler.settings)
         try:
             missed = await _within(PATIENCE, lambda: tell(report, segment, self._wishes, kept, _SENDING))
         except TimeoutError:
@@ -100,10 +102,10 @@ class Notice:
         """None where the harvest goes on: with other workers, or when it is run again after a stop."""
         from tileharvest.notices.message import Report  # noqa: PLC0415 - where it is used at all
 
-        spider: Any = self._crawler.spider
-        if not getattr(spider, "ended_here", True) or (spider.ending is None and not spider.finished):
+        crawl, harvesting = self._crawl, self._harvesting
+        if not harvesting.ended_here or (crawl.ending is None and not crawl.is_finished):
             return None
-        return Report(self._name, self._harvesting.day, spider.counts, spider.ending)
+        return Report(self._name, harvesting.day, crawl.counts, crawl.ending)
 
     @property
     def _name(self) -> str:

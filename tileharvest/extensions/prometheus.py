@@ -10,13 +10,13 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.extensions.metrics import MetricsServer
-    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
@@ -29,11 +29,11 @@ class Prometheus:
         # Where it is not used, which is almost everywhere, it need not be loaded: 20 ms of each crawl.
         from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
 
-        self._crawler = crawler
+        self._crawl = crawl_of(crawler)
         self._host = host
         self._port = port
-        harvesting: Harvesting | None = getattr(crawler.spider, "harvesting", None)
-        if harvesting is None and getattr(crawler.spider, "holds_scheduler", False):
+        harvesting = self._crawl.harvest
+        if self._crawl.is_ending:
             # It was refused its harvest, and ends at once.
             raise NotConfigured
         name = harvesting.description.name if harvesting else crawler.spider.name  # type: ignore[union-attr]
@@ -54,10 +54,8 @@ class Prometheus:
         return cls(crawler, *address)
 
     async def _overview(self) -> Overview | None:
-        # Scrapy's schedulers, which a user may choose, have no such method.
-        overview = getattr(getattr(self._crawler.engine, "scheduler", None), "overview", None)
-        found: Overview | None = None if overview is None else await overview()
-        return found
+        scheduler = self._crawl.scheduler
+        return None if scheduler is None else await scheduler.overview()
 
     async def _opened(self) -> None:
         try:

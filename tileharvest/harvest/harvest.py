@@ -25,7 +25,7 @@ from tileharvest.history.summaries import finished_at, spent
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date, datetime
 
     from tileharvest.harvest.holdings import Holdings
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
-    from tileharvest.walk.trust import Asked
 
 _Answer = TypeVar("_Answer")
 
@@ -255,10 +255,17 @@ class Harvesting:
         """Returns when everything that was found so far is recorded."""
         await self._commits.flush()
 
-    async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Those of these tiles of which no process of this harvest has a result."""
+    async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
+        """Returns those of these layers' tiles of which no process of this harvest has a result."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+        by_layer: dict[str, list[Tile]] = {}
+        for layer, tile in places:
+            by_layer.setdefault(layer, []).append(tile)
+        missing = []
+        for layer, tiles in by_layer.items():
+            found = await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+            missing += [(layer, tile) for tile in found]
+        return missing
 
     async def is_finished(self) -> bool:
         """Whether the harvest is finished, by whatever process."""

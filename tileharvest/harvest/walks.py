@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
+from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.audit import Audit
 from tileharvest.walk.decision import Decisions, Wish, decide
-from tileharvest.walk.trust import Asked
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
+    from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import Answer
 
 _logger = logging.getLogger(__name__)
 
 _AUDITED = Asked(late=True, audited=True)
-_IN_FULL = Asked(in_full=True)
 
 
 class LayerWalk(NamedTuple):
@@ -102,7 +104,7 @@ class Walks:
                     distrusted[name] = reason
             if name in distrusted:
                 tops = await self.distrust(name, distrusted[name])
-                wanted += [(layer, tile, _IN_FULL) for tile in tops]
+                wanted += [(layer, tile, IN_FULL) for tile in tops]
         return wanted
 
     async def to_audit(self, layer: str) -> Audit:
@@ -189,3 +191,26 @@ def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str
     zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
     limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))
     return repr((description.layers, description.zooms, zones, limit))
+
+
+def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -> tuple[TileQuestion, str]:
+    """The question and its address as these layers have it: addresses change with the depth of a layer.
+
+    A question that a person has pushed may lack the layer, if there is only one, or the tile: then its
+    address tells both. Raises LookupError, with a line for the log, where the layers have no such tile.
+    """
+    tile = question.tile
+    if tile is None:
+        found = next((at for part in layers.values() if (at := part.layer.tile_at(url))), None)
+        if found is None:
+            raise LookupError(f"{url} is no tile of the map; it was not asked for")
+        name, tile = found
+    else:
+        name = question.layer or (next(iter(layers)) if len(layers) == 1 else "")
+    if name not in layers:
+        raise LookupError(f"layer '{name}' is not harvested; it has: {', '.join(layers)}")
+    try:
+        url = layers[name].layer.tile_url(tile)
+    except ValueError as error:
+        raise LookupError(f"a request was dropped: {error}") from None
+    return replace(question, layer=name, tile=tile), url

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, signals
@@ -13,22 +12,22 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.politeness.gate import Reason, gate_of
+from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.requests import ATTEMPT
+from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.completion import is_closing
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import Answer, may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from tileharvest.politeness.gate import Gate
     from tileharvest.politeness.outages import OutageLimits
+    from tileharvest.scheduler.crawl import Crawl
 
 _logger = logging.getLogger(__name__)
 
@@ -50,20 +49,18 @@ class OutageMiddleware:
 
     def __init__(
         self,
-        crawler: Crawler,
+        crawl: Crawl,
         *,
         limits: OutageLimits,
         exceptions: tuple[type[Exception], ...],
         page: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`exceptions` mean that there was no answer. `page` is what is probed of its host as long as nothing
         else of it was answered well."""
-        self._crawler = crawler
+        self._crawl = crawl
         self._limits = limits
         self._exceptions = exceptions
         self._page = page
-        self._clock = clock
         self._hosts: dict[str, HostHealth] = {}
         """Of those hosts that have ever failed."""
         self._failing: set[str] = set()
@@ -71,20 +68,19 @@ class OutageMiddleware:
         self._good: dict[str, str] = {}
         """The last address of each host that was answered well."""
         self._probing: dict[str, asyncio.Task[None]] = {}
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured for a spider that says why it cannot begin: it asks for nothing."""
+        """Raises NotConfigured for a crawl that cannot begin: it asks for nothing."""
         settings = crawler.settings
-        if getattr(crawler.spider, "ending", None) is not None:
+        crawl = crawl_of(crawler)
+        if crawl.is_ending:
             raise NotConfigured
-        harvesting = getattr(crawler.spider, "harvesting", None)
         middleware = cls(
-            crawler,
+            crawl,
             limits=outage_limits(settings),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
-            page=None if harvesting is None else harvesting.description.page,
+            page=None if crawl.harvest is None else crawl.harvest.description.page,
         )
         crawler.signals.connect(middleware.close, signals.spider_closed)
         return middleware
@@ -113,15 +109,15 @@ class OutageMiddleware:
             await cancel(task)
 
     def _failed(self, request: Request, reason: str) -> Request | None:
-        gate = gate_of(self._crawler.engine)
-        if gate is None or ATTEMPT not in request.meta:
+        gate = self._crawl.gate
+        if gate is None or not is_offered(request):
             return None
         host = request.meta["download_slot"]
         health = self._hosts.get(host)
         if health is None:
             health = self._hosts[host] = HostHealth(self._limits)
         self._failing.add(host)
-        if health.failed(self._clock()):
+        if health.failed(_now()):
             gate.hold(Reason.DOWN)
             probing = self._probe_until_answered(host, self._address(host, request.url), health, gate)
             self._probing[host] = asyncio.ensure_future(probing)
@@ -133,25 +129,25 @@ class OutageMiddleware:
                 pass
         # The gate stays shut: the crawl ends.
         except TileHarvestError as error:
-            self._give_up(error)
+            self._crawl.end(error)
         except Exception as error:
-            if is_closing(self._crawler.engine):
+            if is_closing(self._crawl.crawler.engine):
                 # What it asks may be closed already.
                 return
             _logger.exception("a mistake in the program stopped the harvest")
             mistake = f"the harvest stopped ({error!r}); what was found is kept: run again, and report this"
-            self._give_up(TileHarvestError(mistake))
+            self._crawl.end(TileHarvestError(mistake))
 
     async def _probed(self, host: str, url: str, health: HostHealth, gate: Gate) -> bool:
         """Wait for the time of the next probe, and make it: whether it was answered. Raises SiteError when
         the host is to be given up, and what the scheduler raises."""
-        pause = health.next_pause(self._clock())
+        pause = health.next_pause(_now())
         await asyncio.sleep(pause)
         if gate.reasons != {Reason.DOWN}:
             # Such as a pause: nobody is to ask for anything.
             health.postponed(pause)
             return False
-        if not await self._claim(host, _SHORTER * health.following_pause(self._clock())):
+        if not await self._claim(host, _SHORTER * health.following_pause(_now())):
             health.left_to_another()
             return False
         failure = await self._probe(host, url)
@@ -159,7 +155,7 @@ class OutageMiddleware:
             self._let_go(host, health, gate)
             return True
         if not health.is_down:
-            self._say_down(host, failure, health.following_pause(self._clock()))
+            self._say_down(host, failure, health.following_pause(_now()))
         if health.probe_failed():
             raise SiteError(
                 f"{host} has not answered for {self._limits.patience:g} s ({failure}): everything that was"
@@ -169,14 +165,14 @@ class OutageMiddleware:
 
     async def _claim(self, host: str, seconds: float) -> bool:
         """Whether this worker of several is the one to probe."""
-        claim = getattr(self._crawler.engine.scheduler, "claim_probe", None)
-        return claim is None or bool(await claim(host, seconds))
+        scheduler = self._crawl.scheduler
+        return scheduler is None or await scheduler.claim_probe(host, seconds)
 
     async def _probe(self, host: str, url: str) -> str | None:
         """Why there is no answer; None if there is any."""
         meta = {"download_slot": host, "dont_retry": True, "dont_redirect": True, "verbatim_url": True}
         try:
-            response = await self._crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
+            response = await self._crawl.crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:  # noqa: BLE001
             return no_answer_in_words(error)
@@ -184,7 +180,7 @@ class OutageMiddleware:
 
     def _let_go(self, host: str, health: HostHealth, gate: Gate) -> None:
         was_down = health.is_down
-        seconds = health.probe_answered(self._clock())
+        seconds = health.probe_answered(_now())
         self._failing.discard(host)
         del self._probing[host]
         if not self._probing:
@@ -204,20 +200,16 @@ class OutageMiddleware:
             self._limits.patience,
         )
 
-    def _give_up(self, error: TileHarvestError) -> None:
-        spider: Any = self._crawler.spider
-        if hasattr(spider, "give_up"):
-            spider.give_up(error)
-        else:
-            _logger.error("%s", error)
-        closing = self._crawler.engine.close_spider_async(reason=error.exit_status.name.lower())
-        self._closing = asyncio.ensure_future(closing)
-
     def _address(self, host: str, failed: str) -> str:
         """What is probed."""
         if self._page is not None and urlsplit(self._page).hostname == host:
             failed = self._page
         return self._good.get(host, failed)
+
+
+def _now() -> float:
+    """Seconds on the clock of the event loop, which never goes back."""
+    return asyncio.get_running_loop().time()
 
 
 def _is_failure(response: Response) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
@@ -15,10 +13,11 @@ from tileharvest.monitoring.overview import look
 from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.conduct import Conduct
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offers import Offers
 from tileharvest.scheduler.resting import Resting
 from tileharvest.scheduler.settings import scheduling_for
-from tileharvest.scheduler.spider import as_held, harvest_of
+from tileharvest.scheduler.spider import as_held
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -56,10 +55,10 @@ class Scheduler(BaseScheduler):
         self._engine = EngineHook(self._completed)
         self._offers: Offers | None = None
         """While the queue is open."""
-        self._ended_early: str | None = None
-        """Why the crawl ends before it has begun."""
-        self._resting = Resting(scheduling.queue, self._failed)
-        self._conduct = self._conduct_of(crawler)
+        self._crawl = crawl_of(crawler)
+        self._crawl.scheduler = self
+        self._resting = Resting(scheduling.queue, self._crawl.end)
+        self._conduct = self._made_conduct()
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -88,11 +87,11 @@ class Scheduler(BaseScheduler):
         return self._offers is not None and self._offers.must_stay()
 
     async def _open(self) -> None:
-        offers = Offers(self._scheduling, self._conduct, self._crawler, self._engine, self._failed)
+        offers = Offers(self._scheduling, self._conduct, self._crawler, self._engine)
         try:
             await offers.open()
         except TileHarvestError as error:
-            self._failed(error)
+            self._crawl.end(error)
             await self._conduct.end()
             await self._scheduling.queue.close()
         else:
@@ -104,9 +103,8 @@ class Scheduler(BaseScheduler):
 
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
-        if self._ended_early is not None:
-            # Scrapy takes this from a signal's receiver only: its scraper is not open before.
-            raise CloseSpider(self._ended_early)
+        if self._crawl.is_ending:
+            return
         self._engine.attach(self._crawler.engine)
         if self._offers is not None and not self._spider.holds_scheduler:
             self._offers.start()
@@ -132,7 +130,7 @@ class Scheduler(BaseScheduler):
             self.left_nothing = await self._offers.stop()
             counts = await self._last_counts(self._offers)
         except QueueError as error:
-            self._failed(error)
+            self._crawl.end(error)
             return
         finally:
             self._offers = None
@@ -160,10 +158,13 @@ class Scheduler(BaseScheduler):
             return None
         try:
             return await self._offers.join(harvest, continued=continued)
-        except QueueError as error:
+        except (QueueError, RuntimeError) as error:
             # An end that came meanwhile may have closed the queue.
-            if not self._conduct.is_over:
-                self._failed(error)
+            if self._conduct.is_over:
+                return None
+            if not isinstance(error, QueueError):
+                raise
+            self._crawl.end(error)
             return None
 
     async def overview(self) -> Overview | None:
@@ -208,7 +209,7 @@ class Scheduler(BaseScheduler):
             claimed = await self._scheduling.queue.claim_probe(host, seconds)
             return claimed and await self._conduct.may_probe()
         except QueueError as error:
-            self._failed(error)
+            self._crawl.end(error)
             return False
 
     def rest(self, host: str, seconds: float) -> None:
@@ -216,8 +217,8 @@ class Scheduler(BaseScheduler):
         if self._offers is not None:
             self._resting.rest(host, seconds)
 
-    def _conduct_of(self, crawler: Crawler) -> Conduct:
-        scheduling, harvest = self._scheduling, harvest_of(crawler.spider)
+    def _made_conduct(self) -> Conduct:
+        scheduling, harvest = self._scheduling, self._crawl.harvest
         besides: dict[str, Any] = {}
         if harvest is not None:
             besides = {"traffic": harvest.traffic, "check": harvest.check_room}
@@ -229,32 +230,16 @@ class Scheduler(BaseScheduler):
             clock=scheduling.clock,
             wake=self._engine.wake,
             stop=self._stopped,
-            failed=self._failed,
+            failed=self._crawl.end,
             **besides,
         )
 
     # How a crawl ends before its time
 
-    def _failed(self, error: TileHarvestError) -> None:
-        """The queue cannot go on. What was leased is offered again next time."""
-        self._spider.give_up(error)
-        self._end("error")
+    def cut_short(self) -> None:
+        """The crawl ends: nobody waits any more for what is held back."""
+        self._conduct.cut_short()
 
     def _stopped(self, error: BudgetError | None) -> None:
         """Nothing further starts: a budget is spent, or a person has said so."""
-        if error is None:
-            self._end("stopped")
-        elif self._spider.give_up(error):
-            self._end("budget")
-
-    def _end(self, reason: str) -> None:
-        self._conduct.cut_short()
-        if self._engine.is_attached:
-            self._closing = asyncio.ensure_future(self._close_spider(reason))
-        else:
-            self._ended_early = self._ended_early or reason
-
-    async def _close_spider(self, reason: str) -> None:
-        # This comes first: Scrapy waits for every request of the spider, and for the pauses between repeats.
-        await self._spider.begin_no_more()
-        await self._crawler.engine.close_spider_async(reason=reason)
+        self._crawl.end(error or "stopped")

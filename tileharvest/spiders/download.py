@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
 
-from tileharvest.politeness.gate import HeldBackError, Reason, gate_of
-from tileharvest.queue.requests import ATTEMPT
+from tileharvest.politeness.gate import HeldBackError, Reason
+from tileharvest.queue.requests import is_offered
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -50,15 +51,10 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         self._fail_on_dataloss_warned = True
 
     async def download_request(self, request: Request) -> Response:
-        gate = gate_of(self.crawler.engine)
+        gate = crawl_of(self.crawler).gate
         # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one. What was offered
         # before the budget was spent is a part of that.
-        if (
-            gate is not None
-            and not gate.is_open
-            and gate.reasons != {Reason.SPENT}
-            and ATTEMPT in request.meta
-        ):
+        if gate is not None and not gate.is_open and gate.reasons != {Reason.SPENT} and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
         if request.method != "HEAD":
@@ -71,7 +67,7 @@ class TileDownloadHandler(AiohttpDownloadHandler):
             return Response(request.url, status=answer.status, headers=found, request=request)
 
     def _request_headers(self, request: Request) -> Headers | _Constant:  # type: ignore[override]
-        constant = choice(self._pool) if self._pool and ATTEMPT in request.meta else self._constant
+        constant = choice(self._pool) if self._pool and is_offered(request) else self._constant
         if not request._headers:
             return constant
         headers = constant.headers.copy()

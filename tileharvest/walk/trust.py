@@ -17,29 +17,6 @@ _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How a tile is asked for."""
-
-    late: bool = False
-    """What lies below it may have been asked before: it is asked again after a lost lease, or the walk did
-    not reach it, or it is audited. So its answer may be younger than what was found below it."""
-    in_full: bool = False
-    """Nothing below it is to be skipped, although its layer's walk is pruned: trust was withdrawn."""
-    audited: bool = False
-    """It was skipped. Unchanged it skips again, so that what lies below it is asked if the proof breaks."""
-
-    @property
-    def below(self) -> Asked:
-        """How the tiles below it are asked for."""
-        return _IN_FULL if self.in_full else ON_WALK
-
-
-ON_WALK: Final = Asked()
-"""For the first time in a harvest, on the way down."""
-_IN_FULL: Final = Asked(in_full=True)
-
-
-@dataclass(frozen=True, slots=True)
 class Mark:
     """What is remembered of a tile's last answer."""
 

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
-    from tileharvest.walk.trust import Asked, Mark
+    from tileharvest.walk.trust import Mark
 
 LEVELS_ABOVE: Final = 3
 """Where zones keep deep zooms only: how far above the coarsest kept one the walk starts. One question

@@ -12,8 +12,8 @@ from tests.middlewares.making import run_jumping
 from tileharvest.errors import ForbiddenError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
+from tileharvest.politeness.probe import probe_politely
 from tileharvest.renderers.overviewer import Fetched, probe
-from tileharvest.spiders.manners import probe_politely
 
 if TYPE_CHECKING:
     from tileharvest.politeness.robots import Robots

@@ -12,9 +12,11 @@ from scrapy.http import FormRequest, JsonRequest, XmlRpcRequest
 
 from tests.scheduler.stub_spiders import StubSpider
 from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
-from tileharvest.queue.requests import RequestWriter
+from tileharvest.queue.requests import STATE, RequestState, is_offered, question_of, state_of
+from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.questions import LATE, TileQuestion
 
-KINDS = {"Request": Request, "FormRequest": FormRequest, "JsonRequest": JsonRequest}
 URL = "https://map.example.net/day/0/3.png?c=1"
 
 
@@ -25,7 +27,7 @@ def spider() -> StubSpider:
 
 @pytest.fixture
 def writer(spider: StubSpider) -> RequestWriter:
-    return RequestWriter(spider, KINDS)
+    return RequestWriter(spider)
 
 
 def plain(request: Request) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def test_every_field_comes_back_as_it_was(spider: StubSpider, writer: RequestWri
     read = writer.read(writer.write(request), attempt=1)
     assert type(read) is Request
     expected = plain(request)
-    expected["meta"] = {**expected["meta"], "attempt": 1}
+    expected["meta"] = {**expected["meta"], STATE: RequestState(attempt=1)}
     assert plain(read) == expected
 
 
@@ -72,20 +74,30 @@ def test_requests_with_forms_and_json_come_back_as_such(writer: RequestWriter, r
     assert (read.method, read.body, read.headers) == (request_.method, request_.body, request_.headers)
 
 
-def test_the_attempt_is_told_in_meta(writer: RequestWriter) -> None:
-    assert writer.read(writer.write(Request(URL)), attempt=3).meta["attempt"] == 3
+def test_the_state_tells_the_attempt(writer: RequestWriter) -> None:
+    read = writer.read(writer.write(Request(URL)), attempt=3)
+    assert state_of(read).attempt == 3
+    assert (is_offered(read), is_offered(Request(URL))) == (True, False)
+
+
+def test_of_the_state_only_the_question_is_kept(writer: RequestWriter) -> None:
+    question = TileQuestion("day", Tile(-3, -440, 216), LATE, expected_bytes=900)
+    state = RequestState(question, attempt=2, was_sent=False, received_bytes=5, known=True)
+    read = writer.read(writer.write(Request(URL, meta={STATE: state, "tile": [1]})), attempt=3)
+    assert read.meta == {STATE: RequestState(question, attempt=3), "tile": [1]}
+    assert question_of(read) == question
 
 
 def test_what_is_of_the_moment_is_not_kept(writer: RequestWriter) -> None:
     moment = {
-        "attempt": 2,
+        STATE: RequestState(attempt=2),
         "not_before": 1.5,
         "failure": "no",
         "download_latency": 0.1,
         "download_timeout": 30,
     }
     read = writer.read(writer.write(Request(URL, meta={**moment, "kept": 1})), attempt=1)
-    assert read.meta == {"kept": 1, "attempt": 1}
+    assert read.meta == {"kept": 1, STATE: RequestState(attempt=1)}
 
 
 def test_writing_changes_nothing_of_the_request(spider: StubSpider, writer: RequestWriter) -> None:
@@ -110,6 +122,22 @@ def test_callbacks_that_are_no_public_methods_of_the_spider_are_refused(
 ) -> None:
     with pytest.raises(UnwritableRequestError, match=f"^{field} .* give a public method of the spider"):
         writer.write(Request(URL, **{field: foreign}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"flags": [1]}, "Expected `str`, got `int` - at `$.flags[0]`"),
+        ({"cookies": [{"name": "a"}, 1]}, "Expected `object`, got `int` - at `$.cookies[1]`"),
+        ({"priority": True}, "Expected `int`, got `bool` - at `$.priority`"),
+    ],
+)
+def test_a_field_that_could_not_be_read_again_is_refused(
+    writer: RequestWriter, fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UnwritableRequestError) as caught:
+        writer.write(Request(URL, **fields))
+    assert said in str(caught.value)
 
 
 def test_a_private_method_of_the_spider_itself_is_refused(spider: StubSpider, writer: RequestWriter) -> None:
@@ -167,7 +195,7 @@ class Planted:
         b'{"v":1,"url":"https://a/","cb":"__init__"}',
         b'{"v":1,"url":"https://a/","eb":"name"}',
         b'{"v":1,"url":"https://a/","cb":"parse.__globals__"}',
-        b'{"v":2,"url":"https://a/"}',
+        b'{"v":3,"url":"https://a/"}',
         b"",
     ],
 )

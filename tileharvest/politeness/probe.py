@@ -1,4 +1,4 @@
-"""How a stranger's site is asked for the first time: what it forbids is found out before anything else."""
+"""A site is probed as its robots.txt allows: that is asked for before anything else."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""How a site is probed through Scrapy's engine."""
+"""Fetches through Scrapy's engine what a probe asks of a site."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.queue.requests import ASIDE
+from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.renderers.overviewer import Fetched
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 def fetch_with(crawler: Crawler) -> Fetch:
     """Ask as the harvest asks: with its courtesy, its patience and its counts."""
+    crawl = crawl_of(crawler)
 
     async def fetch(method: str, url: str) -> Fetched:
-        scheduler: Any = crawler.engine.scheduler
+        request = Request(url, method=method, meta={STATE: RequestState(is_aside=True)})
         try:
-            response = await crawler.engine.download_async(Request(url, method=method, meta={ASIDE: True}))
+            response = await crawler.engine.download_async(request)
         except TileHarvestError:
             # Of the turn that it has waited for.
             raise
@@ -32,9 +34,8 @@ def fetch_with(crawler: Crawler) -> Fetch:
             raise SiteError(
                 f"{url} cannot be reached ({no_answer_in_words(error)}): nothing was changed; try again later"
             ) from error
-        # Other schedulers than ours count nothing.
-        if hasattr(scheduler, "received_aside"):
-            await scheduler.received_aside(len(response.body))
+        if crawl.scheduler is not None:
+            await crawl.scheduler.received_aside(len(response.body))
         return Fetched(response.status, response.body, response.url)
 
     return fetch

@@ -12,7 +12,6 @@ from tileharvest.history.viewing_changes import (
     Place,
     changed_days,
     changed_days_in_blocks,
-    ground,
     heat,
     last_changes,
     places,
@@ -170,7 +169,7 @@ def test_an_area_that_is_not_coarser_is_refused(history: History, zoom: int) -> 
 @pytest.mark.parametrize("levels", range(5))
 def test_the_ground_of_an_area_is_what_its_tiles_cover(levels: int) -> None:
     area = TileRange(-4, -48, 16, 16, 48)
-    below = tiles_of(ground(area, levels - 4))
+    below = tiles_of(area.at_zoom(levels - 4))
     assert all(sum(covers(coarse, tile) for coarse in tiles_of(area)) == 1 for tile in below)
     assert len(below) == len(area) * 4**levels
 

@@ -12,14 +12,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, MovedError
-from tileharvest.harvest.layers import layer_walks, recorded
 from tileharvest.harvest.storing import Storing
-from tileharvest.harvest.walk import Walking
+from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
-from tileharvest.history.harvests import Harvest, begin
-from tileharvest.history.known import KnownVersions
+from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history.known import Known
 from tileharvest.history.reading import finished_at
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.spending import spent
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from tileharvest.harvest.holdings import Holdings
-    from tileharvest.harvest.layers import LayerWalk
+    from tileharvest.harvest.walks import Question
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
@@ -148,7 +147,9 @@ class Harvesting:
         Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
         max_depth do not fit the site.
         """
-        self.layers = layer_walks(self.description, site)
+        self.layers = {
+            layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
+        }
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
         try:
             await self._begin(site)
@@ -173,16 +174,16 @@ class Harvesting:
             day=self.day,
             started=self._clock(),
             renderer=site.renderer,
-            layers=[recorded(layer) for layer in site.layers],
+            layers=[_recorded(layer) for layer in site.layers],
             again=self._again,
             today=self._today,
         )
         self.day = self._harvest.day
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
         self.expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
-        self._versions = KnownVersions(self._harvest)
-        self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
-        self.is_pruned = any(decision.is_pruned for decision in self.walking.decisions.values())
+        self._versions = Known(self._harvest.latest)
+        self.walks = await Walks.begin(history, self._harvest, self.description, self.layers, self.day)
+        self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
         self.traffic.start()
 
@@ -202,7 +203,7 @@ class Harvesting:
 
     async def latest(self, layer: str, tile: Tile) -> Version | None:
         """The tile's latest version as it was when the harvest reached it; a gone one is a version too."""
-        return await self._versions.version(layer, tile)
+        return await self._versions.of(layer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Whether the history has anything of the tile's square. Costs a query: ask only after a failure."""
@@ -224,7 +225,7 @@ class Harvesting:
                 raise
             # The lease was lost, and another worker has had the tile's result since.
             return
-        if not result.is_kept:
+        if not result.is_counted:
             return
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_before / 2:
@@ -243,6 +244,12 @@ class Harvesting:
         if vanished > self._known_before / 2:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
+
+    async def audit(self) -> list[Question]:
+        """What is still to be asked of what was skipped before the harvest may end; empty when all is well,
+        or mended."""
+        await self._commits.flush()
+        return await self.walks.audit()
 
     async def flush(self) -> None:
         """Returns when everything that was found so far is recorded."""
@@ -281,7 +288,7 @@ class Harvesting:
         if self.is_open:
             self.is_open = False
             self._versions.close()
-            self.walking.close()
+            self.walks.close()
             try:
                 await self._commits.close()
             finally:
@@ -300,3 +307,18 @@ class Harvesting:
             f" missing: the map has moved rather than vanished. None was recorded as gone;"
             f" put the new url into maps.toml and run again"
         )
+
+
+def _recorded(layer: SiteLayer) -> HarvestLayer:
+    """What the history keeps of a layer as it is today."""
+    return HarvestLayer(
+        name=layer.name,
+        depth=layer.depth,
+        image_extension=layer.image_extension,
+        tile_size=layer.tile_size,
+        north_direction=layer.north_direction,
+        world=layer.world,
+        background=layer.background,
+        spawn=layer.spawn,
+        rendered=layer.rendered,
+    )

@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, literal, select, update
 from tileharvest.history.areas import is_provisionally_gone
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.inserting import insert_into
-from tileharvest.history.proving import prove_layers
+from tileharvest.history.proofs import prove_layers
 from tileharvest.history.recording import counting
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
@@ -22,8 +22,7 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
-from tileharvest.history.skipping import count_skipped
-from tileharvest.history.trusting import settle
+from tileharvest.history.trust import count_skipped, settle
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

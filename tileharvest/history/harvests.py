@@ -22,8 +22,8 @@ from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recording import Recorder
 from tileharvest.history.schema import harvests
-from tileharvest.history.skipping import squares_of
-from tileharvest.history.walked import WalkedHarvest
+from tileharvest.history.trust import squares_of
+from tileharvest.history.walk_record import WalkRecord
 from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
@@ -73,7 +73,14 @@ class HarvestLayer:
             raise ValueError(f"layer '{self.name}': north direction {self.north_direction} is not 0 to 3")
 
 
-class Harvest(WalkedHarvest):
+class LayerIds(dict[str, int]):
+    """The ids of a harvest's layers, by name. Raises ValueError for a layer that it does not have."""
+
+    def __missing__(self, layer: str) -> int:
+        raise ValueError(f"layer '{layer}' does not belong to this harvest")
+
+
+class Harvest:
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do so too. Every method
@@ -90,7 +97,12 @@ class Harvest(WalkedHarvest):
         segment: str,
         today: Callable[[], date] | None,
     ) -> None:
-        super().__init__(history, row, layer_ids)
+        self._history = history
+        self._layer_ids = LayerIds(layer_ids)
+        self.id = row.id
+        self.day = row.day
+        """Of all versions it records: the day on which it began, also when it is continued later."""
+        self.walk = WalkRecord(history, row, self._layer_ids)
         self._today = today or (lambda: row.day)
         self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
         self.map_name = map_name
@@ -140,7 +152,7 @@ class Harvest(WalkedHarvest):
 
         Made for blocks of neighbours. Nothing provisional is in it.
         """
-        layer_id = self._id_of(layer)
+        layer_id = self._layer_ids[layer]
         return self._history.read(lambda connection: latest_versions(connection, layer_id, area))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
@@ -202,7 +214,7 @@ class Harvest(WalkedHarvest):
 
         Any number of them: some milliseconds per thousand.
         """
-        layer_id = self._id_of(layer)
+        layer_id = self._layer_ids[layer]
         asked = self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
         return [tile for tile in tiles if tile not in asked]
 
@@ -258,7 +270,7 @@ class Harvest(WalkedHarvest):
     def _by_id(
         self, areas: Mapping[str, Sequence[TileRange]]
     ) -> Iterator[tuple[str, int, Sequence[TileRange]]]:
-        return ((layer, self._id_of(layer), ranges) for layer, ranges in areas.items())
+        return ((layer, self._layer_ids[layer], ranges) for layer, ranges in areas.items())
 
 
 def begin(

@@ -294,7 +294,7 @@ proofs: Final = Table(
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
     sqlite_with_rowid=False,
 )
-"""What the last full walk of each layer told of its times, as `maps.pruning.Proof` has it; `span` in seconds.
+"""What the last full walk of each layer told of its times, as `walk.proof.Proof` has it; `span` in seconds.
 
 `harvest` wrote the row last: that of the proof, or, where `withdrawn` says why it is not valid any more, that
 which withdrew it. A layer that was walked without a proof may have a withdrawal alone: with no pairs.

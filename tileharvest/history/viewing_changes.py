@@ -108,7 +108,7 @@ def places(history: History, layer: int, zoom: int, after: date, until: date, li
         found = []
         for x, y, count in connection.execute(_PLACES, query).all():
             if count:
-                block = ground(TileRange(zoom - BLOCK_LEVELS, x, x, y, y), zoom)
+                block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
                 days = _heat(connection, layer, block, after, until)
                 hottest = min(days, key=lambda tile: (-days[tile], tile))
                 found.append(Place(hottest, days[hottest], count))
@@ -127,19 +127,13 @@ def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: 
     square = {"width": 1 - area.zoom, "reach": 1 << -area.zoom, "until": day}
     with history.reading() as connection:
         if area.zoom > zoom - BLOCK_LEVELS:
-            rows = _LAST_IN_TILES.rows(connection, layer, ground(area, zoom), **square)
+            rows = _LAST_IN_TILES.rows(connection, layer, area.at_zoom(zoom), **square)
         else:
-            below = ground(area, zoom - BLOCK_LEVELS)
+            below = area.at_zoom(zoom - BLOCK_LEVELS)
             edges = {"x_from": below.x_from, "x_to": below.x_to, "y_from": below.y_from, "y_to": below.y_to}
             query = {"in_layer": layer, "in_zoom": zoom, **edges, **square}
             rows = connection.execute(_LAST_IN_BLOCKS, query).all()
         return {Tile(area.zoom, x, y): last for x, y, last in rows if last is not None}
-
-
-def ground(area: TileRange, zoom: int) -> TileRange:
-    """The tiles of this zoom, the area's own or a deeper one, that cover the same ground."""
-    edge = (1 << -area.zoom) - (1 << -zoom)
-    return TileRange(zoom, area.x_from - edge, area.x_to + edge, area.y_from - edge, area.y_to + edge)
 
 
 def _by_day(rows: Sequence[Row[*tuple[Any, ...]]]) -> dict[date, int]:

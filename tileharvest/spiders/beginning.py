@@ -65,7 +65,7 @@ async def _be_allowed(spider: TileSpider) -> None:
 
 
 def _tell(spider: TileSpider, site: Site) -> None:
-    for name, decision in spider.harvesting.walking.decisions.items():
+    for name, decision in spider.harvesting.walks.decisions.layers.items():
         way = "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
         spider.logger.info("layer %s: %s: %s", name, way, decision.reason)
     spider.logger.info(

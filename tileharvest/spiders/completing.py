@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tileharvest.queue.requests import ONCE_MORE
-from tileharvest.spiders.auditing import audit
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -49,7 +49,10 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
         # Only now: what is below a tile that was missed would pass for vanished.
         missed = [spider.ask(*one, surely=True, late=True) for one in await spider.harvesting.unasked()]
     if not missed:
-        missed = await audit(spider)
+        missed = [
+            spider.ask(layer, tile, surely=True, **asdict(asked))
+            for layer, tile, asked in await spider.harvesting.audit()
+        ]
     for request in missed:
         spider.crawler.engine.crawl(request)
     if work is not None and doubtful:

@@ -268,10 +268,10 @@ class TileSpider(Spider):
             meta[FAILURE] = result.reason
         in_full = IN_FULL in meta
         # The tiles below come first: what is yielded after the result waits until that is durable.
-        if not result.skips:
+        if not result.step.skips:
             for child in walk.below(result.tile, result.outcome, known=meta["known"]):
                 yield self.ask(layer, child, in_full=in_full)
-        if result.is_kept or result.seen is not None or result.skips or result.doubts:
+        if result.is_recorded:
             yield result
 
     def _addressed(self, request: Request) -> Request | None:

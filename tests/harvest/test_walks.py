@@ -13,18 +13,19 @@ import pytest
 from tests.history import making, pyramid
 from tests.history.making import began, ended
 from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
-from tileharvest.harvest.layers import LayerWalk
-from tileharvest.harvest.next_walk import kept_in_words
-from tileharvest.harvest.walk import LEAST_AUDITED, Remembered, Walking
+from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.site import SiteLayer
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.tiles.zones import Zone
-from tileharvest.walk.pruning import Decision
+from tileharvest.walk.audit import LEAST_AUDITED
+from tileharvest.walk.decision import Decision, Decisions
+from tileharvest.walk.trust import ON_WALK, Asked
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def said(tile: Tile, hours: int | None = None) -> Validator:
 
 
 def first(tiles: Iterable[Tile] = ALL) -> list[TileResult]:
-    return [replace(added(tile), seen=said(tile)) for tile in tiles if tile != MISSING]
+    return [replace(added(tile), step=Step(seen=said(tile))) for tile in tiles if tile != MISSING]
 
 
 def harvest(folder: Path, results: Iterable[TileResult] | None = None, day: date = DAY, **keys: Any) -> None:
@@ -82,7 +83,7 @@ def folder(tmp_path: Path) -> Path:
 
 def decided(folder: Path, day: date = LATER, **keys: Any) -> tuple[bool, str]:
     async def look(harvest: Harvesting) -> tuple[bool, str]:
-        decision = harvest.walking.decisions[LAYER]
+        decision = harvest.walks.decisions.layers[LAYER]
         return decision.is_pruned, decision.reason
 
     found: tuple[bool, str] = during(folder, look, day, **keys)
@@ -94,25 +95,19 @@ def judged(
     tile: Tile,
     outcome: Outcome,
     validator: Validator,
-    *,
-    is_on_walk: bool = True,
-    in_full: bool = False,
-    is_audited: bool = False,
+    asked: Asked = ON_WALK,
     **keys: Any,
-) -> Remembered:
-    async def look(harvest: Harvesting) -> Remembered:
-        return await harvest.walking.judge(
-            LAYER, tile, outcome, validator, is_on_walk=is_on_walk, in_full=in_full, is_audited=is_audited
-        )
+) -> Step:
+    async def look(harvest: Harvesting) -> Step:
+        return await harvest.walks.step(LAYER, tile, outcome, Answer(200, validator), asked)
 
-    found: Remembered = during(folder, look, **keys)
+    found: Step = during(folder, look, **keys)
     return found
 
 
 async def skip(harvest: Harvesting, *tops: Tile) -> None:
-    await asyncio.gather(
-        *(harvest.keep(TileResult(LAYER, top, Outcome.IGNORED, skips=True)) for top in tops or FIRST_LEVEL)
-    )
+    skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
+    await asyncio.gather(*map(harvest.keep, skipping))
 
 
 def test_first_harvest_asks_everything(tmp_path: Path) -> None:
@@ -126,9 +121,8 @@ def test_lawful_times_let_the_next_harvest_prune(folder: Path) -> None:
 
 
 def test_times_out_of_order_do_not(tmp_path: Path) -> None:
-    harvest(
-        tmp_path, [replace(one, seen=said(one.tile, 99)) if one.tile == BELOW else one for one in first()]
-    )
+    late = Step(seen=said(BELOW, 99))
+    harvest(tmp_path, [replace(one, step=late) if one.tile == BELOW else one for one in first()])
     assert decided(tmp_path) == (False, "of 15 tiles below another one 1 changed after that one")
 
 
@@ -165,41 +159,41 @@ def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -
 
 
 def test_unchanged_tile_that_is_trusted_skips_what_lies_below(folder: Path) -> None:
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Remembered(None, skips=True)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Step(skips=True)
 
 
 def test_tile_with_nothing_below_it_skips_nothing(folder: Path) -> None:
-    assert judged(folder, BELOW, Outcome.IGNORED, said(BELOW)) == Remembered(None, skips=False)
+    assert judged(folder, BELOW, Outcome.IGNORED, said(BELOW)) == Step()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.UPDATED, Outcome.NOT_MODIFIED, Outcome.IGNORED])
 def test_tile_with_another_time_is_remembered_anew(folder: Path, outcome: Outcome) -> None:
     now = said(TOP, 99)
-    assert judged(folder, TOP, outcome, now) == Remembered(now, skips=False)
+    assert judged(folder, TOP, outcome, now) == Step(seen=now)
 
 
 def test_tile_asked_after_what_lies_below_it_is_not_remembered(folder: Path) -> None:
-    found = judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), is_on_walk=False)
-    assert found == Remembered(None, skips=False, doubts=True)
+    found = judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), asked=Asked(late=True))
+    assert found == Step(doubts=True)
 
 
 def test_tile_asked_late_and_found_as_it_was_stays_trusted(folder: Path) -> None:
-    found = judged(folder, TOP, Outcome.IGNORED, said(TOP), is_on_walk=False, walk="full")
-    assert found == Remembered(None, skips=False)
+    found = judged(folder, TOP, Outcome.IGNORED, said(TOP), asked=Asked(late=True), walk="full")
+    assert found == Step()
 
 
 def test_failure_is_not_remembered(folder: Path) -> None:
-    assert judged(folder, TOP, Outcome.FAILED, said(TOP)) == Remembered(None, skips=False)
+    assert judged(folder, TOP, Outcome.FAILED, said(TOP)) == Step()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.GONE, Outcome.NOTHING])
 def test_tile_that_is_missing_is_forgotten(folder: Path, outcome: Outcome) -> None:
     """Whatever the error page says of itself."""
-    assert judged(folder, TOP, outcome, said(TOP)) == Remembered(Validator(), skips=False)
+    assert judged(folder, TOP, outcome, said(TOP)) == Step(seen=Validator())
 
 
 def test_in_full_nothing_skips(folder: Path) -> None:
-    assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), in_full=True).skips
+    assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), Asked(in_full=True)).skips
     assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), walk="full").skips
 
 
@@ -207,27 +201,27 @@ def test_in_full_an_unchanged_tile_is_recorded_although_its_mark_was_read_while_
     folder: Path,
 ) -> None:
     """By another worker than the one that has withdrawn the trust since."""
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Remembered(None, skips=True)
-    in_full = judged(folder, TOP, Outcome.IGNORED, said(TOP), in_full=True)
-    assert in_full == Remembered(said(TOP), skips=False)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Step(skips=True)
+    in_full = judged(folder, TOP, Outcome.IGNORED, said(TOP), Asked(in_full=True))
+    assert in_full == Step(seen=said(TOP))
 
 
 def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
     """So that it is one of those from which to walk down when the proof breaks."""
-    audited = {"is_on_walk": False, "in_full": False, "is_audited": True}
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP), **audited) == Remembered(None, skips=True)
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP, 99), **audited) == Remembered(None, skips=True)
-    assert not judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), **audited).skips
+    audited = Asked(late=True, audited=True)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP), audited) == Step(skips=True)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP, 99), audited) == Step(skips=True)
+    assert not judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), audited).skips
 
 
 def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
     async def look(harvest: Harvesting) -> list[Tile]:
         await skip(harvest, *tops)
         await harvest.flush()
-        once = list((await harvest.walking.to_audit(LAYER)).tiles)
+        once = list((await harvest.walks.to_audit(LAYER)).tiles)
         await harvest.keep(TileResult(LAYER, once[0], Outcome.IGNORED)) if once else None
         await harvest.flush()
-        assert list((await harvest.walking.to_audit(LAYER)).tiles) == once
+        assert list((await harvest.walks.to_audit(LAYER)).tiles) == once
         return once
 
     found: list[Tile] = during(folder, look, day, **keys)
@@ -247,7 +241,8 @@ def test_no_audit_of_what_was_not_skipped(folder: Path) -> None:
 
 
 def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
-    tops = [TileResult(LAYER, tile, Outcome.IGNORED, seen=said(tile), is_kept=False) for tile in FIRST_LEVEL]
+    steps = {tile: Step(seen=said(tile), is_kept=False) for tile in FIRST_LEVEL}
+    tops = [TileResult(LAYER, tile, Outcome.IGNORED, step=step) for tile, step in steps.items()]
     harvest(tmp_path, [*tops, *first(DEEPEST)], zooms=(0, 0))
     assert set(to_audit(tmp_path, zooms=(0, 0))) == set(DEEPEST)
 
@@ -270,22 +265,22 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
         site_layer = SiteLayer(making.LAYER, 3, "png", "http://map.example.net/day")
         pruned = Decision(is_pruned=True, reason="proved")
         description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
-        walking = Walking(
+        walks = Walks(
             harvest,
             description,
             {making.LAYER: LayerWalk(site_layer, Walk(3, (0, 0)))},
-            {making.LAYER: pruned},
+            Decisions({making.LAYER: pruned}),
         )
         try:
-            audit = asyncio.run(walking.to_audit(making.LAYER))
+            audit = asyncio.run(walks.to_audit(making.LAYER))
         finally:
-            walking.close()
+            walks.close()
     assert set(audit.tiles) == set(making.D.children())
 
 
 def test_other_harvests_have_other_seeds(folder: Path) -> None:
     async def seed(harvest: Harvesting) -> str:
-        return harvest.walking.seed
+        return harvest.identity
 
     assert during(folder, seed) == during(folder, seed)
     assert during(folder, seed) != during(folder, seed, LATER + timedelta(days=1))
@@ -310,33 +305,23 @@ def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
     async def look(harvest: Harvesting) -> list[Tile]:
         await skip(harvest)
         await harvest.flush()
-        return (await harvest.walking.to_audit(LAYER)).broken({tile: outcome})
+        return (await harvest.walks.to_audit(LAYER)).broken({tile: outcome})
 
     assert during(folder, look) == ([tile] if breaks else [])
 
 
 def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
     async def look(harvest: Harvesting) -> None:
-        walking = harvest.walking
+        walks = harvest.walks
         # Its mark is read while it is trusted.
-        once = await walking.judge(LAYER, TOP, Outcome.IGNORED, said(TOP), is_on_walk=True, in_full=False)
+        once = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
         assert once.skips
         await skip(harvest)
         await harvest.flush()
-        assert set(await walking.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
-        assert await walking.distrusted() == {LAYER: "the reason"}
-        now = await walking.judge(LAYER, TOP, Outcome.IGNORED, said(TOP), is_on_walk=True, in_full=False)
-        assert now == Remembered(said(TOP), skips=False)
-        assert (await walking.to_audit(LAYER)).tiles == ()
+        assert set(await walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
+        now = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
+        assert now == Step(seen=said(TOP))
+        assert (await walks.to_audit(LAYER)).tiles == ()
 
     during(folder, look)
     assert decided(folder, LATER + timedelta(days=1)) == (False, "not to be relied on: the reason")
-
-
-def test_found_are_the_outcomes_of_this_harvest_alone(folder: Path) -> None:
-    async def look(harvest: Harvesting) -> Any:
-        await harvest.keep(TileResult(LAYER, BELOW, Outcome.IGNORED))
-        await harvest.flush()
-        return await harvest.walking.found(LAYER, [TOP, BELOW])
-
-    assert during(folder, look) == {BELOW: Outcome.IGNORED}

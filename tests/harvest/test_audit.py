@@ -4,52 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.harvest.test_walk import BELOW, MISSING, harvest, said, skip
+from tests.harvest.test_walks import BELOW, MISSING, harvest, said, skip
 from tests.middlewares.making import DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
-from tileharvest.spiders.auditing import audit
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import Step, TileResult
+from tileharvest.walk.trust import Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvesting
 
 
-@dataclass
-class AskingSpider:
-    """Notes what it is told to ask."""
-
-    harvesting: Harvesting
-    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("audited"))
-
-    def ask(self, layer: Any, tile: Tile, **kinds: bool) -> tuple[Tile, frozenset[str]]:
-        assert layer.name == LAYER
-        return tile, frozenset(kind for kind, holds in kinds.items() if holds)
+Found = tuple[set[Tile], set[Asked]]
 
 
-Asked = tuple[set[Tile], set[str]]
-
-
-async def asked(harvest: Harvesting) -> Asked:
+async def asked(harvest: Harvesting) -> Found:
     """Which tiles, each once, and in which way, which is the same for all."""
-    requests: Sequence[Any] = await audit(AskingSpider(harvest))  # type: ignore[arg-type]
-    tiles = [tile for tile, _ in requests]
+    questions = await harvest.audit()
+    tiles = [tile for _, tile, _ in questions]
+    assert {layer.name for layer, _, _ in questions} <= {LAYER}
     assert len(set(tiles)) == len(tiles)
-    assert len({kinds for _, kinds in requests}) <= 1
-    return set(tiles), {kind for _, kinds in requests for kind in kinds}
+    return set(tiles), {asked for _, _, asked in questions}
 
 
-NOTHING: Asked = (set(), set())
-AUDIT = {"surely", "late", "audited"}
-REPAIR = {"surely", "in_full"}
+NOTHING: Found = (set(), set())
+AUDIT, REPAIR = {Asked(late=True, audited=True)}, {Asked(in_full=True)}
 
 
 @pytest.fixture
@@ -106,7 +92,6 @@ def test_a_breach_is_not_looked_for_before_all_is_answered(folder: Path) -> None
         await skip(harvest)
         await harvest.keep(added(BELOW))
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
-        assert await harvest.walking.distrusted() == {}
 
     during(folder, steps)
 
@@ -126,7 +111,7 @@ def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
         assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
         assert len(caplog.messages) == 1
         for top in FIRST_LEVEL:
-            await harvest.keep(TileResult(LAYER, top, Outcome.IGNORED, seen=said(top)))
+            await harvest.keep(TileResult(LAYER, top, Outcome.IGNORED, step=Step(seen=said(top))))
         assert await asked(harvest) == NOTHING
 
     during(folder, steps)

@@ -1,9 +1,12 @@
-"""What the walk remembers of each tile, and which of it may be trusted: the statements.
+"""Statements about trust: what the walk remembers of each tile, what of it is trusted, and what was skipped.
 
-A row is whole when everything below it was asked without a failure, or was below a whole one that had not
-changed. Only `settle`, at the end of a harvest, makes one whole. It also sees to it that no row which is not
-whole lies below one that is, whatever happened before: a walk that trusts the upper one would never come to
-the lower one.
+A row of `validators` is whole when everything below its tile was asked without a failure, or was below a
+whole one that had not changed. Only `settle`, at the end of a harvest, makes one whole. It also sees to it
+that no row which is not whole lies below one that is, whatever happened before: a walk that trusts the upper
+one would never come to the lower one.
+
+A harvest skips below its tops: tiles that were unchanged and trusted. Below which of them a tile lies is
+looked up here and not in the database, which would go through all tiles once for each top.
 """
 
 from __future__ import annotations
@@ -12,24 +15,23 @@ from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import and_, bindparam, false, func, null, or_, select, update
+from sqlalchemy import and_, bindparam, exists, false, func, null, or_, select, update
 
+from tileharvest.history.areas import is_unasked, present_rows
 from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import harvests, proofs, tiles, validators
-from tileharvest.history.skipping import layers_of
-from tileharvest.history.squares import Squares, above
-from tileharvest.tiles.grid import Tile
+from tileharvest.history.schema import FINISHED, harvest_layers, harvests, proofs, tiles, validators, versions
+from tileharvest.tiles.grid import Squares, Tile, ancestors
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
-    from sqlalchemy import Connection, Select, Update
+    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Update
 
     from tileharvest.history.inserting import Insert
-    from tileharvest.history.squares import Place
+    from tileharvest.tiles.grid import Cell, TileRange
     from tileharvest.tiles.results import TileResult
 
 Row: TypeAlias = dict[str, Any]
@@ -44,33 +46,34 @@ _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 
 class Remembered:
-    """What a batch of results says of tiles; of several results for a tile the last counts."""
+    """What a batch of results says of tiles. Of several results for a tile the last counts."""
 
     def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
-        """Raises KeyError for a layer that is not among `layer_ids`."""
+        """`layer_ids` raises ValueError for a layer that the harvest does not have."""
         self.seen: dict[tuple[int, Tile], Validator] = {}
-        self.skipping: defaultdict[int, set[Place]] = defaultdict(set)
-        self.failed: defaultdict[int, set[Place]] = defaultdict(set)
-        self.unseen: defaultdict[int, set[Place]] = defaultdict(set)
-        """Of another state than before, by an answer that is not to be remembered: were the file put back as
-        it was, what is remembered of it and above would say that nothing has changed."""
+        self.skipping: defaultdict[int, set[Cell]] = defaultdict(set)
+        self.failed: defaultdict[int, set[Cell]] = defaultdict(set)
+        self.unseen: defaultdict[int, set[Cell]] = defaultdict(set)
+        """Tiles of another state than before, by an answer that is not to be remembered. Were the file put
+        back as it was, what is remembered of it and above would say that nothing has changed."""
         for result in results:
             # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
-            if result.seen is not None or result.skips or result.doubts or result.outcome in _TELLING:
+            if result.step.is_news or result.outcome in _TELLING:
                 self._add(layer_ids[result.layer], result)
 
     def _add(self, layer: int, result: TileResult) -> None:
         place = (result.tile.zoom, result.tile.x, result.tile.y)
-        if result.skips:
+        step = result.step
+        if step.skips:
             self.skipping[layer].add(place)
             return
         self.skipping[layer].discard(place)
         if result.outcome is Outcome.FAILED:
             self.failed[layer].add(place)
-        elif result.doubts or (result.seen is None and result.outcome in _CHANGED):
+        elif step.doubts or (step.seen is None and result.outcome in _CHANGED):
             self.unseen[layer].add(place)
         else:
-            self.seen[layer, result.tile] = result.seen or _ABSENT
+            self.seen[layer, result.tile] = step.seen or _ABSENT
 
     def write(self, connection: Connection, dialect: str, harvest: int) -> None:
         there, missing = [], []
@@ -96,10 +99,10 @@ class Remembered:
 
 
 def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
-    """At the end of a harvest, after its last result. Reads all validators of the map.
+    """Makes whole what a complete harvest has written, but for what failed and all above it.
 
-    What a complete one has written becomes whole, but for what failed and all above. One that is not
-    complete makes nothing whole.
+    Call it at the end of a harvest, after its last result. One that is not complete makes nothing whole.
+    Reads all validators of the map.
     """
     if is_complete:
         own = validators.c.layer.in_(layers_of(harvest)) & (validators.c.harvest == harvest)
@@ -111,7 +114,7 @@ def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
 def distrust(
     connection: Connection, dialect: str, harvest: int, day: date, layer: int, reason: str
 ) -> list[Tile]:
-    """Withdraws the layer's proof and all trust in it; the harvest's tops that are still to be asked again.
+    """Withdraws the layer's proof and all trust in it. Returns the tops that are still to be asked again.
 
     The harvest's walk is `repaired` from now on. The caller has changed its row. A first reason is kept.
     """
@@ -132,11 +135,90 @@ def distrust(
     return sorted(Tile(*row) for row in connection.execute(tops))
 
 
-def _forget_below_missing(connection: Connection, harvest: int) -> None:
-    """What lies below a missing tile is missing too, also where nobody asks: at zooms that are not kept.
+def layers_of(harvest: int) -> Select[int]:
+    """The ids of the layers that a harvest has."""
+    return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
 
-    If it came back as it was, what is remembered of it would say that nothing below has changed, while all of
-    that is recorded as gone.
+
+def is_distrusted(harvest: int) -> ColumnElement[bool]:
+    """A condition on validators: this harvest has found that their layer is not to be trusted."""
+    return exists().where(
+        proofs.c.layer == validators.c.layer,
+        proofs.c.harvest == harvest,
+        proofs.c.withdrawn.is_not(None),
+    )
+
+
+def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
+    """The tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
+
+    Reads all validators of the layer.
+    """
+    query = (
+        select(validators.c.zoom, validators.c.x, validators.c.y)
+        .where(validators.c.layer == layer, validators.c.skipped == harvest)
+        .where(~is_distrusted(harvest))
+    )
+    return [(zoom, x, y) for zoom, x, y in connection.execute(query)]
+
+
+def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
+    """The ground of the layer that the harvest skips."""
+    return Squares(tops_of(connection, harvest, layer))
+
+
+def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
+    """The present tiles of these areas that lie below a top, in order, asked all the same or not."""
+    skipped = squares_of(connection, harvest, layer)
+    if not skipped:
+        return []
+    rows = present_rows(connection, layer, areas)
+    return sorted(Tile(*place) for place in rows if skipped.cover(place))
+
+
+def is_full() -> ColumnElement[bool]:
+    """A condition on harvests: it has finished and walked in full, as those did that do not say how."""
+    return and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
+
+
+def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
+    """The id of the last full harvest before this one that had the layer; null if there is none."""
+    return (
+        select(func.max(harvests.c.id))
+        .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+        .where(harvest_layers.c.layer == layer, harvests.c.id < harvest, is_full())
+        .scalar_subquery()
+    )
+
+
+def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
+    """By layer, how many present tiles lie below a top and have no result; only what is above 0."""
+    its_layers = connection.execute(layers_of(harvest)).scalars().all()
+    counted = {layer: _count_below(connection, harvest, layer) for layer in its_layers}
+    return {layer: count for layer, count in counted.items() if count}
+
+
+def _count_below(connection: Connection, harvest: int, layer: int) -> int:
+    tops = tops_of(connection, harvest, layer)
+    if not tops:
+        return 0
+    query = (
+        select(tiles.c.zoom, tiles.c.x, tiles.c.y)
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(tiles.c.layer == layer, tiles.c.zoom > min(tops)[0])
+        .where(versions.c.sha1.is_not(None), is_unasked(harvest))
+        # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
+        .where(tiles.c.harvest >= func.coalesce(_last_full(harvest, layer), 0))
+    )
+    skipped = Squares(tops)
+    return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))
+
+
+def _forget_below_missing(connection: Connection, harvest: int) -> None:
+    """Forgets what lies below a missing tile, as it is missing too.
+
+    At zooms that are not kept nobody asks for it. If it came back as it was, what is remembered of it would
+    say that nothing below has changed, while all of that is recorded as gone.
     """
     its = validators.c.layer.in_(layers_of(harvest))
     for layer, tops in _by_layer(connection, select(*_KEY).where(its, ~_IS_THERE)).items():
@@ -150,7 +232,7 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
 
 
 def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
-    """And what failed in the harvest, with all above."""
+    """Takes trust from all above a row that is not whole, and from what failed with all above it."""
     failed = select(tiles.c.layer, tiles.c.zoom, tiles.c.x, tiles.c.y).where(
         tiles.c.layer.in_(layers_of(harvest)),
         tiles.c.harvest == harvest,
@@ -164,24 +246,24 @@ def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
         _doubt(connection, layer, places)
 
 
-def _doubt(connection: Connection, layer: int, places: Iterable[Place]) -> None:
-    """They and all above are not whole."""
+def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
+    """Makes these tiles and all above them not whole."""
     coarsest = connection.execute(
         select(func.min(validators.c.zoom)).where(validators.c.layer == layer)
     ).scalar()
     if coarsest is not None:
-        doubtful = above(places, coarsest).union(places)
+        doubtful = ancestors(places, coarsest).union(places)
         connection.execute(_lose_trust(), [_its(layer, *place) for place in sorted(doubtful)])
 
 
-def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Place]]:
-    found: defaultdict[int, list[Place]] = defaultdict(list)
+def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Cell]]:
+    found: defaultdict[int, list[Cell]] = defaultdict(list)
     for layer, zoom, x, y in connection.execute(query):
         found[layer].append((zoom, x, y))
     return dict(found)
 
 
-def _rows(layer: int, places: Iterable[Place], harvest: int) -> list[Row]:
+def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
     return [{**_its(layer, *place), "in_harvest": harvest} for place in places]
 
 
@@ -204,7 +286,7 @@ def _upsert(dialect: str) -> Insert:
 
 @cache
 def _forget() -> Update:
-    """Of a tile that was never there nothing is kept: most squares of a map are empty."""
+    """Changes a row only if there is one: most squares of a map are empty, and nothing is kept of them."""
     return _miss().values(skipped=None)
 
 
@@ -215,7 +297,7 @@ def _miss() -> Update:
 
 @cache
 def _skip() -> Update:
-    """Of what is not there nothing is below; it would be asked again and again once trust is withdrawn."""
+    """Nothing lies below a missing tile. As a top it would be asked again and again after a distrust."""
     return _update().where(_IS_THERE).values(skipped=bindparam("in_harvest"))
 
 

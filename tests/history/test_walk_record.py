@@ -16,8 +16,9 @@ from tileharvest.history.proofs import proofs
 from tileharvest.history.reading import harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.pruning import Mark
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -40,7 +41,7 @@ def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second
 
 
 def test_a_tile_that_was_never_there_is_not_remembered(first: Harvest) -> None:
-    first.record([replace(found("404", C), seen=Validator())])
+    first.record([replace(found("404", C), step=Step(seen=Validator()))])
     assert mark(first, C) is None
 
 
@@ -99,27 +100,27 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
     second.record([seen("ign", high)])
     ended(second)
     third = began(history, THIRD)
-    third.record([replace(found("404", high), seen=Validator(), is_kept=False)])
+    third.record([replace(found("404", high), step=Step(seen=Validator(), is_kept=False))])
     third.record([found("gone", tile) for tile in (D, A, B)])
     ended(third)
     assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
 
 
 def test_the_marks_of_an_area_are_those_of_its_tiles(second: Harvest) -> None:
-    assert set(second.marks(LAYER, TileRange(0, 1, 3, 1, 1))) == {A, B}
-    assert set(second.marks(LAYER, TileRange(0, 3, 5, 1, 1))) == {B}
+    assert set(second.walk.marks(LAYER, TileRange(0, 1, 3, 1, 1))) == {A, B}
+    assert set(second.walk.marks(LAYER, TileRange(0, 3, 5, 1, 1))) == {B}
 
 
 def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: Harvest) -> None:
     second.record([skipping(UPPER)])
-    assert second.skipped_tops(LAYER) == [UPPER]
+    assert second.walk.tops(LAYER) == [UPPER]
     assert second.unasked(EVERYWHERE, 10) == []
     assert second.vanished(EVERYWHERE) == 0
 
 
 def test_the_top_itself_is_not_skipped(second: Harvest) -> None:
     second.record([skipping(D)])
-    assert second.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
+    assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
 
 
 def test_what_is_beside_a_top_is_unasked(history: History, first: Harvest) -> None:
@@ -144,7 +145,7 @@ def test_what_was_skipped_is_counted(history: History, second: Harvest) -> None:
 
 def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(history: History, second: Harvest) -> None:
     """The last full walk, which has asked for all that is kept, has not asked for it."""
-    second.walks("full", "zooms were changed")
+    second.walk.note("full", "zooms were changed")
     second.record([seen("ign", D, NEW), seen("ign", A)])
     ended(second)
     third = began(history, THIRD)
@@ -156,8 +157,8 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(history: History, 
 
 def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: Harvest) -> None:
     second.record([skipping(D), found("ign", A)])
-    assert second.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
-    assert second.outcomes_of(LAYER, [A, B]) == {A: Outcome.IGNORED}
+    assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
+    assert second.walk.outcomes(LAYER, [A, B]) == {A: Outcome.IGNORED}
 
 
 def test_an_audited_tile_that_is_gone_has_vanished(second: Harvest) -> None:
@@ -169,61 +170,61 @@ def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, s
     second.record([skipping(UPPER)])
     ended(second)
     third = began(history, THIRD)
-    assert third.skipped_tops(LAYER) == []
+    assert third.walk.tops(LAYER) == []
     assert len(third.unasked(EVERYWHERE, 10)) == 3
 
 
 def test_a_top_that_is_seen_anew_skips_nothing_more(second: Harvest) -> None:
     second.record([skipping(D)])
     second.record([seen("ign", D)])
-    assert second.skipped_tops(LAYER) == []
+    assert second.walk.tops(LAYER) == []
 
 
 def test_distrust_opens_what_was_skipped_and_trusts_nothing(second: Harvest) -> None:
     second.record([skipping(UPPER)])
-    assert second.distrust(LAYER, "a change") == [UPPER]
-    assert second.skipped_tops(LAYER) == []
+    assert second.walk.distrust(LAYER, "a change") == [UPPER]
+    assert second.walk.tops(LAYER) == []
     assert {tile for _, tile in second.unasked(EVERYWHERE, 10)} == {D, A, B}
     assert is_trusted(second, UPPER, D, A, B) == [False] * 4
 
 
 def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: Harvest) -> None:
     second.record([skipping(D)])
-    assert second.distrust(LAYER, "a change") == [D]
+    assert second.walk.distrust(LAYER, "a change") == [D]
     continued = began(history, LATER)
-    assert continued.distrust(LAYER, "another") == [D]
+    assert continued.walk.distrust(LAYER, "another") == [D]
     continued.record([seen("ign", D)])
-    assert continued.distrust(LAYER, "another") == []
+    assert continued.walk.distrust(LAYER, "another") == []
 
 
 def test_distrust_gives_no_top_that_failed_since(second: Harvest) -> None:
     second.record([skipping(D)])
-    second.distrust(LAYER, "a change")
+    second.walk.distrust(LAYER, "a change")
     second.record([found("fail", D)])
-    assert second.distrust(LAYER, "a change") == []
+    assert second.walk.distrust(LAYER, "a change") == []
 
 
 def test_what_another_process_skips_after_distrust_skips_nothing(history: History, second: Harvest) -> None:
-    second.distrust(LAYER, "a change")
+    second.walk.distrust(LAYER, "a change")
     other = began(history, LATER)
     other.record([skipping(D)])
-    assert other.distrusted() == {LAYER: "a change"}
+    assert other.walk.distrusted() == {LAYER: "a change"}
     assert {tile for _, tile in other.unasked(EVERYWHERE, 10)} == {A, B}
-    assert other.distrust(LAYER, "a change") == [D]
+    assert other.walk.distrust(LAYER, "a change") == [D]
 
 
 def test_above_what_was_skipped_in_spite_of_distrust_nothing_becomes_trusted(
     history: History, second: Harvest
 ) -> None:
-    second.distrust(LAYER, "a change")
+    second.walk.distrust(LAYER, "a change")
     second.record([seen("ign", UPPER, NEW, '"2"'), skipping(D)])
     ended(second)
     assert is_trusted(began(history, THIRD), UPPER, D) == [False, False]
 
 
 def test_distrust_keeps_the_first_reason(history: History, second: Harvest) -> None:
-    second.distrust(LAYER, "a change")
-    second.distrust(LAYER, "another")
+    second.walk.distrust(LAYER, "a change")
+    second.walk.distrust(LAYER, "another")
     stored = proofs(history, "world")[LAYER]
     assert (stored.withdrawn, stored.withdrawn_day) == ("a change", LATER)
 
@@ -231,15 +232,15 @@ def test_distrust_keeps_the_first_reason(history: History, second: Harvest) -> N
 def test_what_an_earlier_harvest_has_found_is_not_told_as_found_by_this_one(
     history: History, second: Harvest
 ) -> None:
-    second.distrust(LAYER, "why")
-    assert second.distrusted() == {LAYER: "why"}
-    assert began(history, THIRD).distrusted() == {}
+    second.walk.distrust(LAYER, "why")
+    assert second.walk.distrusted() == {LAYER: "why"}
+    assert began(history, THIRD).walk.distrusted() == {}
 
 
 def test_an_ended_harvest_withdraws_nothing(history: History, second: Harvest) -> None:
     ended(second)
     with pytest.raises(HarvestEndedError):
-        second.distrust(LAYER, "a change")
+        second.walk.distrust(LAYER, "a change")
     assert proofs(history, "world")[LAYER].withdrawn is None
 
 
@@ -254,7 +255,7 @@ def test_a_layer_that_the_harvest_does_not_have_is_refused(first: Harvest) -> No
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
         first.record([replace(seen("ign", UPPER), layer="night")])
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
-        first.distrust("night", "a change")
+        first.walk.distrust("night", "a change")
 
 
 def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(second: Harvest) -> None:
@@ -266,5 +267,5 @@ def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(seco
 def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
     second: Harvest, tile: Tile
 ) -> None:
-    second.record([replace(found("ign", tile), doubts=True, is_kept=tile is D)])
+    second.record([replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
     assert is_trusted(second, UPPER, D, A) == [False, tile is UPPER, True]

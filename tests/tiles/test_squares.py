@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from tileharvest.history.squares import Squares, above
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Squares, Tile, ancestors
 
 COARSEST = -5
 
@@ -45,4 +44,4 @@ def test_a_tile_is_covered_by_what_it_has_above_it(count: int) -> None:
 def test_above_tiles_is_what_covers_one_of_them(count: int) -> None:
     tiles = random_tiles(Random(count), count)
     expected = set().union(*map(lineage, tiles))
-    assert above(map(place, tiles), COARSEST) == set(map(place, expected))
+    assert ancestors(map(place, tiles), COARSEST) == set(map(place, expected))

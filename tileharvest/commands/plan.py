@@ -23,7 +23,6 @@ from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
 from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
-    from tileharvest.walk.decision import Decisions
     import argparse
     from collections.abc import Mapping
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.walk.decision import Decisions
 
 _SEEDS: Final = 1_000_000
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from tileharvest.demo.publication import publish
-from tileharvest.demo.site import application
+from tileharvest.demo.server import application
 from tileharvest.demo.world import World
 
 if TYPE_CHECKING:

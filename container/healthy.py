@@ -45,7 +45,10 @@ def role(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def check(words: Sequence[str]) -> None:
-    """Raises UnhealthyError, or OSError for a server that cannot be reached, unless all is well."""
+    """Checks the work that this container was started for.
+
+    Raises UnhealthyError for a fault, and OSError for a server that cannot be reached.
+    """
     what, options = role(words)
     if what == "serve":
         _check_page(f"http://127.0.0.1:{_port(options)}/api/v1/maps")

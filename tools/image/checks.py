@@ -69,7 +69,7 @@ def has_pinned_packages_only(image: Image, folder: Path, stack: ExitStack) -> st
 
 
 def lists_its_spiders(image: Image, folder: Path, stack: ExitStack) -> str:
-    """It lists its spiders without a command, as with `list`:"""
+    """It shows its spiders without a command, as with `list`:"""
     with Container(image, [], {}) as container:
         assert container.wait(START) == 0, container.output
         spiders = container.output.split()

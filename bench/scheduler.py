@@ -94,33 +94,33 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
     spider = crawler.spider
     assert isinstance(spider, PageSpider)
     scheduler = Scheduler(crawler, scheduling_for(crawler))
-    await scheduler._open(spider)
-    offering = scheduler._offering
-    assert offering is not None
-    offering.start(is_first=True, has_joined=False)
-    exchanging = offering.exchanging
+    await scheduler._open()
+    offers = scheduler._offers
+    assert offers is not None
+    offers.start()
+    worker = offers.worker
     began = time.perf_counter()
     for number, request in enumerate(requests(spider, count)):
         assert scheduler.enqueue_request(request)
         if number % CHUNK == 0:
             # The queue's thread must keep up, or the requests would wait in memory.
-            while len(exchanging._news.pushed) > CHUNK:
-                exchanging.look_again()
+            while len(worker._untold.pushed) > CHUNK:
+                worker.look_again()
                 await asyncio.sleep(0.001)
     waiting = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     taken = 0
     while taken < count:
         taken_request = scheduler.next_request()
         if taken_request is None:
-            exchanging.look_again()
+            worker.look_again()
             await asyncio.sleep(0)
             continue
         scheduler._completed(taken_request)
         taken += 1
-    while not exchanging.is_empty:  # noqa: ASYNC110 - it has no event for what only a bench asks
+    while not worker.is_empty:  # noqa: ASYNC110 - it has no event for what only a bench asks
         await asyncio.sleep(0.001)
     seconds = time.perf_counter() - began
-    memory = offering.entries.filter_bytes
+    memory = offers.filter_bytes
     await scheduler._close()
     return {"seconds": seconds, "seen_bytes": memory, "waiting_kilobytes": waiting}
 

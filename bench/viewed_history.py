@@ -22,13 +22,13 @@ from sqlalchemy import create_engine, func, insert, select, text
 
 from bench.cost import RunFailedError
 from bench.site import LAYER, TILE_SIZE
-from tileharvest.history.beginning import NewHarvest, describe_layers, insert_harvest, layer_ids, map_id
 from tileharvest.history.database import History
-from tileharvest.history.ending import end
-from tileharvest.history.harvests import HarvestLayer
+from tileharvest.history.harvest_row import NewHarvest
+from tileharvest.history.harvests import Beginning
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, first_level
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image
 
@@ -196,7 +196,7 @@ class _MapWriter:
         self, connection: Connection, name: str, places: Sequence[Tile], images: Sequence[Image]
     ) -> None:
         self._connection = connection
-        self._map = map_id(connection, name)
+        self._name = name
         self._layer = 0
         self._harvest = 0
         self._change = Outcome.ADDED
@@ -232,12 +232,11 @@ class _MapWriter:
     def _write_harvest(self, day: date) -> None:
         connection, started = self._connection, datetime.combine(day, time(6), UTC)
         new = NewHarvest(day.isoformat(), day, started, "overviewer")
-        self._harvest = insert_harvest(connection, self._map, new).id
-        layer = HarvestLayer(LAYER, DEPTH, "png", rendered=_seconds(day))
-        describe_layers(connection, "sqlite", self._harvest, self._map, [layer])
-        self._layer = layer_ids(connection, self._harvest)[LAYER]
+        layer = Layer(LAYER, DEPTH, "png", rendered=_seconds(day))
+        row, layer_ids = Beginning(self._name, new, [layer], again=False)(connection)
+        self._harvest, self._layer = row.id, layer_ids[LAYER]
         # This counts nothing, because the map's tiles are written last: `_write_counts` counts.
-        end(connection, self._harvest, started + timedelta(minutes=1), FINISHED)
+        row.end(connection, started + timedelta(minutes=1), FINISHED)
 
     def _write_counts(self, changed: int) -> None:
         of_harvest = {"harvest": self._harvest, "layer": self._layer}

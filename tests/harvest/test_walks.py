@@ -16,8 +16,8 @@ from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYE
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.site import SiteLayer
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.verdict import Answer
@@ -262,7 +262,7 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
         ended(pyramid.first_harvest(history))
         harvest = began(history, making.LATER)
         harvest.record([pyramid.skipping(pyramid.UPPER)])
-        site_layer = SiteLayer(making.LAYER, 3, "png", "http://map.example.net/day")
+        site_layer = Layer(making.LAYER, 3, "png", "http://map.example.net/day")
         pruned = Decision(is_pruned=True, reason="proved")
         description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
         walks = Walks(

@@ -17,9 +17,8 @@ from tests.history.making import A, began, ended, found, write_revision
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.reading import harvest_summaries
 from tileharvest.history.schema import REVISION
-from tileharvest.history.spending import failing, spent
+from tileharvest.history.summaries import failing, harvest_summaries, spent
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator

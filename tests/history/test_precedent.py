@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tests.history.pyramid import THIRD
-from tileharvest.history.precedent import precedent
+from tileharvest.history.summaries import precedent
 
 if TYPE_CHECKING:
     from datetime import date

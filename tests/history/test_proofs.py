@@ -10,7 +10,7 @@ import pytest
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.reading import harvest_summaries
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator

@@ -11,9 +11,8 @@ import pytest
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, C, D, began, ended, found
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, is_trusted, mark, seen, skipping
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.progress import progress_of
 from tileharvest.history.proofs import proofs
-from tileharvest.history.reading import harvest_summaries
+from tileharvest.history.summaries import harvest_summaries, progress_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step

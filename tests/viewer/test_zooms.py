@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.viewer.building import FIRST, SECOND, THIRD
-from tileharvest.history.viewing import LayerOutline
-from tileharvest.viewer.zooms import counted_in, heated_in, kept_zooms, next_deeper
+from tileharvest.history.outlines import LayerOutline
+from tileharvest.viewer.api import counted_in, heated_in
 
-LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, ())
+LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, {})
 
 
 def test_zooms_are_kept_from_the_day_of_their_first_version_on() -> None:
-    assert kept_zooms(LAYER) == [-4, -1, 0]
-    assert kept_zooms(LAYER, FIRST) == [-4]
-    assert kept_zooms(LAYER, SECOND) == [-4, 0]
-    assert kept_zooms(LAYER, THIRD) == [-4, -1, 0]
+    assert LAYER.kept_zooms() == [-4, -1, 0]
+    assert LAYER.kept_zooms(FIRST) == [-4]
+    assert LAYER.kept_zooms(SECOND) == [-4, 0]
+    assert LAYER.kept_zooms(THIRD) == [-4, -1, 0]
 
 
 @pytest.mark.parametrize(("zoom", "deeper"), [(-9, -4), (-4, -4), (-3, -1), (-1, -1), (0, 0)])
 def test_the_next_deeper_zoom(zoom: int, deeper: int) -> None:
-    assert next_deeper([-4, -1, 0], zoom) == deeper
+    assert LAYER.source_zoom(zoom, THIRD) == deeper
 
 
 def test_nothing_is_deeper_than_the_deepest() -> None:
-    assert next_deeper([-4, -2], -1) is None
-    assert next_deeper([], -1) is None
+    assert LAYER.source_zoom(-1, FIRST) is None
+    assert replace(LAYER, zooms={}).source_zoom(-1, THIRD) is None
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import QueueError
 from tileharvest.harvest.walks import next_walks
-from tileharvest.history.reading import MapSummary, map_summaries
 from tileharvest.history.settings import has_history, open_history_for_reading
+from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.settings import directions_for

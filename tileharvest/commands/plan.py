@@ -15,7 +15,7 @@ from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.plan import duration_in_words, plan_by_last, plan_by_sample, two_digits
 from tileharvest.harvest.walks import next_walks
-from tileharvest.history.precedent import Precedent, precedent
+from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import courtesy_for

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import SiteLayer
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import Answer
@@ -36,16 +36,8 @@ _IN_FULL = Asked(in_full=True)
 class LayerWalk(NamedTuple):
     """A layer of the site with the walk over it."""
 
-    layer: SiteLayer
+    layer: Layer
     walk: Walk
-
-
-class Question(NamedTuple):
-    """A tile that is to be asked, although the walk has not led to it."""
-
-    layer: SiteLayer
-    tile: Tile
-    asked: Asked
 
 
 class Walks:
@@ -92,26 +84,26 @@ class Walks:
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
 
-    async def audit(self) -> list[Question]:
-        """What is still to be asked before the harvest may end; empty when all is well, or mended.
+    async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
+        """The tiles that must be asked before the harvest may end, and how; none when all is well, or mended.
 
         Call it when everything that was found is recorded. Whether skipping was wrong is looked at when all
         audited tiles of a layer have an answer: else what is withdrawn would depend on the order of answers.
         """
         distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
-        questions = []
+        wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
                 found = await asyncio.to_thread(self._harvest.walk.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
-                questions += [Question(layer, tile, _AUDITED) for tile in missing]
+                wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):
                     distrusted[name] = reason
             if name in distrusted:
                 tops = await self.distrust(name, distrusted[name])
-                questions += [Question(layer, tile, _IN_FULL) for tile in tops]
-        return questions
+                wanted += [(layer, tile, _IN_FULL) for tile in tops]
+        return wanted
 
     async def to_audit(self, layer: str) -> Audit:
         """What is asked of the skipped tiles; the same whenever this is called."""
@@ -159,7 +151,7 @@ class Walks:
         self._marks.close()
 
 
-def walk_over(description: MapDescription, layer: SiteLayer) -> Walk:
+def walk_over(description: MapDescription, layer: Layer) -> Walk:
     """The walk over a layer of the map.
 
     Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, case, exists, func, or_, select
 
-from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import harvest_layers, harvests, layers, maps, tiles, validators, versions
+from tileharvest.history.schema import (
+    harvest_layers,
+    harvests,
+    insert_into,
+    layers,
+    maps,
+    tiles,
+    validators,
+    versions,
+)
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.trust import is_full, layers_of
 from tileharvest.tiles.grid import Tile

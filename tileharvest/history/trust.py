@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import and_, bindparam, exists, false, func, null, or_, select, update
 
 from tileharvest.history.areas import is_unasked, present_rows
-from tileharvest.history.inserting import insert_into
-from tileharvest.history.schema import FINISHED, harvest_layers, harvests, proofs, tiles, validators, versions
+from tileharvest.history.schema import (
+    FINISHED,
+    harvest_layers,
+    harvests,
+    insert_into,
+    proofs,
+    tiles,
+    validators,
+    versions,
+)
 from tileharvest.tiles.grid import Squares, Tile, ancestors
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Update
 
-    from tileharvest.history.inserting import Insert
+    from tileharvest.history.schema import Insert
     from tileharvest.tiles.grid import Cell, TileRange
     from tileharvest.tiles.results import TileResult
 

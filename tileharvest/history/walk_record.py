@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import case, or_, select, update
 
-from tileharvest.history import ending
 from tileharvest.history.areas import asked_tiles, marks_of
-from tileharvest.history.charging import add_cost
-from tileharvest.history.costs import NO_COST
 from tileharvest.history.schema import harvests, layers, proofs
 from tileharvest.history.trust import distrust, skipped_tiles, tops_of
 from tileharvest.tiles.grid import Tile
@@ -19,8 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tileharvest.history.beginning import HarvestRow
     from tileharvest.history.database import History
+    from tileharvest.history.harvest_row import HarvestRow
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.walk.trust import Mark
@@ -104,9 +101,7 @@ class WalkRecord:
         layer_id, row = self._layer_ids[layer], self._row
 
         def write(connection: Connection) -> list[Tile]:
-            unfinished = add_cost(row.id, NO_COST).where(harvests.c.ended.is_(None))
-            if connection.execute(unfinished).rowcount == 0:
-                ending.refuse_ended(connection, row.id)
+            row.expect_unfinished(connection)
             return distrust(connection, self._history.dialect, row.id, row.day, layer_id, reason)
 
         return self._history.write(write)

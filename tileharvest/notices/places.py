@@ -7,9 +7,9 @@ from datetime import timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.history.changes import changed_blocks, heat
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.history.viewing import map_outline
-from tileharvest.history.viewing_changes import heat, places
 from tileharvest.notices.permalink import block_at
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.viewing import LayerOutline
+    from tileharvest.history.outlines import LayerOutline
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
@@ -73,8 +73,8 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
-    described = [one for one in layer.descriptions if one.day <= day][-1]
-    for found in places(history, layer.id, zoom, before, day, limit):
+    described = layer.described(day)
+    for found in changed_blocks(history, layer.id, zoom, before, day, limit):
         block = found.tile.ancestor(BLOCK_LEVELS)
         own = TileRange.of(block).at_zoom(zoom)
         around = own.wider(_WIDEST // 2)

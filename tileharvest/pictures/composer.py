@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image as Pillow
 
 from tileharvest.errors import StoreError
-from tileharvest.history.viewing import shown
-from tileharvest.history.viewing_changes import last_changes
+from tileharvest.history.changes import last_changes
+from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.pixels import UNREADABLE, decoded
 from tileharvest.tiles.grid import TileRange

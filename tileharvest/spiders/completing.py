@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from tileharvest.scheduler.work import Work
+    from tileharvest.scheduler.fleet import Fleet
     from tileharvest.spiders.tiles import TileSpider
 
 
-async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] | None:
+async def complete(spider: TileSpider, work: Fleet | None) -> dict[Outcome, int] | None:
     """When nothing is left to do: the exact counts of the harvest, which has ended, or None if it goes on.
 
     `work` is None under a scheduler that is not ours. Raises MovedError, HistoryError, QueueError.
@@ -38,7 +38,7 @@ async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] 
     return counts
 
 
-async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
+async def _ask_for_the_missed(spider: TileSpider, work: Fleet | None) -> bool:
     """Whether there was anything: dropped as seen and without a result, known and not reached, or skipped and
     to be looked at after all."""
     doubtful = {} if work is None else await work.doubtful()
@@ -60,7 +60,7 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
     return bool(missed)
 
 
-async def _unanswered(spider: TileSpider, work: Work) -> list[Request]:
+async def _unanswered(spider: TileSpider, work: Fleet) -> list[Request]:
     """What was given up without a result, as it was leased in process after process that was killed: most of
     it was never sent. It is tried once more; what then has no result again has failed."""
     requests = {}

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from tileharvest.harvest.sample import Estimate
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.courtesy import Courtesy
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
 
 USUAL_REQUESTS: Final = 200
 """What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
@@ -115,7 +116,7 @@ class SiteSampleSpider(SiteProbeSpider):
             await self._complete(sample, layer, self.made + left // (len(samples) - place))
         return estimate(samples)
 
-    async def _complete(self, sample: Sample, layer: SiteLayer, allowed: int) -> None:
+    async def _complete(self, sample: Sample, layer: Layer, allowed: int) -> None:
         """With so many requests in all since the beginning."""
         while not sample.is_complete:
             # A site may send each question elsewhere: then a tile costs several requests.
@@ -126,7 +127,7 @@ class SiteSampleSpider(SiteProbeSpider):
             sample.take(await self._sizes(layer, sample.draw(budget, self._random)))
             self.latency = self._waited / self._tiles
 
-    async def _sizes(self, layer: SiteLayer, tiles: Sequence[Tile]) -> dict[Tile, float]:
+    async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """The bytes of those that are there, as `Sample.take` wants them."""
         gap = self.courtesy.gap.at_least(self.courtesy.host_gap).at_least(self.robots.gap)
         asking, sizes = [], {}
@@ -143,7 +144,7 @@ class SiteSampleSpider(SiteProbeSpider):
                 self._fail(layer.tile_url(tile), answer)
         return sizes
 
-    async def _ask(self, layer: SiteLayer, tile: Tile) -> Response:
+    async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None
         began = asyncio.get_running_loop().time()
         meta = {"verbatim_url": True, "download_slot": layer.host}

@@ -81,8 +81,10 @@ class Tile:
         )
 
     def parent(self) -> Tile:
-        """The tile one level up that covers this one. Every tile has one on the endless grid; on a map
-        of a given depth those of the first level have not: compare `first_level`.
+        """The tile one level up that covers this one.
+
+        On the endless grid every tile has one. On a map of a given depth those of the first level have none:
+        compare `first_level`.
         """
         unit = self.reach
         # A parent's centre lies at odd multiples of 2 * unit: one unit to the side on each axis.
@@ -91,7 +93,7 @@ class Tile:
         return Tile(self.zoom - 1, x, y)
 
     def ancestor(self, levels: int) -> Tile:
-        """The tile that covers this one so many levels up: at 0 the tile itself. ValueError below 0."""
+        """The tile that covers this one so many levels up; at 0 the tile itself. ValueError below 0."""
         bits = 1 - self.zoom + levels
         reach = self.reach << levels
         # Shifting to the right rounds downwards on both sides of 0: to the ancestor's left and lower edge.

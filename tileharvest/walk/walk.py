@@ -42,11 +42,11 @@ class Walk:
 
     depth: int
     zooms: tuple[int, int] | None = None
-    """Coarsest and deepest zoom to keep, both included; None: all that the layer has."""
+    """The coarsest and the deepest zoom to keep, both included. None: all that the layer has."""
     zones: tuple[Zone, ...] = ()
-    """Without any: the whole layer."""
+    """What is kept. Without any it is the whole layer."""
     max_depth: int | None = None
-    """How many levels below its top the walk may go; None: as far as the layer goes."""
+    """How many levels below its top the walk may go. None: as far as the layer goes."""
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +69,7 @@ class Walk:
 
     @property
     def coarsest(self) -> int:
+        """The first zoom that is kept."""
         return 1 - self.depth if self.zooms is None else max(1 - self.depth, self.zooms[0])
 
     @property
@@ -99,15 +100,15 @@ class Walk:
         return tuple(dict.fromkeys(tile for part in ranges for tile in part))
 
     def keeps(self, zoom: int) -> bool:
-        """Whether tiles of this zoom are kept; of others on the way it is only asked whether they exist."""
+        """Whether tiles of this zoom are kept. Of others on the way it is only asked whether they exist."""
         return self.coarsest <= zoom <= self.deepest
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """The tiles to ask for next, given what was found for this one.
 
-        A tile that failed counts as unchanged: where the history knows it, or something below it
-        (`known`), the walk goes on; where it does not, going on could ask for a whole map that is not
-        there. Nothing is next below a tile above the walk's start, such as one that a person has pushed.
+        A tile that failed counts as unchanged. Where the history knows it, or something below it (`known`),
+        the walk goes on. Where it does not, going on could ask for a whole map that is not there. Nothing is
+        next below a tile above the walk's start, such as one that a person has pushed.
         """
         is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
         if not is_followed or not self.top <= tile.zoom < self.deepest:
@@ -167,7 +168,7 @@ class Walk:
         return Audit(audited(list(places), share, LEAST_AUDITED, seed), frozenset(known))
 
     def kept(self) -> tuple[TileRange, ...]:
-        """All that is kept, as ranges of tiles; those of several zones may overlap."""
+        """All that is kept, as ranges of tiles. Those of several zones may overlap."""
         return tuple(r for zoom in range(self.coarsest, self.deepest + 1) for r in self._ranges[zoom])
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:

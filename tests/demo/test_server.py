@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.servers.nginx import nginx
-from tileharvest.demo.site import entity_tag, serve
+from tileharvest.demo.server import entity_tag, serve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """A generated site that is far away: each answer leaves a while after its request came.
 
-    python -m bench.distant DEPTH SECONDS
+    python -m bench.distant_site DEPTH SECONDS
 
 The site tells when each HEAD for a tile arrived, and how much CPU the site itself has used.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 
-from bench.far import far_site, question, serve
+from bench.far_server import far_site, question, serve
 from bench.site import LAYER, config, count, image, tile_paths
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Arrivals:
     """The requests that came to the site since the last look."""
 
     heads: list[float]
@@ -46,9 +46,9 @@ class DistantSite:
         self.near_url = f"http://127.0.0.1:{near}"
         self.url = f"http://127.0.0.1:{far}"
 
-    def asked(self) -> Asked:
+    def asked(self) -> Arrivals:
         """Returns the requests since the last call, and begins to count anew."""
-        return Asked(**question(self._near, "/.asked"))
+        return Arrivals(**question(self._near, "/.asked"))
 
     def heads(self) -> int:
         """Returns the number of HEADs for tiles since the last look.
@@ -65,12 +65,12 @@ class DistantSite:
 @contextmanager
 def distant_site(depth: int, latency: float) -> Iterator[DistantSite]:
     """Runs a site on the server's core until the block ends. `latency` is in seconds."""
-    with far_site("bench.distant", depth, latency) as (near, far):
+    with far_site("bench.distant_site", depth, latency) as (near, far):
         yield DistantSite(near, far, depth)
 
 
-class _Site:
-    """The site that both ports serve."""
+class _DistantAnswers:
+    """The answers that both ports give."""
 
     def __init__(self, depth: int) -> None:
         self._heads = array("d")
@@ -119,4 +119,4 @@ _NOTHING: Final = (b"HTTP/1.1 404 Not Found\r\nServer: bench\r\nContent-Length: 
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(_Site(int(sys.argv[1])).answer, float(sys.argv[2])))
+    uvloop.run(serve(_DistantAnswers(int(sys.argv[1])).answer, float(sys.argv[2])))

@@ -1,6 +1,6 @@
 """A generated site that is far away, dates its tiles as Overviewer does, and has changed in part.
 
-    python -m bench.dated DEPTH SECONDS CHANGED
+    python -m bench.dated_site DEPTH SECONDS CHANGED
 
 Each answer leaves SECONDS after its request came. At least CHANGED tiles were drawn anew on the second day.
 The site answers conditional GETs, and gives each tile the headers that nginx would give it.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import uvloop
 
-from bench.far import far_site, question, serve
+from bench.far_server import far_site, question, serve
 from bench.site import config, count, image, tile_paths
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _leaves_to_change(depth: int, changed: int) -> set[int]:
 
 
 @dataclass(slots=True)
-class Asked:
+class Traffic:
     """The requests for tiles since the last look."""
 
     heads: int = 0
@@ -106,15 +106,15 @@ class DatedSite:
         self.changed = [image(one.number) for one in drawings(depth, changed) if one.is_new]
         """The images that the site did not have on the first day."""
 
-    def asked(self) -> Asked:
+    def asked(self) -> Traffic:
         """Returns the requests since the last call, and begins to count anew."""
-        return Asked(**question(self._near, "/.asked"))
+        return Traffic(**question(self._near, "/.asked"))
 
 
 @contextmanager
 def dated_site(depth: int, latency: float, changed: int) -> Iterator[DatedSite]:
     """Runs a site on the server's core until the block ends. `latency` is in seconds."""
-    with far_site("bench.dated", depth, latency, changed) as (near, far):
+    with far_site("bench.dated_site", depth, latency, changed) as (near, far):
         yield DatedSite(near, far, depth, changed)
 
 
@@ -125,11 +125,11 @@ class _File(NamedTuple):
     not_modified: bytes
 
 
-class _Site:
-    """The site that both ports serve."""
+class _DatedAnswers:
+    """The answers that both ports give."""
 
     def __init__(self, depth: int, changed: int) -> None:
-        self._asked = Asked()
+        self._asked = Traffic()
         self._config = _answer("200 OK", ("Content-Type: application/javascript",), config(depth).encode())
         self._tiles = {
             f"/{path}".encode(): _file(drawing)
@@ -142,7 +142,7 @@ class _Site:
         if file is not None:
             return self._told_of(file, method, rest)
         if path == b"/.asked":
-            told, self._asked = asdict(self._asked), Asked()
+            told, self._asked = asdict(self._asked), Traffic()
             return _answer("200 OK", (), json.dumps(told).encode())
         return self._config if path == b"/overviewerConfig.js" else _NOTHING
 
@@ -190,5 +190,5 @@ _NOTHING: Final = _answer("404 Not Found", (), b"")
 
 
 if __name__ == "__main__":
-    _site = _Site(int(sys.argv[1]), int(sys.argv[3]))
-    uvloop.run(serve(_site.answer, float(sys.argv[2])))
+    _answers = _DatedAnswers(int(sys.argv[1]), int(sys.argv[3]))
+    uvloop.run(serve(_answers.answer, float(sys.argv[2])))

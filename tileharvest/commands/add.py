@@ -7,10 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
-from tileharvest.commands.settings import quieten
-from tileharvest.commands.terminal import failing_clearly, write_json, write_line
+from tileharvest.commands.map_command import SiteCommand
+from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Site
@@ -33,8 +34,9 @@ _NONE: Final = "-"
 """What answers that nothing is wanted of what is offered."""
 
 
-class Command(ScrapyCommand):
-    requires_project = True
+class Command(SiteCommand, ScrapyCommand):
+    arguments = range(2, 3)
+    usage = "say a name and the address of the map's page: scrapy add NAME URL"
 
     def syntax(self) -> str:
         return "[options] NAME URL"
@@ -47,24 +49,10 @@ class Command(ScrapyCommand):
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
         parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        assert self.settings is not None
-        quieten(self.settings, "ERROR")
-
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) != 2:
-            raise UsageError(
-                "say a name and the address of the map's page: scrapy add NAME URL", print_help=False
-            )
-        with failing_clearly(self):
-            self._add(args[0], args[1], opts)
-
-    def _add(self, name: str, url: str, opts: argparse.Namespace) -> None:
-        assert self.settings is not None
-        file = maps_file(self.settings)
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        name, url = args
+        file = maps_file(settings)
         entry: dict[str, Any] = {"url": url}
         # Before a person is asked.
         checked_entry(file, name, entry)
@@ -97,17 +85,12 @@ class Command(ScrapyCommand):
         return asked_contact(known, _line) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
     def _probed(self, description: MapDescription) -> Site:
-        assert self.crawler_process is not None
         assert self.settings is not None
         courtesy = courtesy_for(self.settings, description)
-        crawler = self.crawler_process.create_crawler(SiteProbeSpider)
-        self.crawler_process.crawl(crawler, description=description, courtesy=courtesy)
-        self.crawler_process.start()
-        spider = crawler.spider
-        if isinstance(spider, SiteProbeSpider) and spider.site is not None:
-            return spider.site
-        ending = spider.ending if isinstance(spider, SiteProbeSpider) else None
-        raise ending or SiteError(f"{description.url} was not probed to the end; nothing was added")
+        site = self.ask(SiteProbeSpider, description=description, courtesy=courtesy).site
+        if site is None:
+            raise SiteError(f"{description.url} was not probed to the end; nothing was added")
+        return site
 
 
 def _contacts(file: Path) -> list[str]:

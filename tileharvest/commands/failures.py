@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history
+from tileharvest.commands.settings import ask_history, ask_queue
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.spending import failing
 from tileharvest.maps.settings import described_map
@@ -19,7 +18,7 @@ from tileharvest.middlewares.robots import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
-from tileharvest.queue.settings import has_queue, open_beside
+from tileharvest.queue.settings import has_queue
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.port import Failure
+    from tileharvest.queue.port import Failure, RequestQueue
 
 MANY: Final = 3
 """Harvests in a row in which a tile failed, from which on the command says so: what lasts for so long does
@@ -72,36 +71,25 @@ class Command(MapCommand, ScrapyCommand):
         described_map(settings, name)
         is_there = has_queue(settings, name)
         if opts.retry:
-            number = asyncio.run(_retry(settings, name)) if is_there else 0
+            number = ask_queue(settings, name, _retry) if is_there else 0
             write_line(
                 f"{number} requests are back in the queue of map '{name}': a running harvest takes them up,"
                 f" else the next one"
             )
         elif opts.clear:
-            number = asyncio.run(_clear(settings, name)) if is_there else 0
+            number = ask_queue(settings, name, lambda queue: queue.clear_failures()) if is_there else 0
             write_line(f"{number} failures of map '{name}' are forgotten")
         else:
-            failures = asyncio.run(_failures(settings, name)) if is_there else []
+            failures = ask_queue(settings, name, lambda queue: queue.failures()) if is_there else []
             in_a_row = ask_history(settings, lambda history: failing(history, name)) if failures else None
             _write(name, [_plain(failure, in_a_row or {}) for failure in failures], as_json=opts.json)
 
 
-async def _retry(settings: BaseSettings, name: str) -> int:
-    async with open_beside(settings, name) as queue:
-        failures = await queue.failures()
-        entries = [Entry(failure.body, PUSHED, None, max(1, failure.priority)) for failure in failures]
-        await queue.exchange(Changes(entries, [failure.id for failure in failures]), 0, time.time())
-        return len(failures)
-
-
-async def _clear(settings: BaseSettings, name: str) -> int:
-    async with open_beside(settings, name) as queue:
-        return await queue.clear_failures()
-
-
-async def _failures(settings: BaseSettings, name: str) -> Sequence[Failure]:
-    async with open_beside(settings, name) as queue:
-        return await queue.failures()
+async def _retry(queue: RequestQueue) -> int:
+    failures = await queue.failures()
+    entries = [Entry(failure.body, PUSHED, None, max(1, failure.priority)) for failure in failures]
+    await queue.exchange(Changes(entries, [failure.id for failure in failures]), 0, time.time())
+    return len(failures)
 
 
 def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
@@ -30,15 +29,14 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1)
+    usage = "scrapy maps takes no arguments"
+
     def syntax(self) -> str:
         return "[options]"
 
     def short_desc(self) -> str:
         return "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
-
-    def check(self, args: list[str]) -> None:
-        if args:
-            raise UsageError("scrapy maps takes no arguments", print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         descriptions = all_maps(settings)

@@ -31,7 +31,7 @@ _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 _EXAMPLE: Final = "you@example.net"
 _PAGE: Final = "https://example.net/maps"
 _NONE: Final = "-"
-"""What answers that nothing is wanted of what is offered."""
+"""The answer of a person who wants nothing of what is offered."""
 
 
 class Command(SiteCommand, ScrapyCommand):
@@ -74,7 +74,8 @@ class Command(SiteCommand, ScrapyCommand):
             )
 
     def _contact(self, given: str | None, known: list[str]) -> str | None:
-        """As the command line or the settings say, or a person on the terminal; None where nobody does."""
+        """What the command line says, or a person on the terminal; None if neither does, and empty if the
+        settings have a contact."""
         assert self.settings is not None
         if given and _CONTACT.fullmatch(given) is None:
             raise ConfigurationError(
@@ -94,14 +95,16 @@ class Command(SiteCommand, ScrapyCommand):
 
 
 def _contacts(file: Path) -> list[str]:
-    """Those that maps of the file have, each once; the one of the last map last."""
+    """The contacts that maps of the file have, each once. That of the last map comes last."""
     maps = load_maps(file) if file.exists() else {}
     return list(dict.fromkeys(one.contact for one in reversed(maps.values()) if one.contact))[::-1]
 
 
 def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
-    """A person's contact, asked for until it can be one; empty where none is wanted. `line` gives the answer
-    to a question. Saying nothing takes the last of those known, which other maps have."""
+    """Asks a person for a contact until the answer can be one. Returns it, or nothing if none is wanted.
+
+    `line` gives the answer to a question. An empty answer takes the last of `known`, which other maps have.
+    """
     _say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
     if known[:-1]:
         _say(f"Other maps of yours have: {', '.join(known[:-1])}")
@@ -116,7 +119,7 @@ def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
 
 
 def _line(question: str) -> str:
-    """What a person writes to a question; the end of the input means that nothing is wanted."""
+    """What a person answers to a question. The end of the input means that nothing is wanted."""
     sys.stderr.write(question)
     sys.stderr.flush()
     try:

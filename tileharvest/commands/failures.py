@@ -1,4 +1,4 @@
-"""`scrapy failures NAME`: the requests of a map that are not tried again by themselves in their segment."""
+"""`scrapy failures NAME`: the requests of a map that failed and are not tried again in their segment."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Failure, RequestQueue
 
 MANY: Final = 3
-"""Harvests in a row in which a tile failed, from which on the command says so: what lasts for so long does
-not pass by itself."""
+"""If a tile has failed in so many harvests in a row, the command says so: that does not pass by itself."""
 
 _NAMED: Final = 5
 """Tiles that a line names at most."""
@@ -39,7 +38,7 @@ _NAMED: Final = 5
 _STATUS: Final = re.compile(r"([1-5]\d\d)\b")
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
-# What the download handler, aiohttp, the system and `images.py` say, and what it means; the first that fits.
+# What the download handler, aiohttp, the system and `images.py` say, and what it means. The first one counts.
 _BROKEN: Final = (
     ("took longer than", "timeout"),
     ("payload is not completed", "cut off"),
@@ -158,7 +157,7 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
             harvests = in_a_row.get((str(layer), tile), 1)
             tile = f"{layer}:{tile}" if layer else str(tile)
     said = _ATTEMPTS.search(failure.reason)
-    # What was not sent was no attempt.
+    # A request that was not sent was no attempt.
     attempts = 0 if failure.reason.startswith(FORBIDDEN) else int(said[1]) if said else failure.attempts
     return {
         "tile": tile,

@@ -59,7 +59,7 @@ class _Known(NamedTuple):
 
     summary: MapSummary
     walk: NextWalk
-    """Without layers where the map was never harvested."""
+    """It has no layers if the map was never harvested."""
 
 
 def _known(history: History, descriptions: Mapping[str, MapDescription], now: datetime) -> dict[str, _Known]:
@@ -74,13 +74,13 @@ def _known(history: History, descriptions: Mapping[str, MapDescription], now: da
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
-    """Since when each map is paused; all are asked at once."""
+    """Says since when each map is paused. All queues are asked at once."""
     names = list(names)
     return dict(zip(names, await asyncio.gather(*(_since(settings, name) for name in names)), strict=True))
 
 
 async def _since(settings: BaseSettings, name: str) -> str | None:
-    """None also where the queue cannot tell: the list is of use without it."""
+    """Returns None also if the queue cannot be asked: the list is of use without it."""
     try:
         return (await directions_for(settings, name)).paused
     except QueueError as error:
@@ -110,7 +110,7 @@ def _row(description: MapDescription, known: _Known | None, paused: str | None) 
 
 
 def _proof(prospect: LayerProspect) -> dict[str, Any]:
-    """How the layer will be walked, and what is proved of it; what is not known is null."""
+    """How the layer will be walked, and what is proved of it. What is not known is null."""
     stored = prospect.stored
     said = {"walk": "pruned" if prospect.decision.is_pruned else "full", "reason": prospect.decision.reason}
     if stored is None:
@@ -140,7 +140,7 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _write_walk(name: str, walk: NextWalk) -> None:
-    """Why it will be walked so, in a line; where layers differ, in one for each."""
+    """Writes why the map will be walked so: one line, or one for each layer if they differ."""
     said = {layer: prospect.in_words for layer, prospect in walk.layers.items()}
     if len(set(said.values())) == 1:
         write_line(f"{name}: the next walk is {next(iter(said.values()))}")

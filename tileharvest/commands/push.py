@@ -63,7 +63,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
 
 def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:
-    """A request whose address the harvest fills in: only it has probed the site."""
+    """A request without an address: the harvest fills it in, as only the harvest has probed the site."""
     return _order(f"tile://{layer or ''}/{tile}", priority, layer or "", [tile.zoom, tile.x, tile.y])
 
 

@@ -58,7 +58,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _without_figures(state: State | None) -> str:
-    """Of a harvest that the history does not have yet, or has as ended."""
+    """What is said if the history has no unfinished harvest. It gets one later than the queue."""
     if state is None:
         return "no harvest is running"
     if state.activity is Activity.BEGINNING:
@@ -72,8 +72,8 @@ def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
 
 
 def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
-    """Of a harvest that is worked on, as queue and clock have it: what only a worker knows, as that the host
-    is down, is not among it."""
+    """The state of a harvest that is worked on, as queue and clock tell it. Only a worker knows, for example,
+    that the host is down."""
     paused = overview.directions.paused
     description = described_map(settings, name)
     courtesy, now = courtesy_for(settings, description), datetime.now(description.zone_info)
@@ -89,7 +89,7 @@ def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: 
 
 
 def _figures(progress: HarvestProgress, overview: Overview, state: State | None, workers: int) -> Figures:
-    """Without a state nobody works on it."""
+    """The figures; without a state nobody works on the harvest."""
     if state is not None:
         return Figures.of(progress, state, workers)
     paused = overview.directions.paused

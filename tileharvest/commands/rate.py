@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.rates import Gap
 
 _OWN: Final = "default"
-"""In place of a rate: the map's own again."""
+"""The word that stands for the map's own rate."""
 
 
 class Command(MapCommand, ScrapyCommand):

@@ -71,5 +71,5 @@ class Command(ProjectCommand, ScrapyCommand):
 
 def _announce(address: str) -> None:
     write_line(f"the viewer is at {address} (Ctrl-C ends it)")
-    # Whoever started it through a pipe waits for this line.
+    # A program that reads the output through a pipe waits for this line.
     sys.stdout.flush()

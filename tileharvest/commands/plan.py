@@ -116,7 +116,7 @@ class Command(SiteCommand, ScrapyCommand):
                 f" its site was not asked, and nothing planned; try again then"
             )
         # No secret depends on it, and the same seed is to choose the same tiles.
-        random = Random(seed).random  # noqa: S311
+        random = Random(seed)  # noqa: S311
         present = replace(courtesy, gap=gap)
         spider = self.ask(
             SiteSampleSpider, description=description, courtesy=present, requests=requests, random=random

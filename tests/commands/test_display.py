@@ -18,7 +18,7 @@ from tileharvest.commands.display import drawn, in_words, show_progress
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
-from tileharvest.history.progress import HarvestProgress
+from tileharvest.history.summaries import HarvestProgress
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State
 from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.gate import Reason

@@ -14,8 +14,7 @@ from tileharvest.harvest.plan import (
     two_digits,
 )
 from tileharvest.harvest.sample import Amounts, Estimate
-from tileharvest.history.precedent import Precedent
-from tileharvest.history.reading import HarvestSummary
+from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.courtesy import Courtesy

@@ -12,7 +12,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, ask_queue
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.history.spending import failing
+from tileharvest.history.summaries import failing
 from tileharvest.maps.settings import described_map
 from tileharvest.middlewares.robots import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode

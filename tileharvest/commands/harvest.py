@@ -26,7 +26,7 @@ from tileharvest.commands.terminal import (
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.harvest.settings import harvesting_for, would_go_on
-from tileharvest.history.progress import progress_of
+from tileharvest.history.summaries import progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.figures import moment_in_words
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
     from tileharvest.politeness.gate import Reason
 
 # Several harvests end with the first of these statuses that occurred.

@@ -13,14 +13,14 @@ from tileharvest.commands.map_command import SiteCommand
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.next_walk import NextWalk, next_walk
 from tileharvest.harvest.plan import duration_in_words, plan_by_last, plan_by_sample, two_digits
-from tileharvest.harvest.walk import LEAST_AUDITED
-from tileharvest.history.precedent import Precedent, precedent
+from tileharvest.harvest.walks import next_walks
+from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
+from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.walk.decision import Decisions
 
 _SEEDS: Final = 1_000_000
 
@@ -126,16 +127,18 @@ class Command(SiteCommand, ScrapyCommand):
         return spider
 
 
-def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, NextWalk] | None:
+def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
     """None for a map of which no harvest was ever finished."""
     last = precedent(history, description.name)
     if last is None:
         return None
     today = datetime.now(description.zone_info).date()
-    return last, next_walk(history, description, last.summary.depth, today)
+    return last, next_walks(history, description, last.summary.depth, today)
 
 
-def _by_last(description: MapDescription, courtesy: Courtesy, last: Precedent, walk: NextWalk) -> _PlanReport:
+def _by_last(
+    description: MapDescription, courtesy: Courtesy, last: Precedent, walk: Decisions
+) -> _PlanReport:
     plan = plan_by_last(last, courtesy, audit=description.audit, least_audited=LEAST_AUDITED)
     day = last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")

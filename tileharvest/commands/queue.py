@@ -12,7 +12,7 @@ from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, ask_queue
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.history.progress import progress_of
+from tileharvest.history.summaries import progress_of
 from tileharvest.maps.settings import described_map
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
     from tileharvest.monitoring.overview import Overview
 
 

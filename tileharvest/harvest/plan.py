@@ -10,8 +10,7 @@ from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tileharvest.harvest.sample import Amounts, Estimate
-    from tileharvest.history.precedent import Precedent
-    from tileharvest.history.reading import HarvestSummary
+    from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
     from tileharvest.politeness.courtesy import Courtesy

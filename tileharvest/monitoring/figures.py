@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.history.costs import Cost
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
 
 WINDOW: Final = 60.0
 """Seconds over which a rate is taken: it follows a change within a minute and does not jump."""

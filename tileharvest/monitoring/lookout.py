@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""

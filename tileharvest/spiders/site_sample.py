@@ -11,8 +11,8 @@ from scrapy import Request, signals
 from scrapy.http import Response
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.layers import walk_over
 from tileharvest.harvest.sample import Sample, estimate
+from tileharvest.harvest.walks import walk_over
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from tileharvest.harvest.sample import Estimate
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.courtesy import Courtesy
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
 
 USUAL_REQUESTS: Final = 200
 """What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
@@ -126,7 +127,7 @@ class SiteSampleSpider(SiteProbeSpider):
         self.latency = self._waited / self._tiles
         return estimate(samples)
 
-    async def _sizes(self, layer: SiteLayer, tiles: Sequence[Tile]) -> dict[Tile, float]:
+    async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """The bytes of those that are there, as `Sample.take` wants them."""
         gap = self.courtesy.gap.at_least(self.courtesy.host_gap).at_least(self.robots.gap)
         asking, sizes = [], {}
@@ -143,7 +144,7 @@ class SiteSampleSpider(SiteProbeSpider):
                 self._fail(layer.tile_url(tile), answer)
         return sizes
 
-    async def _ask(self, layer: SiteLayer, tile: Tile) -> Response:
+    async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None
         began = asyncio.get_running_loop().time()
         meta = {"verbatim_url": True, "download_slot": layer.host}

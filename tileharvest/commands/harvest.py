@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestProgress
     from tileharvest.politeness.gate import Reason
 
-# The first that occurred is the exit status of several harvests.
+# Several harvests end with the first of these statuses that occurred.
 _WORST_FIRST = (
     ExitStatus.ERROR,
     ExitStatus.USAGE,
@@ -63,16 +63,16 @@ class Command(BaseRunSpiderCommand):
     def __init__(self) -> None:
         super().__init__()
         self._spiders: list[TileSpider] = []
-        """Of the harvests that have ended, in the order of their maps."""
+        """Those of the harvests that have ended, in the order of their maps."""
         self._passes_over = False
-        """Whether a paused map is left out: where a person has not named it alone."""
+        """Whether a paused map is left out: it is if the person has not named it alone."""
         self._passed_over = 0
         self._under_way: str | None = None
         """The map that is harvested now."""
         self._watching: list[asyncio.Task[None]] = []
-        """What shows its progress, and what that is told by."""
+        """What shows its progress, and the lookout."""
         self._is_stopping = False
-        """Whether a person has sent a signal that ends all."""
+        """Whether a person has sent a signal to end all harvests."""
         self._is_json = False
 
     def syntax(self) -> str:
@@ -99,7 +99,7 @@ class Command(BaseRunSpiderCommand):
         super().process_options(args, opts)
         assert self.settings is not None
         self._is_json = opts.json
-        # What a person must know comes through, above the lines of progress.
+        # What a person must know appears above the lines of progress.
         quieten(self.settings, "WARNING")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -124,7 +124,7 @@ class Command(BaseRunSpiderCommand):
             self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
 
     def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
-        """The maps to harvest, after everything that can be wrong with them was looked at."""
+        """The maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
@@ -137,11 +137,11 @@ class Command(BaseRunSpiderCommand):
     def _harvest_in_turn(self, names: list[str], arguments: dict[str, str]) -> None:
         assert self.crawler_process is not None
         asyncio.get_event_loop().create_task(self._harvest_and_stop(names, arguments))
-        # Not to be stopped after a crawl: there may be another one.
+        # After this crawl there may be another one.
         self.crawler_process.start(stop_after_crawl=False)
 
     async def _harvest_and_stop(self, names: list[str], arguments: dict[str, str]) -> None:
-        # Importing it installs one; by now the right one is there. It is a module only to mypy.
+        # To import it too early would install another reactor. It is a module only to mypy.
         reactor: Any = importlib.import_module("twisted.internet.reactor")
 
         _call_at_first_signal(self._begin_to_stop)
@@ -168,12 +168,12 @@ class Command(BaseRunSpiderCommand):
         _say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
 
     async def _is_passed_over(self, name: str) -> bool:
-        """Of several maps a paused one would keep the others waiting."""
+        """Tells whether the map is paused, and says so: it would keep the other maps waiting."""
         assert self.settings is not None
         try:
             since = (await directions_for(self.settings, name)).paused
         except QueueError:
-            # The harvest itself meets it again, and says so.
+            # The harvest will meet the same error and say so.
             return False
         if since is not None:
             _say(
@@ -185,7 +185,7 @@ class Command(BaseRunSpiderCommand):
     async def _harvest(self, name: str, arguments: dict[str, str]) -> TileSpider | None:
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(OverviewerSpider)
-        # What watched the map before and has not heard that it is over.
+        # The tasks that watched the map before may not have heard yet that it is over.
         while self._watching:
             await cancel(self._watching.pop())
 
@@ -200,14 +200,14 @@ class Command(BaseRunSpiderCommand):
         try:
             await self.crawler_process.crawl(crawler, map=name, **arguments)
         finally:
-            # Not waited for: after a signal the loop ends at once, and what is to be told comes before that.
+            # Nobody waits for them: after a signal the loop ends at once, and the report comes before that.
             for task in self._watching:
                 task.cancel()
         return crawler.spider if isinstance(crawler.spider, TileSpider) else None
 
 
 def _call_at_first_signal(called: Callable[[], None]) -> None:
-    """Besides what Scrapy does then; it puts handlers of its own in place of these for the second one."""
+    """Calls it besides what Scrapy does then. For the second signal Scrapy sets handlers of its own."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         end_cleanly: Any = signal.getsignal(number)
@@ -257,7 +257,7 @@ def _say(line: str) -> None:
 
 
 def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str], *, is_json: bool) -> None:
-    """How the harvest went, besides what the log has said already."""
+    """Says how the harvest went, as far as the log has not said it already."""
     if not is_json and spider.crawl.counts:
         write_outcomes(_title(spider), spider.crawl.counts)
     if not is_json and spider.crawl.ending is not None and spider.crawl.ending.exit_status is ExitStatus.DONE:

@@ -59,8 +59,8 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
 
 
 def _table(summaries: Sequence[HarvestSummary]) -> Table:
-    """Closer than other tables and with heads of two lines: twenty columns are to fit into a terminal of
-    160. Where they do not, why a harvest was stopped is broken into lines."""
+    """A table with less room between its columns than others, and with heads of two lines: its twenty columns
+    fit into a terminal of 160 characters. If they do not, the reason of a stop is broken into lines."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for head in ("day", "began\n(UTC)"):
         table.add_column(head, no_wrap=True)
@@ -97,7 +97,7 @@ def _end(summary: HarvestSummary) -> str:
 
 
 def _spared(summary: HarvestSummary) -> tuple[str, str]:
-    """What it would have cost without ETags, and what of it was spared; empty where that is unknown."""
+    """What it would have cost without ETags, and what of that was spared; empty if that is not known."""
     cost = summary.cost
     if not cost.seconds:
         return "", ""

@@ -26,7 +26,7 @@ class Prometheus:
     """Serves the numbers of a crawl from its beginning to its end. What it cannot do never stops a crawl."""
 
     def __init__(self, crawler: Crawler, host: str, port: int) -> None:
-        # Where it is not used, which is almost everywhere, it need not be loaded: 20 ms of each crawl.
+        # Almost nobody uses it, and to load it takes 20 ms of each crawl.
         from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
 
         self._crawl = crawl_of(crawler)
@@ -34,7 +34,7 @@ class Prometheus:
         self._port = port
         harvesting = self._crawl.harvest
         if self._crawl.is_ending:
-            # It was refused its harvest, and ends at once.
+            # The spider was refused its harvest and ends at once.
             raise NotConfigured
         name = harvesting.description.name if harvesting else crawler.spider.name  # type: ignore[union-attr]
         self._server: MetricsServer = MetricsServer(name, self._overview, harvesting)
@@ -81,9 +81,10 @@ _LARGEST_PORT: Final = 65535
 
 
 def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
-    """Host and port at which a crawl's numbers are served; None: nowhere. Raises ConfigurationError."""
+    """Returns host and port at which a crawl's numbers are served, or None if they are served nowhere. Raises
+    ConfigurationError."""
     port = str(settings["PROMETHEUS_PORT"] or "0")
     if not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
-    # To asyncio an empty host means every address there is, which nobody opens by leaving something out.
+    # To asyncio an empty host means every address there is: nobody should open that by leaving something out.
     return (settings["PROMETHEUS_HOST"] or "127.0.0.1", int(port)) if int(port) else None

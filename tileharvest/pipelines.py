@@ -1,4 +1,4 @@
-"""Scrapy's item pipeline: makes results durable."""
+"""Scrapy's item pipeline: it stores and records the results of a harvest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scrapy's extension that sends a notice at the end of a harvest, where `notify` or NOTIFY names targets."""
+"""Scrapy's extension that sends a notice at the end of a harvest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import threading
-from contextlib import suppress
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 PATIENCE: Final = 30.0
-"""Seconds by which a notice may hold up the end of a harvest."""
+"""Seconds for which a notice may hold up the end of a harvest."""
 
 _SENDING: Final = 25.0
-"""Seconds of them for the sending, so that what is late can still be named."""
+"""Seconds of them for sending, so that a target that is late can still be named."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Notice:
-    """Sends when the spider has settled, so that all it tells of is recorded.
+    """Sends a notice where `notify` or NOTIFY names targets, once all that it tells of is recorded.
 
-    That is when the engine has stopped; or, of a crawl that was ended before it began, when the spider is
-    closed. What cannot be done is one line in the log, and changes nothing of the harvest.
+    That is when the engine has stopped. The engine of a crawl that was ended before it began never starts:
+    then it is when the spider is closed. A notice that cannot be sent is one line in the log, and changes
+    nothing of the harvest.
     """
 
     def __init__(self, crawl: Crawl, harvesting: Harvesting, wishes: Wishes) -> None:
@@ -59,8 +60,8 @@ class Notice:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured, which switches it off without a word, where nobody is to be told, as of a
-        dry run."""
+        """Raises NotConfigured, which switches it off without a word, where nobody is to be told. A dry run
+        is such a case."""
         harvesting = harvesting_of(crawler)
         crawl = crawl_of(crawler)
         if crawl.arguments.get("dry") == "1":
@@ -75,7 +76,7 @@ class Notice:
 
     async def _closed(self) -> None:
         ending = self._crawl.ending
-        # Whoever started what cannot be, such as a second harvest of the map, sees it himself.
+        # Who starts what cannot be, such as a second harvest of the map, sees that at the terminal.
         if not self._has_begun and ending is not None and ending.exit_status is not ExitStatus.USAGE:
             await self._notify()
 
@@ -99,7 +100,7 @@ class Notice:
                 self._warn(f"did not reach {', '.join(map(str, missed))}")
 
     def _report(self) -> Report | None:
-        """None where the harvest goes on: with other workers, or when it is run again after a stop."""
+        """Returns None while the harvest goes on: with other workers, or in a later run."""
         from tileharvest.notices.message import Report  # noqa: PLC0415 - where it is used at all
 
         crawl, harvesting = self._crawl, self._harvesting
@@ -134,7 +135,8 @@ class _Kept:
 
 
 def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
-    """None where nobody is to be told, or nobody can be: said now, not when hours of harvesting are over."""
+    """Returns None where nobody is to be told or nobody can be. The log says so now, and not after hours of
+    harvesting."""
     description = harvesting.description
     texts = notice_targets(settings, description)
     if not texts:
@@ -161,30 +163,19 @@ def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
 
 
 async def _within(seconds: float, work: Callable[[], list[Undelivered]]) -> list[Undelivered]:
-    """What the work returns or raises, done in a thread; TimeoutError if it is not done by then.
+    """Returns or raises what the work does, in a thread of its own. Raises TimeoutError when it takes longer.
 
     Not by `asyncio.to_thread`: Python waits for such threads before a process can end.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[list[Undelivered]] = loop.create_future()
-
-    def settle(result: list[Undelivered] | Exception) -> None:
-        if done.done():
-            return
-        if isinstance(result, Exception):
-            done.set_exception(result)
-        else:
-            done.set_result(result)
+    done: Future[list[Undelivered]] = Future()
+    # From now on a timeout does not cancel it: the thread sets what nobody waits for.
+    done.set_running_or_notify_cancel()
 
     def run() -> None:
-        result: list[Undelivered] | Exception
         try:
-            result = work()
+            done.set_result(work())
         except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
-            result = error
-        # The loop may be closed when nobody waits any more.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, result)
+            done.set_exception(error)
 
     threading.Thread(target=run, daemon=True, name="notice").start()
-    return await asyncio.wait_for(done, seconds)
+    return await asyncio.wait_for(asyncio.wrap_future(done), seconds)

@@ -1,4 +1,4 @@
-"""Lets what the queue does not offer wait for its turn, and what it has offered go back when that is over."""
+"""Makes requests beside the queue wait for their turn, and sends held back ones to the queue again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class AsideMiddleware:
-    """Asks our scheduler for the turn of each request whose state is aside. Its repeats and redirects wait
-    too: they cost the owner as much. Others pass. Raises what the scheduler's `aside` raises.
+    """Lets each request that is made beside the queue wait until our scheduler gives it a turn. Repeats and
+    redirects of it wait too: they cost the owner as much. Raises what the scheduler's `aside` raises.
 
     A request that was held back at the last moment goes back to the scheduler as it was: that was no
     attempt.

@@ -1,4 +1,4 @@
-"""Has it changed? Puts the pure verdicts between the network and the spider."""
+"""Judges the answers about tiles: an outcome for the spider, or a GET."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class DiffMiddleware:
         return cls(harvesting_of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[Request | None] | None:
-        """A host that has refused one HEAD would refuse them all: ask it by GET at once. So may a person wish
-        it for tiles that are known."""
+        """Take a GET instead of a HEAD where the host has refused one HEAD, as it would refuse all. So too
+        for known tiles, where a person has set `check = "conditional"`."""
         question = question_of(request)
         if question is None:
             return None
@@ -72,9 +72,11 @@ class DiffMiddleware:
         return None
 
     async def _instead(self, request: Request, question: TileQuestion, *, is_known: bool) -> Request | None:
-        """The GET that takes the place of a HEAD, which is not sent then. Where only tiles that are known are
-        asked by it (`is_known`), None for others: a HEAD costs less, as the tile may not be there. So too
-        where no ETag is known: a 304 by the date alone would tell nothing of the size."""
+        """Returns the GET that takes the place of a HEAD, which is then not sent.
+
+        With `is_known` only tiles with a known ETag are asked by GET, and None is returned for others. A HEAD
+        costs less for a tile that may not be there, and a 304 by the date alone tells nothing of the size.
+        """
         headers = conditional_headers(await self._latest(question))
         if is_known and "If-None-Match" not in headers:
             return None

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _SERVER_FAILURES: Final = 500
-"""The first of the statuses that say so."""
+"""The first status by which a server says that it has failed."""
 
 _SHORTER: Final = 0.9
-"""Of the pause to its next probe a worker claims so much, as timers and the clocks of others are not exact:
-it must not come while its own claim still holds."""
+"""Share of the pause until its next probe for which a worker claims the host. Timers and the clocks of other
+workers are not exact, and the next probe must not come while the claim still holds."""
 
 
 class OutageMiddleware:
     """Shuts the scheduler's gate when a host seems to be down, and probes until it answers or patience ends.
 
-    Only requests that the scheduler has leased count as failures. One that fails while the host is known to
-    be down goes back to the scheduler as it was: that was no attempt. Under a scheduler without a gate
-    nothing is done. To be put nearer to the network than what repeats requests.
+    Only requests that our scheduler has offered count as failures. One that fails while the host is known to
+    be down goes back to the scheduler as it was: that was no attempt. Under another scheduler nothing is
+    done. This middleware belongs nearer to the network than the one that repeats requests.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class OutageMiddleware:
         exceptions: tuple[type[Exception], ...],
         page: str | None = None,
     ) -> None:
-        """`exceptions` mean that there was no answer. `page` is what is probed of its host as long as nothing
-        else of it was answered well."""
+        """`exceptions` mean that there was no answer. `page` is the map's page: it is probed as long as
+        nothing else of its host was answered well."""
         self._crawl = crawl
         self._limits = limits
         self._exceptions = exceptions
         self._page = page
         self._hosts: dict[str, HostHealth] = {}
-        """Of those hosts that have ever failed."""
+        """Only hosts that have ever failed are here."""
         self._failing: set[str] = set()
-        """Whose last answer was none."""
+        """Hosts that did not answer the last request."""
         self._good: dict[str, str] = {}
         """The last address of each host that was answered well."""
         self._probing: dict[str, asyncio.Task[None]] = {}
@@ -87,7 +87,7 @@ class OutageMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         if response.status >= _SERVER_FAILURES and _is_failure(response):
-            again = self._failed(request, Answer(response.status).phrase)
+            again = self._failed(request)
             return response if again is None else again
         host = request.meta["download_slot"]
         if host in self._failing:
@@ -101,14 +101,15 @@ class OutageMiddleware:
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if not isinstance(exception, self._exceptions):
             return None
-        return self._failed(request, type(exception).__name__)
+        return self._failed(request)
 
     async def close(self) -> None:
         """End all probing; the spider has closed."""
         for task in list(self._probing.values()):
             await cancel(task)
 
-    def _failed(self, request: Request, reason: str) -> Request | None:
+    def _failed(self, request: Request) -> Request | None:
+        """The request as it goes back to the scheduler; None where its failure is to count."""
         gate = self._crawl.gate
         if gate is None or not is_offered(request):
             return None
@@ -139,8 +140,8 @@ class OutageMiddleware:
             self._crawl.end(TileHarvestError(mistake))
 
     async def _probed(self, host: str, url: str, health: HostHealth, gate: Gate) -> bool:
-        """Wait for the time of the next probe, and make it: whether it was answered. Raises SiteError when
-        the host is to be given up, and what the scheduler raises."""
+        """Wait until the next probe is due, and make it. Returns whether it was answered. Raises SiteError
+        when patience has ended, and what the scheduler raises."""
         pause = health.next_pause(_now())
         await asyncio.sleep(pause)
         if gate.reasons != {Reason.DOWN}:
@@ -164,12 +165,12 @@ class OutageMiddleware:
         return False
 
     async def _claim(self, host: str, seconds: float) -> bool:
-        """Whether this worker of several is the one to probe."""
+        """Returns whether this worker, of several, may probe."""
         scheduler = self._crawl.scheduler
         return scheduler is None or await scheduler.claim_probe(host, seconds)
 
     async def _probe(self, host: str, url: str) -> str | None:
-        """Why there is no answer; None if there is any."""
+        """Returns why there is no answer, or None when there is one."""
         meta = {"download_slot": host, "dont_retry": True, "dont_redirect": True, "verbatim_url": True}
         try:
             response = await self._crawl.crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
@@ -201,7 +202,7 @@ class OutageMiddleware:
         )
 
     def _address(self, host: str, failed: str) -> str:
-        """What is probed."""
+        """Returns the address to probe."""
         if self._page is not None and urlsplit(self._page).hostname == host:
             failed = self._page
         return self._good.get(host, failed)
@@ -213,6 +214,6 @@ def _now() -> float:
 
 
 def _is_failure(response: Response) -> bool:
-    """Whether it is the server's own failure, and not one of which it says when it will pass."""
+    """Whether the server has failed by itself, and does not say when that will have passed."""
     status = response.status
     return status >= _SERVER_FAILURES and may_pass(status) and "Retry-After" not in response.headers

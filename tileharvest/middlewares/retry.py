@@ -1,4 +1,4 @@
-"""Asks again, patiently, where a failure may pass."""
+"""Repeats requests whose failure may pass, and lets hosts rest that ask for it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ REPEATS: Final = -1
 
 
 class PatientRetryMiddleware:
-    """Repeats a request after a growing pause, and holds back a whole host while it asks for that.
+    """Repeats a request after a growing pause, and holds back all requests to a host that asks for a rest.
 
-    Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that the
-    scheduler has leased goes back to it with the time before which it is not to be made; no timer holds it
-    in memory. Others, as those that probe a site, have nowhere to wait but here. As with Scrapy's own,
+    Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that our
+    scheduler has offered goes back to it with the time before which it is not to be made, so that no timer
+    holds it in memory. Others, such as those that probe a site, wait here. As with Scrapy's own,
     `meta["dont_retry"]` says that a request is not to be repeated.
     """
 

@@ -1,4 +1,4 @@
-"""Leaves alone what robots.txt forbids."""
+"""Ends requests that robots.txt forbids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.crawl import Crawl
 
 FORBIDDEN: Final = "robots.txt forbids it"
-"""Why a tile has failed that was not asked for."""
+"""The reason of a tile's failure that was not asked for."""
 
 
 class RobotsMiddleware:

@@ -1,4 +1,4 @@
-"""Counts what is asked of a site and what comes back. Nearest to the network, so that nothing is missed."""
+"""Counts the requests to a site and the bytes of its answers, nearest to the network."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
@@ -115,7 +114,8 @@ class Crawl:
         self.crawler.spider.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
 
 
-_CRAWLS: Final[WeakKeyDictionary[Crawler, Crawl]] = WeakKeyDictionary()
+_CRAWLS: Final[dict[Crawler, Crawl]] = {}
+"""As long as the process lives: it makes few crawlers."""
 
 
 def crawl_of(crawler: Crawler) -> Crawl:

@@ -1,4 +1,4 @@
-"""The download handler: Scrapy's own for aiohttp, with a short way for HEAD."""
+"""The download handler: Scrapy's own for aiohttp, with a shorter way for HEAD."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ _TOLD = ("ETag", "Last-Modified", "Content-Length", "Retry-After", "Location")
 class TileDownloadHandler(AiohttpDownloadHandler):
     """Most requests of a harvest are HEADs, and all have the same headers.
 
-    So those of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once instead of per
-    request by two middlewares, and of an answer without a body only the headers that are read are kept.
-    Where the setting `USER_AGENTS` lists several, each request that the scheduler offers takes any of them;
-    those that find out about a site or a host have the one of `USER_AGENT`.
-    What the scheduler has offered is not sent while its gate is shut, but for a budget that is spent:
-    HeldBackError is raised then.
-    Everything else, GETs included, is Scrapy's, which calls this handler experimental and warns at every
-    start: what we need of it is covered by tests against real servers, and Scrapy is pinned.
+    So the headers of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once, instead of per
+    request by two middlewares. Of an answer to HEAD only the headers that are read are kept. Where the
+    setting `USER_AGENTS` lists several, each request that our scheduler offers takes any of them; requests
+    that find out about a site or a host have the one of `USER_AGENT`.
+
+    Raises HeldBackError for an offered request while the scheduler's gate is shut, unless it is shut only
+    because a budget is spent.
+
+    Everything else, GETs included, is Scrapy's. It calls this handler experimental and warns at every start:
+    what we need of it is covered by tests against real servers, and Scrapy is pinned.
     """
 
     experimental: ClassVar[bool] = False

@@ -256,9 +256,10 @@ class Harvesting:
         await self._commits.flush()
 
     async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Those of these tiles of which no process of this harvest has a result."""
+        """Those of these tiles, in their order, of which no process of this harvest has a result."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+        found = await asyncio.to_thread(self._harvest.outcomes, layer, tiles)
+        return [tile for tile in tiles if tile not in found]
 
     async def is_finished(self) -> bool:
         """Whether the harvest is finished, by whatever process."""

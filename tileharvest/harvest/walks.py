@@ -95,7 +95,7 @@ class Walks:
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
-                found = await asyncio.to_thread(self._harvest.walk.outcomes, name, audit.tiles)
+                found = await asyncio.to_thread(self._harvest.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):

@@ -53,8 +53,8 @@ _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 
-class Remembered:
-    """What a batch of results says of tiles. Of several results for a tile the last counts."""
+class MarkBatch:
+    """What a batch of results leaves to be remembered. Of several results for a tile the last counts."""
 
     def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
         """`layer_ids` raises ValueError for a layer that the harvest does not have."""
@@ -148,24 +148,16 @@ def layers_of(harvest: int) -> Select[int]:
     return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
 
 
-def is_distrusted(harvest: int) -> ColumnElement[bool]:
-    """A condition on validators: this harvest has found that their layer is not to be trusted."""
-    return exists().where(
-        proofs.c.layer == validators.c.layer,
-        proofs.c.harvest == harvest,
-        proofs.c.withdrawn.is_not(None),
-    )
-
-
 def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
     """The tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
 
     Reads all validators of the layer.
     """
-    query = (
-        select(validators.c.zoom, validators.c.x, validators.c.y)
-        .where(validators.c.layer == layer, validators.c.skipped == harvest)
-        .where(~is_distrusted(harvest))
+    is_distrusted = exists().where(
+        proofs.c.layer == layer, proofs.c.harvest == harvest, proofs.c.withdrawn.is_not(None)
+    )
+    query = select(validators.c.zoom, validators.c.x, validators.c.y).where(
+        validators.c.layer == layer, validators.c.skipped == harvest, ~is_distrusted
     )
     return [(zoom, x, y) for zoom, x, y in connection.execute(query)]
 

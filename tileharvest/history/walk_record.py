@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import case, or_, select, update
 
-from tileharvest.history.areas import asked_tiles, marks_of
+from tileharvest.history.areas import marks_of
 from tileharvest.history.schema import harvests, layers, proofs
 from tileharvest.history.trust import distrust, skipped_tiles, tops_of
 from tileharvest.tiles.grid import Tile
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import HarvestRow
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.outcomes import Outcome
     from tileharvest.walk.trust import Mark
 
 _SEVERAL: Final = "several"
@@ -82,11 +81,6 @@ class WalkRecord:
         """
         layer_id = self._layer_ids[layer]
         return self._history.read(lambda connection: skipped_tiles(connection, self._row.id, layer_id, areas))
-
-    def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
-        """What this harvest has found for these tiles, as far as it has. There may be any number of them."""
-        layer_id = self._layer_ids[layer]
-        return self._history.read(lambda connection: asked_tiles(connection, self._row.id, layer_id, tiles))
 
     def distrust(self, layer: str, reason: str) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.

@@ -144,12 +144,12 @@ def distrust(
 
 
 def layers_of(harvest: int) -> Select[int]:
-    """The ids of the layers that a harvest has."""
+    """Returns the ids of the layers that a harvest has."""
     return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
 
 
 def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
-    """The tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
+    """Returns the tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
 
     Reads all validators of the layer.
     """
@@ -163,12 +163,12 @@ def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
 
 
 def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
-    """The ground of the layer that the harvest skips."""
+    """Returns the ground of the layer that the harvest skips."""
     return Squares(tops_of(connection, harvest, layer))
 
 
 def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
-    """The present tiles of these areas that lie below a top, in order, asked all the same or not."""
+    """Returns the present tiles of these areas that lie below a top, in order, asked all the same or not."""
     skipped = squares_of(connection, harvest, layer)
     if not skipped:
         return []
@@ -182,7 +182,7 @@ def is_full() -> ColumnElement[bool]:
 
 
 def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
-    """The id of the last full harvest before this one that had the layer; null if there is none."""
+    """Returns the id of the last full harvest before this one that had the layer; null if there is none."""
     return (
         select(func.max(harvests.c.id))
         .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)

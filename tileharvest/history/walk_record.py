@@ -57,7 +57,7 @@ class WalkRecord:
         )
 
     def marks(self, layer: str, area: TileRange) -> dict[Tile, Mark]:
-        """What is remembered of the tiles of an area, also by this harvest. One query.
+        """Returns what is remembered of the tiles of an area, also by this harvest. One query.
 
         Only what an earlier harvest has been through with is trusted.
         """
@@ -65,7 +65,7 @@ class WalkRecord:
         return self._history.read(lambda connection: marks_of(connection, layer_id, area))
 
     def tops(self, layer: str) -> list[Tile]:
-        """The tiles below which this harvest, in whatever process, did not ask, in order.
+        """Returns the tiles below which this harvest, in whatever process, did not ask, in order.
 
         There are none where trust in the layer was withdrawn: then all below them is to be asked.
         """
@@ -74,7 +74,7 @@ class WalkRecord:
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
-        """The known tiles of these areas that lie below a top, in order. The top itself does not.
+        """Returns the known tiles of these areas that lie below a top, in order. The top itself does not.
 
         Tiles that have a result all the same are among them. So the list stays as it is while an audit goes
         through it, but for tiles that the audit finds new. Reads all tiles of the areas.
@@ -101,7 +101,8 @@ class WalkRecord:
         return self._history.write(write)
 
     def distrusted(self) -> dict[str, str]:
-        """The layers in which this harvest, in whatever process, has withdrawn trust, with the reasons."""
+        """Returns the layers in which this harvest, in whatever process, has withdrawn trust, with the
+        reasons."""
         query = (
             select(layers.c.name, proofs.c.withdrawn)
             .join_from(proofs, layers, layers.c.id == proofs.c.layer)

@@ -65,8 +65,10 @@ class StoredProof:
 
 
 def prove(times: Mapping[Tile, str | None]) -> Proof:
-    """The proof from the tiles that are there, with their Last-Modified. Ask for it after a complete full
-    walk."""
+    """Returns the proof from the tiles that are there, with their Last-Modified.
+
+    Ask for it after a complete full walk.
+    """
     seconds = {tile: seconds_of(text) for tile, text in times.items()}
     dated = [time for time in seconds.values() if time is not None]
     pairs = [
@@ -84,7 +86,7 @@ def prove(times: Mapping[Tile, str | None]) -> Proof:
 
 @lru_cache(maxsize=4096)
 def seconds_of(http_date: str | None) -> float | None:
-    """Seconds since 1970, or None for what is no date.
+    """Returns seconds since 1970, or None for what is no date.
 
     Dates are kept, as the tiles of a layer share few of them, and reading one takes 10 us.
     """

@@ -118,12 +118,15 @@ class Harvesting:
         )
 
     async def spent(self) -> Cost:
-        """What the map has cost today, by all processes. Raises HistoryError."""
+        """Returns what the map has cost today, by all processes. Raises HistoryError."""
         today = self._today()
         return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
 
     def _today(self) -> date:
-        """The day by the clock. `day` is another one where a harvest takes longer, or is of a past day."""
+        """Returns the day by the clock.
+
+        `day` is another one where a harvest takes longer, or is of a past day.
+        """
         return self._clock().astimezone(self.description.zone_info).date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
@@ -199,15 +202,21 @@ class Harvesting:
         return self._harvest.identity
 
     def first(self) -> Iterator[tuple[Layer, Tile]]:
-        """The tiles at which the walks start."""
+        """Returns the tiles at which the walks start."""
         return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
 
     async def latest(self, layer: str, tile: Tile) -> Version | None:
-        """The tile's latest version as it was when the harvest reached it. A gone one is a version too."""
+        """Returns the tile's latest version as it was when the harvest reached it.
+
+        A gone one is a version too.
+        """
         return await self._versions.of(layer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Whether the history has anything in the tile's square. Costs a query: ask only after a failure."""
+        """Returns whether the history has anything in the tile's square.
+
+        Costs a query: ask only after a failure.
+        """
         ranges = self.layers[layer].walk.kept_below(tile)
         return await asyncio.to_thread(self._harvest.known, {layer: ranges}) > 0
 
@@ -233,7 +242,9 @@ class Harvesting:
             raise self._moved()
 
     async def unasked(self) -> list[tuple[Layer, Tile]]:
-        """Tiles that the history has and the walk did not reach; empty when the harvest is complete.
+        """Returns the tiles that the history has and the walk did not reach.
+
+        There are none when the harvest is complete.
 
         Something above them vanished, or a walk that was killed had recorded that already. Reads all tiles of
         the map: call it when nothing is under way. Raises MovedError as `keep` does, which cannot know what
@@ -247,7 +258,7 @@ class Harvesting:
         return [(self.layers[name].layer, tile) for name, tile in found]
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """The skipped tiles that must be asked before the harvest may end, and how they are asked."""
+        """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""
         await self._commits.flush()
         return await self.walks.audit()
 
@@ -263,12 +274,12 @@ class Harvesting:
             by_layer.setdefault(layer, []).append(tile)
         missing = []
         for layer, tiles in by_layer.items():
-            found = await asyncio.to_thread(self._harvest.without_result, layer, tiles)
-            missing += [(layer, tile) for tile in found]
+            found = await asyncio.to_thread(self._harvest.outcomes, layer, tiles)
+            missing += [(layer, tile) for tile in tiles if tile not in found]
         return missing
 
     async def is_finished(self) -> bool:
-        """Whether the harvest is finished, by whatever process."""
+        """Returns whether the harvest is finished, by whatever process."""
         finished = await asyncio.to_thread(self._harvest.ended) == FINISHED
         self.ended_here = not finished
         return finished
@@ -282,7 +293,7 @@ class Harvesting:
         return await self._end("moved", settle_gone=False)
 
     async def counts(self) -> dict[Outcome, int]:
-        """The exact counts so far, over all processes that had a part in the harvest."""
+        """Returns the exact counts so far, over all processes that had a part in the harvest."""
         await self._commits.flush()
         return await asyncio.to_thread(self._harvest.counts)
 

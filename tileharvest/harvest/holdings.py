@@ -28,7 +28,10 @@ class Holdings:
     """The map of a dry run: its history is copied, and the copy thrown away. None where all is kept."""
 
     def has_history(self) -> bool:
-        """Whether a first harvest has begun one. Raises HistoryError where a server cannot be asked."""
+        """Returns whether a first harvest has begun one.
+
+        Raises HistoryError where a server cannot be asked.
+        """
         return History.is_begun(self.url)
 
     def open_history(self) -> History:

@@ -81,23 +81,24 @@ class Walks:
         return cls(harvest, description, layers, await asyncio.to_thread(look))
 
     async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
-        """What a tile's answer means for the walk."""
+        """Returns what a tile's answer means for the walk."""
         mark = await self._marks.of(layer, tile)
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """The tiles that must be asked before the harvest may end, and how; none when all is well, or mended.
+        """Returns the tiles that must be asked before the harvest may end, and how.
 
-        Call it when everything that was found is recorded. Whether skipping was wrong is looked at when all
-        audited tiles of a layer have an answer: else what is withdrawn would depend on the order of answers.
+        There are none when all is well, or mended. Call it when everything that was found is recorded.
+        Whether skipping was wrong is looked at when all audited tiles of a layer have an answer: else what is
+        withdrawn would depend on the order of answers.
         """
         distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
         wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
-                found = await asyncio.to_thread(self._harvest.walk.outcomes, name, audit.tiles)
+                found = await asyncio.to_thread(self._harvest.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):
@@ -108,7 +109,7 @@ class Walks:
         return wanted
 
     async def to_audit(self, layer: str) -> Audit:
-        """What is asked of the skipped tiles; the same whenever this is called."""
+        """Returns what is asked of the skipped tiles; the same whenever this is called."""
         if layer not in self._pruned or self._description.audit == 0:
             return Audit()
         # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
@@ -154,7 +155,7 @@ class Walks:
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:
-    """The walk over a layer of the map.
+    """Returns the walk over a layer of the map.
 
     Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.
     """
@@ -169,7 +170,7 @@ def walk_over(description: MapDescription, layer: Layer) -> Walk:
 def next_walks(
     history: History, description: MapDescription, depths: Mapping[str, int], today: date
 ) -> Decisions:
-    """How a harvest that begins on that day, in the map's time zone, walks. Reads only.
+    """Tells how a harvest that begins on that day, in the map's time zone, walks. Reads only.
 
     `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
     finds out. Raises HistoryError.
@@ -183,10 +184,10 @@ def next_walks(
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
-    """Which tiles a map keeps, equal where they are the same: what is unchanged says nothing of what was not
-    asked.
+    """Returns which tiles a map keeps, equal where they are the same.
 
-    `depths` are by layer: how far down `max_depth` reaches depends on them, and nothing else does.
+    What is unchanged says nothing of what was not asked. `depths` are by layer: how far down `max_depth`
+    reaches depends on them, and nothing else does.
     """
     zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
     limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))

@@ -28,7 +28,7 @@ class Mark:
     """Whether the harvest that saw it has finished everything below without a failure."""
 
     def is_of(self, seen: Validator) -> bool:
-        """Whether this and an answer seen now are of the same state.
+        """Returns whether this and an answer seen now are of the same state.
 
         Dates are compared as they are written: one that is put back is another state. Without a date it never
         is, as an ETag may be made from the bytes, and they can be the same although something below has
@@ -43,12 +43,13 @@ class Mark:
 
 
 def vouches(mark: Mark | None, seen: Validator) -> bool:
-    """Whether a tile with this answer, and the outcome `ign`, proves that nothing below it has changed."""
+    """Returns whether a tile with this answer, and the outcome `ign`, proves that nothing below it has
+    changed."""
     return mark is not None and mark.is_trusted and mark.is_of(seen)
 
 
 def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
-    """What is to be recorded of an answer to a tile below which all is asked.
+    """Returns what is to be recorded of an answer to a tile below which all is asked.
 
     That is so also where only trust is missing: a harvest trusts what it has seen itself. For a tile that is
     missing hand in an empty validator, which makes the history forget what it remembers.

@@ -54,8 +54,11 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
-        from tileharvest.viewer.serving import parse_port, serve  # noqa: PLC0415
-        from tileharvest.viewer.starting import viewer  # noqa: PLC0415
+        from tileharvest.viewer.server import (  # noqa: PLC0415
+            parse_port,
+            serve,
+            viewer,
+        )
 
         with failing_clearly(self):
             settings = self.settings

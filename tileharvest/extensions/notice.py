@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvesting
     from tileharvest.history.database import History
+    from tileharvest.notices.delivery import Undelivered
     from tileharvest.notices.message import Report
-    from tileharvest.notices.sending import Undelivered
-    from tileharvest.notices.telling import Wishes
+    from tileharvest.notices.notice import Wishes
     from tileharvest.store.port import TileStore
 
 PATIENCE: Final = 30.0
@@ -79,7 +79,7 @@ class Notice:
 
     async def _notify(self) -> None:
         from tileharvest.notices.message import is_wanted  # noqa: PLC0415 - where it is used at all
-        from tileharvest.notices.telling import tell  # noqa: PLC0415 - the same
+        from tileharvest.notices.notice import tell  # noqa: PLC0415 - the same
 
         report = self._report()
         if report is None or not is_wanted(report, self._wishes.occasions):
@@ -138,9 +138,12 @@ def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
     if not texts:
         return None
     # Where nobody is to be told it need not be loaded.
-    from tileharvest.notices.sending import HOW_TO_INSTALL, is_installed  # noqa: PLC0415
-    from tileharvest.notices.targets import parse_targets  # noqa: PLC0415
-    from tileharvest.notices.telling import Wishes  # noqa: PLC0415
+    from tileharvest.notices.delivery import (  # noqa: PLC0415
+        HOW_TO_INSTALL,
+        is_installed,
+        parse_targets,
+    )
+    from tileharvest.notices.notice import Wishes  # noqa: PLC0415
 
     if not is_installed():
         _logger.warning("notices need Apprise: %s; this goes on without", HOW_TO_INSTALL)

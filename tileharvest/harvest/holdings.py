@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tileharvest.history.database import History
-from tileharvest.store.memory import DryStore
+from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
-    from tileharvest.store.opening import StorePlace
     from tileharvest.store.port import TileStore
+    from tileharvest.store.settings import StorePlace
 
 
 class Holdings(Protocol):

@@ -1,4 +1,4 @@
-"""The harvests of a map, and whether one is under way."""
+"""The page of harvests: those of a map, and how far an unfinished one is."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tileharvest.history.summaries import HarvestProgress, HarvestSummary, harve
 from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.viewer.parameters import Parameters
-from tileharvest.viewer.served import Remembered
+from tileharvest.viewer.served_maps import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tileharvest.viewer.served import ServedMaps
+    from tileharvest.viewer.served_maps import ServedMaps
 
 HARVESTS_AGE: Final = 3.0
-"""Seconds for which an answer is used again: what a harvest has done so far is counted over all tiles."""
+"""Seconds for which an answer is used again: to count what a harvest has done reads all tiles of the map."""
 
 _FIGURES: Final = (
     "tiles_done",
@@ -28,19 +28,19 @@ _FIGURES: Final = (
     "seconds_left",
     "stopped",
 )
-"""Of those that the commands tell: the answer has the others elsewhere."""
+"""The figures that the answer takes from those of the commands; it has the others elsewhere."""
 
 
-class Harvests:
+class HarvestsPage:
     """Answers for the page of harvests. May be used by several threads."""
 
     def __init__(self, workers: Callable[[str], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """`workers` tells how many harvest the map of that name at this moment; a bool counts as 0 or 1."""
+        """`workers` returns how many harvest the map of that name now; a bool counts as 0 or 1."""
         self._workers = workers
-        self._answers: Remembered[Any] = Remembered(HARVESTS_AGE, clock)
+        self._answers: Recent[Any] = Recent(HARVESTS_AGE, clock)
 
     def answer(self, served: ServedMaps, names: Sequence[str], query: Sequence[tuple[str, str]]) -> Any:
-        """Newest first. Counting what an unfinished one has done reads all tiles of the map."""
+        """Answers with the harvests, newest first. For an unfinished one it reads all tiles of the map."""
         Parameters(query, ())
         name = names[0]
         if not served.entry(name).outline.days:
@@ -71,7 +71,7 @@ class Harvests:
 
 
 def _in_figures(progress: HarvestProgress, workers: int) -> dict[str, Any]:
-    """How far it is, as the commands tell it; `expected` above is as old as the API."""
+    """Returns how far it is, as the commands tell it; `expected` above is older."""
     state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=progress.stopped)
     plain = Figures.of(progress, state, workers).as_plain()
     return {name: plain[name] for name in _FIGURES}

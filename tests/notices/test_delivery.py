@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.notices.receiver import receiver
+from tileharvest.notices.delivery import Target, Undelivered, deliver
 from tileharvest.notices.message import Message
-from tileharvest.notices.sending import Undelivered, deliver
-from tileharvest.notices.targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import io
 import json
 import logging
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from tileharvest.commands.display import drawn, in_words, show_progress
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
-from tileharvest.history.summaries import HarvestProgress
+from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State
 from tileharvest.monitoring.lookout import Lookout, Sources
 from tileharvest.politeness.gate import Reason
@@ -39,8 +39,18 @@ FOUND: Final = Figures(
 )
 ASKED: Final = "404 50, ign 1,190, upd 10, fail 3; 1,256 requests, 4.1 MB"
 SINCE: Final = "2026-11-20 12:31:00 UTC"
-RECORDED: Final = HarvestProgress(
-    LATER.isoformat(), LATER, NOW, None, 40, {Outcome.ADDED: 10}, Cost(25, 3_000, seconds=5)
+RECORDED: Final = HarvestSummary(
+    id=1,
+    segment=LATER.isoformat(),
+    day=LATER,
+    started=NOW,
+    ended=None,
+    reason=None,
+    depth={},
+    renderer="overviewer",
+    counts={Outcome.ADDED: 10},
+    expected=40,
+    **asdict(Cost(25, 3_000, seconds=5)),
 )
 
 
@@ -152,7 +162,7 @@ def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:
 def test_before_a_continued_harvest_has_begun_its_earlier_run_tells_the_walk(
     tmp_path: Path, walk: str
 ) -> None:
-    async def progress() -> HarvestProgress:
+    async def progress() -> HarvestSummary:
         return replace(RECORDED, walk=walk)
 
     (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
@@ -226,12 +236,12 @@ def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
     harvest = harvesting(tmp_path)
     recorded = [RECORDED]
 
-    async def progress() -> HarvestProgress:
+    async def progress() -> HarvestSummary:
         return recorded[-1]
 
     def works() -> None:
         harvest.traffic.requests = 7
-        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, cost=Cost(30, 3_500, seconds=6)))
+        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, **asdict(Cost(30, 3_500, seconds=6))))
 
     begun, later = watched(harvest, sources(progress=progress), (4, works))
     assert (begun.expected, begun.done, begun.cost) == (40, 10, RECORDED.cost)
@@ -244,9 +254,9 @@ def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
 def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
     """10 tiles a second, whenever the figures are asked for."""
 
-    async def progress() -> HarvestProgress:
+    async def progress() -> HarvestSummary:
         done = round(10 * asyncio.get_running_loop().time())
-        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, cost=Cost(2 * done))
+        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, **asdict(Cost(2 * done)))
 
     harvest = harvesting(tmp_path)
     harvest.is_open = True
@@ -257,7 +267,7 @@ def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
 
 
 def test_what_is_recorded_of_another_segment_is_not_counted(tmp_path: Path) -> None:
-    async def progress() -> HarvestProgress:
+    async def progress() -> HarvestSummary:
         return replace(RECORDED, segment="2020-01-01")
 
     (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
@@ -290,7 +300,7 @@ def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting)
 def test_where_history_and_queue_cannot_be_asked_the_harvest_is_shown_without_them(
     running: Harvesting,
 ) -> None:
-    async def broken() -> HarvestProgress:
+    async def broken() -> HarvestSummary:
         raise HistoryError("no disk")
 
     async def away() -> str:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.politeness.gate import Reason
 
 # The first that occurred is the exit status of several harvests.
@@ -228,7 +228,7 @@ def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
     settings, name = crawler.settings, spider.harvesting.description.name
     zone = spider.harvesting.description.zone_info
 
-    def read() -> HarvestProgress | None:
+    def read() -> HarvestSummary | None:
         history = None if is_dry else open_history_if_any(settings)
         if history is None:
             return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.history.costs import Cost
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
 
 WINDOW: Final = 60.0
 """Seconds over which a rate is taken: it follows a change within a minute, and does not jump."""
@@ -165,7 +165,7 @@ class Figures:
     history counts them as far as the walk has come, a process that counts itself not at all."""
 
     @classmethod
-    def of(cls, progress: HarvestProgress, state: State, workers: int = 1) -> Figures:
+    def of(cls, progress: HarvestSummary, state: State, workers: int = 1) -> Figures:
         """From the history alone, for that many processes that go on as fast as one did on the average."""
         figures = cls(
             progress.expected,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
@@ -36,7 +36,7 @@ class Sources:
     """Why requests are held back at this moment."""
     paused_since: Callable[[], Awaitable[str | None]]
     quiet_until: Callable[[], datetime | None]
-    progress: Callable[[], Awaitable[HarvestProgress | None]]
+    progress: Callable[[], Awaitable[HarvestSummary | None]]
     """What the history has of the map's unfinished harvest."""
     is_shared: bool = False
     """Whether other processes may work on the same harvest."""
@@ -59,7 +59,7 @@ class Lookout:
         self._recent = Recent()
         self._earlier = NO_COST
         """Of the harvest before this process had a part in it."""
-        self._recorded: HarvestProgress | None = None
+        self._recorded: HarvestSummary | None = None
         self._looked = 0.0
         """When what is recorded was so."""
         self._paused_since: str | None = None

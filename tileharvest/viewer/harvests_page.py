@@ -6,11 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.summaries import HarvestProgress, HarvestSummary, harvest_summaries
+from tileharvest.history.summaries import HarvestSummary, harvest_summaries
 from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.viewer.parameters import Parameters
-from tileharvest.viewer.served_maps import Recent
+from tileharvest.viewer.served_maps import TimedCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ class HarvestsPage:
     def __init__(self, workers: Callable[[str], int], clock: Callable[[], float] = time.monotonic) -> None:
         """`workers` returns how many harvest the map of that name now; a bool counts as 0 or 1."""
         self._workers = workers
-        self._answers: Recent[Any] = Recent(HARVESTS_AGE, clock)
+        self._answers: TimedCache[Any] = TimedCache(HARVESTS_AGE, clock)
 
     def answer(self, served: ServedMaps, names: Sequence[str], query: Sequence[tuple[str, str]]) -> Any:
         """Answers with the harvests, newest first. For an unfinished one it reads all tiles of the map."""
@@ -52,7 +51,7 @@ class HarvestsPage:
         assert history is not None  # it has days
         summaries = harvest_summaries(history, name)
         return {
-            "harvests": [_plain(summary) for summary in reversed(summaries)],
+            "harvests": [{"id": summary.id, **summary.as_plain()} for summary in reversed(summaries)],
             "running": self._running(name, summaries),
             "stored_bytes": sum(summary.stored_bytes for summary in summaries),
         }
@@ -66,36 +65,12 @@ class HarvestsPage:
             "done": sum(summaries[-1].counts.values()),
             "expected": sum(finished[-1].counts.values()) if finished else None,
             "active": workers > 0,
-            **_in_figures(HarvestProgress.of(summaries[-1]), workers),
+            **_in_figures(summaries[-1], workers),
         }
 
 
-def _in_figures(progress: HarvestProgress, workers: int) -> dict[str, Any]:
+def _in_figures(summary: HarvestSummary, workers: int) -> dict[str, Any]:
     """Returns how far it is, as the commands tell it; `expected` above is older."""
-    state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=progress.stopped)
-    plain = Figures.of(progress, state, workers).as_plain()
+    state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=summary.stopped)
+    plain = Figures.of(summary, state, workers).as_plain()
     return {name: plain[name] for name in _FIGURES}
-
-
-def _plain(summary: HarvestSummary) -> dict[str, Any]:
-    return {
-        "id": summary.id,
-        "segment": summary.segment,
-        "day": summary.day.isoformat(),
-        "started": summary.started.isoformat(),
-        "ended": summary.ended.isoformat() if summary.ended else None,
-        "reason": summary.reason,
-        "stopped": summary.stopped,
-        "renderer": summary.renderer,
-        "depth": summary.depth,
-        "counts": {
-            outcome.value: summary.counts[outcome] for outcome in Outcome if summary.counts.get(outcome)
-        },
-        "walk": summary.walk,
-        "walk_reason": summary.walk_reason,
-        "requests": summary.requests,
-        "received_bytes": summary.received_bytes,
-        "stored_bytes": summary.stored_bytes,
-        "spared_bytes": summary.spared_bytes,
-        "seconds_worked": round(summary.seconds, 3),
-    }

@@ -30,7 +30,7 @@ harvest begins. Replies that a client may keep for ever need no newer one, becau
 _Value = TypeVar("_Value")
 
 
-class Recent(Generic[_Value]):
+class TimedCache(Generic[_Value]):
     """Values that are used again for some seconds. May be used by several threads.
 
     Two threads that ask at once may both make a value. No key is ever forgotten, so there must be few.
@@ -135,8 +135,8 @@ class ServedMaps:
         """
         self._maps_file = maps_file
         self._history = history
-        self._names: Recent[list[str]] = Recent(OUTLINE_AGE, clock)
-        self._outlines: Recent[MapOutline] = Recent(OUTLINE_AGE, clock)
+        self._names: TimedCache[list[str]] = TimedCache(OUTLINE_AGE, clock)
+        self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
         self._newest: dict[str, tuple[tuple[object, ...], MapOutline]] = {}
         """Each with the state it is of. An outline takes milliseconds, so only a new state gets a new one."""
         self._only: frozenset[str] = frozenset()

@@ -16,7 +16,7 @@ from tileharvest.history.changes import (
     heat,
     last_changes,
 )
-from tileharvest.tiles.grid import Tile, TileRange, at_zoom
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +169,7 @@ def test_an_area_that_is_not_coarser_is_refused(history: History, zoom: int) -> 
 @pytest.mark.parametrize("levels", range(5))
 def test_the_ground_of_an_area_is_what_its_tiles_cover(levels: int) -> None:
     area = TileRange(-4, -48, 16, 16, 48)
-    below = tiles_of(at_zoom(area, levels - 4))
+    below = tiles_of(area.at_zoom(levels - 4))
     assert all(sum(covers(coarse, tile) for coarse in tiles_of(area)) == 1 for tile in below)
     assert len(below) == len(area) * 4**levels
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from PIL import Image as Pillow
 
 from tileharvest.harvest.harvest import Harvesting
-from tileharvest.harvest.holdings import LocalHoldings
+from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
 from tileharvest.renderers.site import Site
@@ -61,7 +61,7 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
 def harvesting(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvesting:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
-    holdings = LocalHoldings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
+    holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
     return Harvesting(

@@ -11,14 +11,14 @@ from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 from tileharvest.history.schema import tiles, validators, versions
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.walk.pruning import Mark
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 
-    from tileharvest.history.squares import Place, Squares
+    from tileharvest.tiles.grid import Cell, Squares
 
 MOST_COLUMNS: Final = 256
 """Up to this many columns are named one by one, so that the database goes to each column's rows directly. In
@@ -131,7 +131,7 @@ def present_rows(
     areas: Sequence[TileRange],
     condition: ColumnElement[bool] | None = None,
     limit: int | None = None,
-) -> Iterator[Place]:
+) -> Iterator[Cell]:
     """Yields the present tiles that fulfil the condition, each once; coarse zooms first, `limit` of each."""
     for present in _present(layer, areas):
         query = (

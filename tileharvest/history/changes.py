@@ -14,7 +14,7 @@ from sqlalchemy import Integer, bindparam, func, null, select, text
 
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
-from tileharvest.tiles.grid import Tile, TileRange, at_zoom
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ def changed_blocks(
         found = []
         for x, y, count in connection.execute(_CHANGED_BLOCKS, query).all():
             if count:
-                block = at_zoom(TileRange(zoom - BLOCK_LEVELS, x, x, y, y), zoom)
+                block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
                 days = _heat(connection, layer, block, after, until)
                 hottest = min(days, key=lambda tile: (-days[tile], tile))
                 found.append(ChangedBlock(hottest, days[hottest], count))
@@ -129,9 +129,9 @@ def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: 
     square = {"width": 1 - area.zoom, "reach": 1 << -area.zoom, "until": day}
     with history.reading() as connection:
         if area.zoom > zoom - BLOCK_LEVELS:
-            rows = _LAST_IN_TILES.rows(connection, layer, at_zoom(area, zoom), **square)
+            rows = _LAST_IN_TILES.rows(connection, layer, area.at_zoom(zoom), **square)
         else:
-            below = at_zoom(area, zoom - BLOCK_LEVELS)
+            below = area.at_zoom(zoom - BLOCK_LEVELS)
             edges = {"x_from": below.x_from, "x_to": below.x_to, "y_from": below.y_from, "y_to": below.y_to}
             query = {"in_layer": layer, "in_zoom": zoom, **edges, **square}
             rows = connection.execute(_LAST_IN_BLOCKS, query).all()

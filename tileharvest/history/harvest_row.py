@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql
 from tileharvest.history.areas import is_provisionally_gone
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.proving import prove_layers
+from tileharvest.history.proofs import prove_layers
 from tileharvest.history.recorder import counting
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
@@ -28,8 +28,7 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
-from tileharvest.history.skipping import count_skipped
-from tileharvest.history.trusting import settle
+from tileharvest.history.trust import count_skipped, settle
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

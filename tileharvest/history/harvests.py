@@ -33,8 +33,8 @@ from tileharvest.history.schema import (
     maps,
     versions,
 )
-from tileharvest.history.skipping import squares_of
-from tileharvest.history.walked import WalkedHarvest
+from tileharvest.history.trust import squares_of
+from tileharvest.history.walk_record import WalkRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +50,14 @@ if TYPE_CHECKING:
     from tileharvest.tiles.versions import Version
 
 
-class Harvest(WalkedHarvest):
+class LayerIds(dict[str, int]):
+    """The ids of a harvest's layers, by name. Raises ValueError for a layer that it does not have."""
+
+    def __missing__(self, layer: str) -> int:
+        raise ValueError(f"layer '{layer}' does not belong to this harvest")
+
+
+class Harvest:
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do so too. Every method
@@ -67,7 +74,13 @@ class Harvest(WalkedHarvest):
         segment: str,
         today: Callable[[], date] | None,
     ) -> None:
-        super().__init__(history, row, layer_ids)
+        self._history = history
+        self._row = row
+        self._layer_ids = LayerIds(layer_ids)
+        self.id = row.id
+        self.day = row.day
+        """The day of all versions it records: that on which it began, also when it is continued later."""
+        self.walk = WalkRecord(history, row, self._layer_ids)
         self._today = today or (lambda: row.day)
         self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
         self.map_name = map_name
@@ -113,7 +126,7 @@ class Harvest(WalkedHarvest):
 
         Made for blocks of neighbours. Nothing provisional is in it.
         """
-        layer_id = self._id_of(layer)
+        layer_id = self._layer_ids[layer]
         return self._history.read(lambda connection: latest_versions(connection, layer_id, area))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
@@ -175,7 +188,7 @@ class Harvest(WalkedHarvest):
 
         There may be any number of them: some milliseconds per thousand.
         """
-        layer_id = self._id_of(layer)
+        layer_id = self._layer_ids[layer]
         asked = self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
         return [tile for tile in tiles if tile not in asked]
 
@@ -232,7 +245,7 @@ class Harvest(WalkedHarvest):
     def _by_id(
         self, areas: Mapping[str, Sequence[TileRange]]
     ) -> Iterator[tuple[str, int, Sequence[TileRange]]]:
-        return ((layer, self._id_of(layer), ranges) for layer, ranges in areas.items())
+        return ((layer, self._layer_ids[layer], ranges) for layer, ranges in areas.items())
 
 
 def begin(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
 from tileharvest.history.schema import BLOCK_LEVELS, changes, insert_into, tiles, versions
-from tileharvest.history.trusting import Remembered
+from tileharvest.history.trust import Remembered
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
@@ -63,42 +63,34 @@ class Recorder:
     harvest: int
     day: date
     layer_ids: Mapping[str, int]
-    """The ids of the harvest's layers, by name."""
+    """The ids of the harvest's layers, by name. It raises ValueError for a layer that the harvest does not
+    have."""
 
     def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
         """Records them in their order. Raises ValueError for a layer that the harvest does not have."""
-        kept = [result for result in results if result.is_kept or result.outcome is Outcome.FAILED]
+        kept = [result for result in results if result.is_counted]
         if kept:
             connection.execute(_upsert_tiles(self.dialect), self._tile_rows(kept))
         for wave in _waves(kept):
             self._record_images(connection, wave)
             self._record_validators(connection, wave)
-        self._remembered(results).write(connection, self.dialect, self.harvest)
-
-    def _remembered(self, results: Sequence[TileResult]) -> Remembered:
-        try:
-            return Remembered(self.layer_ids, results)
-        except KeyError as error:
-            raise _foreign(error) from None
+        Remembered(self.layer_ids, results).write(connection, self.dialect, self.harvest)
 
     def _tile_rows(self, results: Sequence[TileResult]) -> list[Row]:
         ids, harvest = self.layer_ids, self.harvest
-        try:
-            return [
-                {
-                    "layer": ids[result.layer],
-                    "zoom": result.tile.zoom,
-                    "x": result.tile.x,
-                    "y": result.tile.y,
-                    "harvest": harvest,
-                    "outcome": result.outcome.value,
-                    "reason": result.reason,
-                    "failures": 0 if result.reason is None else 1,
-                }
-                for result in results
-            ]
-        except KeyError as error:
-            raise _foreign(error) from None
+        return [
+            {
+                "layer": ids[result.layer],
+                "zoom": result.tile.zoom,
+                "x": result.tile.x,
+                "y": result.tile.y,
+                "harvest": harvest,
+                "outcome": result.outcome.value,
+                "reason": result.reason,
+                "failures": 0 if result.reason is None else 1,
+            }
+            for result in results
+        ]
 
     def _record_images(self, connection: Connection, wave: list[TileResult]) -> None:
         rows = [self._version_row(result, result.image) for result in wave if result.image is not None]
@@ -154,10 +146,6 @@ class Recorder:
         ]
         if rows:
             connection.execute(_renew_validators(), rows)
-
-
-def _foreign(layer: KeyError) -> ValueError:
-    return ValueError(f"layer {layer} does not belong to this harvest")
 
 
 def _waves(results: Sequence[TileResult]) -> Iterator[list[TileResult]]:

@@ -299,7 +299,7 @@ proofs: Final = Table(
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
     sqlite_with_rowid=False,
 )
-"""What the last full walk of each layer told of its times, as `maps.pruning.Proof` has it; `span` in seconds.
+"""What the last full walk of each layer told of its times, as `walk.proof.Proof` has it; `span` in seconds.
 
 `harvest` wrote the row last: the one that gave the proof, or the one that withdrew it. `withdrawn` then says
 why it is not valid any more. A layer that was walked without a proof may have a withdrawal with no pairs.

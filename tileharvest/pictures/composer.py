@@ -21,7 +21,7 @@ from tileharvest.history.changes import last_changes
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.pixels import UNREADABLE, decoded, stored
-from tileharvest.tiles.grid import at_zoom, only
+from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
     from datetime import date
@@ -88,7 +88,7 @@ class Composer:
         Costs one question to the history where the tile changed last on a settled day, and else one per
         picture below it that did not.
         """
-        changed = last_changes(past.history, past.layer, past.source, only(tile), past.day)
+        changed = last_changes(past.history, past.layer, past.source, TileRange.of(tile), past.day)
         return self._composition(past, tile, changed[tile]) if tile in changed else None
 
     def picture(self, past: PastLayer, composition: Composition) -> Picture:
@@ -109,7 +109,7 @@ class Composer:
 
     def _parts(self, past: PastLayer, tile: Tile) -> Parts:
         self._go_on()
-        below = at_zoom(only(tile), tile.zoom + 1)
+        below = TileRange.of(tile).at_zoom(tile.zoom + 1)
         if below.zoom == past.source:
             found = shown(past.history, past.layer, below, past.day)
             return tuple(found[child].image if child in found else None for child in tile.children())

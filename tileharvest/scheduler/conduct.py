@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.queue.directions import Directions
     from tileharvest.queue.pace import PacedQueue
-    from tileharvest.scheduler.exchanging import Exchanging
+    from tileharvest.scheduler.worker import QueueWorker
 
 _logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Conduct:
             failed=failed,
             check=self._check,
         )
-        self._exchanging: Exchanging | None = None
+        self._exchanging: QueueWorker | None = None
         self._last_aside = float("-inf")
         self._changed = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
@@ -170,7 +170,7 @@ class Conduct:
             courtesy.host_gap,
         )
 
-    def offers(self, exchanging: Exchanging, pace: Pace) -> None:
+    def offers(self, exchanging: QueueWorker, pace: Pace) -> None:
         """From now on requests are offered, at this pace."""
         self._exchanging = exchanging
         self._keep(pace)

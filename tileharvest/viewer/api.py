@@ -18,7 +18,6 @@ from tileharvest.history.changes import (
 )
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.tiles.grid import at_zoom
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 
 if TYPE_CHECKING:
@@ -87,9 +86,9 @@ def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any
         return {"counted_zoom": area.zoom, "days": {}}
     zoom, in_blocks = counted_in(kept, area.zoom)
     if in_blocks:
-        counted = changed_days_in_blocks(history, layer.id, zoom, at_zoom(area, zoom - BLOCK_LEVELS))
+        counted = changed_days_in_blocks(history, layer.id, zoom, area.at_zoom(zoom - BLOCK_LEVELS))
     else:
-        counted = changed_days(history, layer.id, at_zoom(area, zoom))
+        counted = changed_days(history, layer.id, area.at_zoom(zoom))
     return {"counted_zoom": zoom, "days": {day.isoformat(): n for day, n in sorted(counted.items())}}
 
 
@@ -102,7 +101,7 @@ def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     if not kept:
         return {"zoom": area.zoom, "cells": []}
     zoom = heated_in(kept, area.zoom)
-    cells = heat(history, layer.id, at_zoom(area, zoom), after, until)
+    cells = heat(history, layer.id, area.at_zoom(zoom), after, until)
     return {"zoom": zoom, "cells": [[tile.x, tile.y, n] for tile, n in cells.items()]}
 
 

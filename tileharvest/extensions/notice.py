@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.database import History
     from tileharvest.notices.delivery import Undelivered
     from tileharvest.notices.message import Report
     from tileharvest.notices.notice import Wishes
-    from tileharvest.store.port import TileStore
 
 PATIENCE: Final = 30.0
 """Seconds by which a notice may hold up the end of a harvest."""
@@ -84,9 +82,20 @@ class Notice:
         report = self._report()
         if report is None or not is_wanted(report, self._wishes.occasions):
             return
-        segment, kept = self._harvesting.segment.name, _Kept(self._crawler.settings)
+        settings = self._crawler.settings
+
+        def sent() -> list[Undelivered]:
+            return tell(
+                report,
+                self._harvesting.segment.name,
+                self._wishes,
+                lambda: open_history_for_reading(settings),
+                lambda: open_store_for_reading(settings),
+                _SENDING,
+            )
+
         try:
-            missed = await _within(PATIENCE, lambda: tell(report, segment, self._wishes, kept, _SENDING))
+            missed = await _within(PATIENCE, sent)
         except TimeoutError:
             self._warn(f"was not sent within {PATIENCE:g} s")
         # Whatever it is, a harvest does not fail by it. Its text may hold an address.
@@ -116,19 +125,6 @@ class Notice:
             self._name,
             problem,
         )
-
-
-class _Kept:
-    """What the settings name, opened for reading."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        self._settings = settings
-
-    def open_history(self) -> History:
-        return open_history_for_reading(self._settings)
-
-    def open_store(self) -> TileStore:
-        return open_store_for_reading(self._settings)
 
 
 def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.outlines import map_outline
@@ -15,6 +15,7 @@ from tileharvest.notices.places import changed_places
 from tileharvest.pictures.difference import change_picture
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date
 
     from tileharvest.history.costs import Cost
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
     from tileharvest.notices.message import Report
     from tileharvest.notices.places import ChangedPlace
     from tileharvest.store.port import TileStore
-
-
-class Kept(Protocol):
-    """Opens for reading what a harvest has kept."""
-
-    def open_history(self) -> History:
-        """Raises HistoryError."""
-        ...
-
-    def open_store(self) -> TileStore:
-        """Raises StoreError, or ConfigurationError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +37,21 @@ class Wishes:
     """The address of the viewer, for links; when it is empty there are no links."""
 
 
-def tell(report: Report, segment: str, wishes: Wishes, kept: Kept, patience: float) -> list[Undelivered]:
+def tell(
+    report: Report,
+    segment: str,
+    wishes: Wishes,
+    open_history: Callable[[], History],
+    open_store: Callable[[], TileStore],
+    patience: float,
+) -> list[Undelivered]:
     """Sends the notice of a harvest that has ended. Returns who did not get it. Blocks, and uses the network.
 
     Sending may take `patience` seconds. What cannot be read of history or store is left out.
     """
     places: list[ChangedPlace] = []
     picture = None
-    with suppress(TileHarvestError), kept.open_history() as history:
+    with suppress(TileHarvestError), open_history() as history:
         report = replace(report, cost=_cost(history, report.map, segment))
         if report.changed:
             places = changed_places(history, report.map, report.day)
@@ -63,7 +59,7 @@ def tell(report: Report, segment: str, wishes: Wishes, kept: Kept, patience: flo
             before = _day_before(history, report.map, report.day)
             picture = change_picture(
                 history,
-                kept.open_store(),
+                open_store(),
                 [(place.layer_id, place.view) for place in places],
                 report.day,
                 before,

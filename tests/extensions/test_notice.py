@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.notices.receiver import Receiver
-    from tileharvest.notices.sending import Undelivered
+    from tileharvest.notices.delivery import Undelivered
 
 # Apprise loads a module that Python 3.13 has no more, where there is one.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -89,7 +89,7 @@ def test_nobody_is_told_of_a_dry_run(notice: Callable[..., Notice]) -> None:
 def test_without_apprise_one_line_says_how_to_install_it(
     notice: Callable[..., Notice], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tileharvest.notices.sending.find_spec", lambda _name: None)
+    monkeypatch.setattr("tileharvest.notices.delivery.find_spec", lambda _name: None)
     with pytest.raises(NotConfigured):
         notice()
     assert caplog.messages == ["notices need Apprise: pip install '.[notify]'; this goes on without"]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.politeness.gate import Reason
 
 # Several harvests end with the first of these statuses that occurred.
@@ -244,7 +244,7 @@ class _WatchedCrawl:
     async def paused_since(self) -> str | None:
         return (await directions_for(self._settings, self.harvesting.description.name)).paused
 
-    async def progress(self) -> HarvestProgress | None:
+    async def progress(self) -> HarvestSummary | None:
         if self._is_dry:
             return None
         settings, name = self._settings, self.harvesting.description.name

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.monitoring.overview import Overview
 
 
@@ -88,7 +88,7 @@ def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: 
     )
 
 
-def _figures(progress: HarvestProgress, overview: Overview, state: State | None, workers: int) -> Figures:
+def _figures(progress: HarvestSummary, overview: Overview, state: State | None, workers: int) -> Figures:
     """The figures; without a state nobody works on the harvest."""
     if state is not None:
         return Figures.of(progress, state, workers)
@@ -96,7 +96,7 @@ def _figures(progress: HarvestProgress, overview: Overview, state: State | None,
     return Figures.of(progress, State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped))
 
 
-def _plain(progress: HarvestProgress | None, figures: Figures | None) -> dict[str, Any] | None:
+def _plain(progress: HarvestSummary | None, figures: Figures | None) -> dict[str, Any] | None:
     if progress is None or figures is None:
         return None
     return {"segment": progress.segment, "day": progress.day.isoformat(), **figures.as_plain()}

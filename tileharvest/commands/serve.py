@@ -53,8 +53,11 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
-        from tileharvest.viewer.serving import parse_port, serve  # noqa: PLC0415
-        from tileharvest.viewer.starting import viewer  # noqa: PLC0415
+        from tileharvest.viewer.server import (  # noqa: PLC0415
+            parse_port,
+            serve,
+            viewer,
+        )
 
         configure_logging(self.settings)
         port = parse_port(opts.port)

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.database import History
+    from tileharvest.notices.delivery import Undelivered
     from tileharvest.notices.message import Report
-    from tileharvest.notices.sending import Undelivered
-    from tileharvest.notices.telling import Wishes
+    from tileharvest.notices.notice import Wishes
     from tileharvest.scheduler.crawl import Crawl
-    from tileharvest.store.port import TileStore
 
 PATIENCE: Final = 30.0
 """Seconds for which a notice may hold up the end of a harvest."""
@@ -82,14 +80,25 @@ class Notice:
 
     async def _notify(self) -> None:
         from tileharvest.notices.message import is_wanted  # noqa: PLC0415 - where it is used at all
-        from tileharvest.notices.telling import tell  # noqa: PLC0415 - the same
+        from tileharvest.notices.notice import tell  # noqa: PLC0415 - the same
 
         report = self._report()
         if report is None or not is_wanted(report, self._wishes.occasions):
             return
-        segment, kept = self._harvesting.segment.name, _Kept(self._crawl.crawler.settings)
+        settings = self._crawl.crawler.settings
+
+        def sent() -> list[Undelivered]:
+            return tell(
+                report,
+                self._harvesting.segment.name,
+                self._wishes,
+                lambda: open_history_for_reading(settings),
+                lambda: open_store_for_reading(settings),
+                _SENDING,
+            )
+
         try:
-            missed = await _within(PATIENCE, lambda: tell(report, segment, self._wishes, kept, _SENDING))
+            missed = await _within(PATIENCE, sent)
         except TimeoutError:
             self._warn(f"was not sent within {PATIENCE:g} s")
         # Whatever it is, a harvest does not fail by it. Its text may hold an address.
@@ -121,19 +130,6 @@ class Notice:
         )
 
 
-class _Kept:
-    """What the settings name, opened for reading."""
-
-    def __init__(self, settings: BaseSettings) -> None:
-        self._settings = settings
-
-    def open_history(self) -> History:
-        return open_history_for_reading(self._settings)
-
-    def open_store(self) -> TileStore:
-        return open_store_for_reading(self._settings)
-
-
 def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
     """Returns None where nobody is to be told or nobody can be. The log says so now, and not after hours of
     harvesting."""
@@ -142,9 +138,12 @@ def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
     if not texts:
         return None
     # Where nobody is to be told it need not be loaded.
-    from tileharvest.notices.sending import HOW_TO_INSTALL, is_installed  # noqa: PLC0415
-    from tileharvest.notices.targets import parse_targets  # noqa: PLC0415
-    from tileharvest.notices.telling import Wishes  # noqa: PLC0415
+    from tileharvest.notices.delivery import (  # noqa: PLC0415
+        HOW_TO_INSTALL,
+        is_installed,
+        parse_targets,
+    )
+    from tileharvest.notices.notice import Wishes  # noqa: PLC0415
 
     if not is_installed():
         _logger.warning("notices need Apprise: %s; this goes on without", HOW_TO_INSTALL)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileharvest.history.database import History
-from tileharvest.store.memory import DryStore
+from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.limits import Room
-    from tileharvest.store.opening import StorePlace
     from tileharvest.store.port import TileStore
+    from tileharvest.store.settings import StorePlace
     from tileharvest.tiles.versions import Image
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.history.costs import Cost
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
 
 WINDOW: Final = 60.0
 """Seconds over which a rate is taken: it follows a change within a minute and does not jump."""
@@ -159,7 +159,7 @@ class Figures:
     end. The history counts those that the walk has come to; a process that counts itself counts none."""
 
     @classmethod
-    def of(cls, progress: HarvestProgress, state: State, workers: int = 1) -> Figures:
+    def of(cls, progress: HarvestSummary, state: State, workers: int = 1) -> Figures:
         """What the history alone tells. The rate is the average, times the number of workers."""
         figures = cls(
             progress.expected,

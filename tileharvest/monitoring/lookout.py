@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
@@ -46,7 +46,7 @@ class RunningHarvest(Protocol):
     async def paused_since(self) -> str | None:
         """Asks the queue since when a person has paused the map."""
 
-    async def progress(self) -> HarvestProgress | None:
+    async def progress(self) -> HarvestSummary | None:
         """Asks the history about the map's unfinished harvest. This reads all tiles of the map."""
 
 
@@ -65,7 +65,7 @@ class Lookout:
         self._recent = Recent()
         self._earlier = NO_COST
         """What the harvest has cost before this process had a part in it."""
-        self._recorded: HarvestProgress | None = None
+        self._recorded: HarvestSummary | None = None
         self._looked = 0.0
         """When that was asked for."""
         self._paused_since: str | None = None

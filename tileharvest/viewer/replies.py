@@ -1,4 +1,4 @@
-"""What is answered to a request, before it becomes HTTP: JSON, pictures, files, refusals. Pure."""
+"""Replies to a request, before they become HTTP: JSON, pictures, files, refusals. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_ECHOED: Final = 80
-"""Characters of a client's own text that a message repeats."""
+"""How many characters of a client's own text a message repeats."""
 
 FOR_EVER: Final = "public, max-age=31536000, immutable"
-"""For what its address names by its content; a year is the longest that RFC 9111's caches are used to."""
+"""For an address that names its content. A year is the longest time that caches are used to (RFC 9111)."""
 AFTER_ASKING: Final = "no-cache"
-"""May be kept, and is asked for each time: the answer is 304 where nothing has changed."""
+"""A cache may keep it, and asks each time: the answer is 304 where nothing has changed."""
 NEVER: Final = "no-store"
 _SOON_STALE: Final = "private, max-age=5"
 """For what a harvest may change at any moment."""
 
 _COMPRESSED_FROM: Final = 2048
-"""Bytes: what fits into one or two packets anyway gains nothing."""
+"""Bytes from which on a body is compressed. What fits into one or two packets anyway gains nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Status, body and headers. The security headers are added where it becomes HTTP."""
+class Reply:
+    """Status, body and headers. The security headers are added when it becomes HTTP."""
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class Caller:
     """What a client says of itself, as far as answers depend on it."""
 
     known: str = ""
-    """The value of If-None-Match."""
+    """The value of the header If-None-Match."""
     takes_gzip: bool = False
 
     def knows(self, tag: str) -> bool:
-        """Whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
+        """Says whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
 
-        `*` counts: ask only for what is known to exist.
+        `*` counts as its name, so ask only for what is known to exist.
         """
         return self.known.strip() == "*" or self.names(tag)
 
@@ -58,7 +58,7 @@ class Caller:
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether a value of Accept-Encoding names gzip, and not to refuse it."""
+    """Says whether a value of Accept-Encoding accepts gzip by its name."""
     for part in accepted.split(","):
         name, _, weight = part.partition(";")
         if name.strip().lower() == "gzip":
@@ -75,30 +75,30 @@ class RefusedError(Exception):
 
 
 def wrong(message: str) -> RefusedError:
-    """The request cannot be, whatever the history holds."""
+    """Refuses a request that is wrong, whatever the history holds."""
     return RefusedError(HTTPStatus.BAD_REQUEST, message)
 
 
 def unknown(message: str) -> RefusedError:
-    """The request could be, and what it names is not there."""
+    """Refuses a request that is right but names something that is not there."""
     return RefusedError(HTTPStatus.NOT_FOUND, message)
 
 
 def quoted(text: str) -> str:
-    """A client's own text for a message: not too long, and free of what cannot be written as UTF-8."""
+    """Returns a client's own text for a message: not too long, and without what UTF-8 cannot say."""
     shown = text if len(text) <= MOST_ECHOED else f"{text[:MOST_ECHOED]}..."
     return f"'{shown.encode(errors='replace').decode()}'"
 
 
-def error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
-    """`{"error": message}`, never kept by a cache."""
+def error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Reply:
+    """Replies `{"error": message}`, which no cache keeps."""
     body = msgspec.json.encode({"error": message})
     named = {"Content-Type": "application/json", "Cache-Control": NEVER}
-    return Answer(body, {**named, **(headers or {})}, status)
+    return Reply(body, {**named, **(headers or {})}, status)
 
 
-def json(value: Any, caller: Caller) -> Answer:
-    """A value of plain types. Its ETag is made of the body, so an equal answer is sent once."""
+def json(value: Any, caller: Caller) -> Reply:
+    """Replies with a value of plain types. Its ETag is made of the body, so an equal reply is sent once."""
     body = msgspec.json.encode(value)
     zips = caller.takes_gzip and len(body) >= _COMPRESSED_FROM
     zipped = gzip.compress(body, compresslevel=1, mtime=0) if zips else None
@@ -111,20 +111,20 @@ def json(value: Any, caller: Caller) -> Answer:
 
 
 def tag_of(body: bytes) -> str:
-    """An ETag that is the same for the same bytes."""
+    """Returns an ETag that is the same for the same bytes."""
     return f'"{hashlib.sha1(body, usedforsecurity=False).hexdigest()}"'
 
 
 def tagged(
     body: bytes, tag: str, headers: Mapping[str, str], caller: Caller, zipped: bytes | None = None
-) -> Answer:
-    """An answer with an ETag: 304 to a caller that has it, and `zipped` to one that takes that.
+) -> Reply:
+    """Replies with an ETag: 304 to a caller that has it, and `zipped` to a caller that takes gzip.
 
-    What is compressed has the ETag in its weak form, for the bytes differ.
+    A compressed reply has the ETag in its weak form, because its bytes differ.
     """
     named = {**headers, "ETag": tag}
     if caller.knows(tag):
-        return Answer(b"", named, HTTPStatus.NOT_MODIFIED)
+        return Reply(b"", named, HTTPStatus.NOT_MODIFIED)
     if zipped is None or not caller.takes_gzip:
-        return Answer(body, named)
-    return Answer(zipped, {**named, "ETag": f"W/{tag}", "Content-Encoding": "gzip"})
+        return Reply(body, named)
+    return Reply(zipped, {**named, "ETag": f"W/{tag}", "Content-Encoding": "gzip"})

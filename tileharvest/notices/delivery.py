@@ -1,7 +1,7 @@
-"""Hands a message to Apprise, which knows a hundred services.
+"""The delivery of notices through Apprise, which knows a hundred services, and the targets they go to.
 
-What Apprise and the libraries below it log may hold tokens: their loggers are silenced, and of a failure only
-what is picked from fixed words and a status is told.
+What Apprise and the libraries below it log may hold tokens. So their loggers are silenced, and a failure is
+told only by fixed words and a status.
 """
 
 from __future__ import annotations
@@ -10,25 +10,87 @@ import logging
 import re
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from apprise import Apprise, AppriseResult
 
     from tileharvest.notices.message import Message
-    from tileharvest.notices.targets import Target
 
 HOW_TO_INSTALL: Final = "pip install '.[notify]'"
-"""In the project's folder."""
+"""To be run in the project's folder."""
 
 _TALKATIVE: Final = ("apprise", "charset_normalizer", "oauthlib", "requests", "requests_oauthlib", "urllib3")
 _STATUS: Final = re.compile(r"\berror=(\d{3})\b")
-"""As all of Apprise's services end what they log of an answer."""
+"""All of Apprise's services end so what they log of an answer."""
 _UNANSWERED: Final = re.compile(r"\b(connection|socket)\b.*\berror\b", re.IGNORECASE)
+_SECRET: Final = re.compile(r"\$\{(?P<file>file:)?(?P<name>[^{}]+)\}")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address of which nothing but the scheme is ever shown."""
+
+    url: str = field(repr=False)
+
+    def __str__(self) -> str:
+        """Returns for example `tgram://...`."""
+        scheme = _SCHEME.match(self.url)
+        return f"{scheme[0].lower()}://..." if scheme else "an address without a scheme"
+
+
+class MissingSecretError(ValueError):
+    """A secret that an address names is not there. `str(error)` names it, and holds no value."""
+
+
+def parse_target(text: str, environment: Mapping[str, str]) -> Target:
+    """Returns the address with its secrets filled in.
+
+    `${NAME}` becomes the environment variable, and `${file:/run/secrets/x}` what the file holds, without
+    space at its ends. A secret is percent-encoded, so that a password may hold any sign. A secret that is all
+    of the text is a whole address, and stays as it is. Raises MissingSecretError.
+    """
+    whole = _SECRET.fullmatch(text.strip())
+    if whole is not None:
+        return Target(_secret(whole, environment))
+    return Target(_SECRET.sub(lambda found: quote(_secret(found, environment), safe=""), text.strip()))
+
+
+def parse_targets(
+    texts: Iterable[str], environment: Mapping[str, str]
+) -> tuple[list[Target], list[MissingSecretError]]:
+    """Returns the complete addresses, and what is missing of the others."""
+    targets, missing = [], []
+    for text in texts:
+        try:
+            targets.append(parse_target(text, environment))
+        except MissingSecretError as error:
+            missing.append(error)
+    return targets, missing
+
+
+def _secret(found: re.Match[str], environment: Mapping[str, str]) -> str:
+    name = found["name"]
+    if not found["file"]:
+        value = environment.get(name, "")
+        if not value:
+            raise MissingSecretError(f"the environment variable {name} is not set")
+        return value
+    try:
+        value = Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise MissingSecretError(f"the file {name} cannot be read ({reason})") from None
+    if not value:
+        raise MissingSecretError(f"the file {name} is empty")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +105,14 @@ class Undelivered:
 
 
 def is_installed() -> bool:
-    """Whether there is Apprise; looks without loading it, which takes 0.2 s."""
+    """Says whether Apprise is there, without loading it, which takes 0.2 s."""
     return find_spec("apprise") is not None
 
 
 def deliver(
     targets: Sequence[Target], message: Message, picture: bytes | None, patience: float
 ) -> list[Undelivered]:
-    """Send to all targets at once; those that did not get it within `patience` seconds, in all.
+    """Sends to all targets at once. Returns those that did not get it within `patience` seconds in all.
 
     Raises nothing. What still hangs then is left in threads that do not hold up the end of the process.
     """
@@ -79,7 +141,7 @@ def deliver(
 
 
 def _send(target: Target, message: Message, picture: bytes | None, patience: float) -> str | None:
-    """Why it did not get there; None: it did."""
+    """Returns why the message did not get there; None when it did."""
     from apprise import NotifyFormat, NotifyType  # noqa: PLC0415 - an extra, loaded where it is used
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
@@ -102,13 +164,13 @@ def _send(target: Target, message: Message, picture: bytes | None, patience: flo
 def _service(target: Target, patience: float) -> Apprise | None:
     from apprise import Apprise, AppriseAsset  # noqa: PLC0415
 
-    # Its own limit of time works by threads that Python waits for when the process ends: ours do not.
+    # Apprise's own time limit uses threads for which Python waits when the process ends. Ours do not.
     asset = AppriseAsset(app_id="TileHarvest", async_mode=False, service_timeout=0)
     service = Apprise(asset=asset)
     if not service.add(target.url):
         return None
     for each in service:
-        # By default it gives a service 4 s to take a picture of a megabyte and answer.
+        # By default Apprise gives a service 4 s to take a picture of a megabyte and answer.
         each.socket_read_timeout = max(each.socket_read_timeout, patience)
     return service
 
@@ -122,7 +184,7 @@ def _reason(result: AppriseResult) -> str:
 
 
 def _silence() -> None:
-    """For the rest of the process: what hangs may log later."""
+    """Silences them for the rest of the process, because what hangs may log later."""
     for name in _TALKATIVE:
         logger = logging.getLogger(name)
         logger.propagate = False

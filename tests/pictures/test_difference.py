@@ -11,8 +11,8 @@ from PIL import Image
 
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, SIZE, World, as_png, picture, square
 from tileharvest.history.database import History
-from tileharvest.notices.picture import as_small_png, change_picture
 from tileharvest.notices.places import changed_places
+from tileharvest.pictures.difference import as_small_png, change_picture
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def picture_after(world: World, found: Mapping[Tile, bytes | None]) -> Image.Ima
     world.harvest(SECOND, found)
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         places = changed_places(history, MAP, SECOND)
-        body = change_picture(history, world.store, places, SECOND, FIRST)
+        body = change_picture(
+            history, world.store, [(place.layer_id, place.view) for place in places], SECOND, FIRST
+        )
     return None if body is None else Image.open(io.BytesIO(body)).convert("RGB")
 
 

@@ -1,4 +1,4 @@
-"""A picture of a change: a place before and after, side by side, with what differs framed."""
+"""The picture of a difference: a place before and after, side by side, with what differs framed."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
-from tileharvest.errors import StoreError
 from tileharvest.history.recorded_versions import shown
-from tileharvest.pictures.pixels import UNREADABLE, decoded
+from tileharvest.pictures.pixels import UNREADABLE, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.notices.places import ChangedPlace
     from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import TileRange
 
 LARGEST_FILE: Final = 1_000_000
-"""Bytes: what all services take."""
+"""Bytes that all services take."""
 PANEL: Final = 588
-"""Pixels of the width of each half: below 1200 in all, and a multiple of 2, 3 and 4 tiles, scaled to fit."""
+"""Width of each half in pixels: both are less than 1200 wide, and 2, 3 or 4 scaled tiles fit exactly."""
 
 _GAP: Final = 8
 _HEADING: Final = 32
 _TEXT: Final = 18
 _BACKGROUND: Final = "#1a1a1a"
-"""What Overviewer shows where there is no tile."""
+"""The colour that Overviewer shows where there is no tile."""
 _PAPER: Final = "#ffffff"
 _INK: Final = "#202020"
 _FRAME: Final = "#ff00c8"
 """No block of the game has this colour."""
 _CELL: Final = 3
-"""Pixels of the side of what is compared as one, and of the frame's width."""
+"""Width in pixels of a cell, which is compared as one, and of the frame."""
 _NOTICEABLE: Final = 12
-"""Of 255: by how much a cell must differ. Lossy images that show the same differ by a few."""
+"""By how much of 255 a cell must differ. Lossy images that show the same differ by a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +50,24 @@ class Half:
 
 
 def change_picture(
-    history: History, store: TileStore, places: Iterable[ChangedPlace], day: date, before: date | None
+    history: History,
+    store: TileStore,
+    places: Iterable[tuple[int, TileRange]],
+    day: date,
+    before: date | None,
 ) -> bytes | None:
-    """A PNG of the first of the places where a difference is to be seen, on the day of `before` and on `day`.
+    """Returns a PNG of the first place with a visible difference between the day before `day` and `day`.
 
-    None where none is: as of places with blank tiles only, which most maps have many of. `before` is the day
-    of an earlier harvest; None: there was none. An image that cannot be read is left blank. Takes a quarter
-    of a second per place. Raises HistoryError.
+    Returns None where no place has one: most maps have many places with blank tiles only. A place is a
+    layer's id and an area of it. `before` is the day of the harvest before, for the heading; None when there
+    was none. An image that cannot be read is left blank. Takes a quarter of a second per place. Raises
+    HistoryError.
     """
     eve = day - timedelta(days=1)
-    for place in places:
+    for layer, area in places:
         halves = (
-            Half("before" if before is None else str(before), _seen(history, store, place, eve)),
-            Half(str(day), _seen(history, store, place, day)),
+            Half("before" if before is None else str(before), _seen(history, store, layer, area, eve)),
+            Half(str(day), _seen(history, store, layer, area, day)),
         )
         differing = differing_cells(halves[0].image, halves[1].image)
         if differing.getbbox() is not None:
@@ -72,14 +76,14 @@ def change_picture(
 
 
 def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
-    """A mask of what differs noticeably between two images of one size: a pixel for each cell."""
+    """Returns a mask, a pixel for each cell, of what differs noticeably between images of one size."""
     red, green, blue = ImageChops.difference(before, after).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     return strongest.reduce(_CELL).point([255 if value >= _NOTICEABLE else 0 for value in range(256)])
 
 
 def frame_around(differing: Image.Image) -> Image.Image:
-    """A mask, as large as the images, of frames a few pixels away from what differs."""
+    """Returns a mask, as large as the images, of frames a few pixels away from what differs."""
     # One frame around what lies close together, not one around each leaf.
     around = differing.filter(ImageFilter.MaxFilter(7))
     frame = ImageChops.subtract(around.filter(ImageFilter.MaxFilter(3)), around)
@@ -87,7 +91,7 @@ def frame_around(differing: Image.Image) -> Image.Image:
 
 
 def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
-    """Both halves, below their headings, with the frame in each."""
+    """Returns both halves below their headings, with the frame in each."""
     width, height = before.image.size
     whole = Image.new("RGB", (2 * width + _GAP, height + _HEADING), _PAPER)
     draw = ImageDraw.Draw(whole)
@@ -99,34 +103,32 @@ def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
 
 
 def as_small_png(image: Image.Image, most: int = LARGEST_FILE) -> bytes:
-    """A PNG of less than `most` bytes: with fewer colours, and then with fewer pixels, if it must be."""
+    """Returns a PNG of less than `most` bytes, with fewer colours and then fewer pixels if it must be."""
     body = _as_png(image)
     while len(body) >= most:
-        # The octree keeps colours that are rare; by Pillow's default a red roof in a green land fades,
-        # and other ways can take minutes.
+        # The octree keeps rare colours. By Pillow's default a red roof in a green land fades, and other ways
+        # can take minutes.
         body = _as_png(image.quantize(256, Image.Quantize.FASTOCTREE))
         image = image.reduce(2)
     return body
 
 
-def _seen(history: History, store: TileStore, place: ChangedPlace, day: date) -> Image.Image:
-    """The place as it was by the end of the day."""
-    view = place.view
-    size = PANEL // len(view.columns)
-    canvas = Image.new("RGB", (size * len(view.columns), size * len(view.rows)), _BACKGROUND)
-    for tile, seen in shown(history, place.layer_id, view, day).items():
+def _seen(history: History, store: TileStore, layer: int, area: TileRange, day: date) -> Image.Image:
+    """Returns the area as it was by the end of the day."""
+    size = PANEL // len(area.columns)
+    canvas = Image.new("RGB", (size * len(area.columns), size * len(area.rows)), _BACKGROUND)
+    for tile, seen in shown(history, layer, area, day).items():
         image = None if seen.image is None else _image(store, seen.image, size)
         if image is not None:
-            column, row = view.columns.index(tile.x), view.rows.index(tile.y)
-            canvas.paste(image, (column * size, (len(view.rows) - 1 - row) * size), image)
+            column, row = area.columns.index(tile.x), area.rows.index(tile.y)
+            canvas.paste(image, (column * size, (len(area.rows) - 1 - row) * size), image)
     return canvas
 
 
 def _image(store: TileStore, name: str, size: int) -> Image.Image | None:
-    sha1, _, extension = name.partition(".")
     try:
-        return decoded(store.named(sha1, extension), size)
-    except (StoreError, *UNREADABLE):
+        return stored(store, name, size)
+    except UNREADABLE:
         return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.outlines import MapOutline, map_names, map_outline, map_state
 from tileharvest.maps.maps_file import load_maps
-from tileharvest.viewer.answers import quoted, unknown
+from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OUTLINE_AGE: Final = 1.0
-"""Seconds for which a map's outline is used again: one screen asks dozens of times for what changes when a
-harvest begins. Nothing that a client may keep for ever needs a newer one, for days are only added."""
+"""Seconds for which a map's outline is used again: one screen asks for it dozens of times. It changes when a
+harvest begins. Replies that a client may keep for ever need no newer one, because days are only added."""
 
 _Value = TypeVar("_Value")
 
 
-class Remembered(Generic[_Value]):
-    """Values that may be used again for some seconds. May be used by several threads.
+class TimedCache(Generic[_Value]):
+    """Values that are used again for some seconds. May be used by several threads.
 
-    Two that ask at once may both make a value. A key is never forgotten, so there must be few.
+    Two threads that ask at once may both make a value. No key is ever forgotten, so there must be few.
     """
 
     def __init__(self, age: float, clock: Callable[[], float]) -> None:
@@ -62,7 +62,7 @@ class MapsFile:
         self._described = self._read()
 
     def described(self) -> Mapping[str, MapDescription]:
-        """In the file's order. While the file is wrong, what it said before."""
+        """Returns the maps in the file's order; while the file is wrong, those that it described before."""
         state = self._look()
         if state != self._state:
             self._state = state
@@ -80,21 +80,21 @@ class MapsFile:
         return status.st_mtime_ns, status.st_size
 
     def _read(self) -> Mapping[str, MapDescription]:
-        # Not `_look`: a file that is there and cannot be looked at is one clear line.
+        # Not `_look`: a file that is there and cannot be read is to be one clear line.
         return load_maps(self._file) if self._file.exists() else {}
 
 
 class LazyHistory:
-    """The history, from the moment on when there is one. May be used by several threads."""
+    """The history, once a harvest has begun one. May be used by several threads."""
 
     def __init__(self, opening: Callable[[], History | None]) -> None:
-        """`opening` gives None while no harvest has begun a history."""
+        """`opening` returns None while no harvest has begun a history."""
         self._opening = opening
         self._lock = threading.Lock()
         self._history: History | None = None
 
     def get(self) -> History | None:
-        """Raises HistoryError for a history that cannot be read, each time it is asked for."""
+        """Returns the history, or None while there is none. Raises HistoryError while it cannot be read."""
         with self._lock:
             if self._history is None:
                 self._history = self._opening()
@@ -111,13 +111,16 @@ class MapEntry:
     """A map as the list of maps has it."""
 
     description: MapDescription | None
-    """None for a map that `maps.toml` has no longer."""
+    """None for a map that is in `maps.toml` no longer."""
     outline: MapOutline
-    """Without days for a map that was never harvested."""
+    """It has no days for a map that was never harvested."""
 
 
 class ServedMaps:
-    """May be used by several threads. Whatever it raises is HistoryError, or RefusedError for a name."""
+    """The maps and their outlines. May be used by several threads.
+
+    Its methods raise HistoryError, or RefusedError for an unknown name.
+    """
 
     def __init__(
         self,
@@ -126,14 +129,16 @@ class ServedMaps:
         only: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`only` names the maps to serve; none named: all. Raises ConfigurationError for one that neither
-        `maps.toml` nor the history has."""
+        """`only` names the maps to serve; without names all are served.
+
+        Raises ConfigurationError for a map that neither `maps.toml` nor the history has.
+        """
         self._maps_file = maps_file
         self._history = history
-        self._names: Remembered[list[str]] = Remembered(OUTLINE_AGE, clock)
-        self._outlines: Remembered[MapOutline] = Remembered(OUTLINE_AGE, clock)
+        self._names: TimedCache[list[str]] = TimedCache(OUTLINE_AGE, clock)
+        self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
         self._newest: dict[str, tuple[tuple[object, ...], MapOutline]] = {}
-        """Made again only where a harvest has added something: it takes milliseconds."""
+        """Each with the state it is of. An outline takes milliseconds, so only a new state gets a new one."""
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:
@@ -148,7 +153,7 @@ class ServedMaps:
         return self._history.get()
 
     def names(self) -> list[str]:
-        """Described ones in the order of `maps.toml`, then those that only the history has."""
+        """Returns the described maps in the order of `maps.toml`, then those that only the history has."""
         every = dict.fromkeys([*self._maps_file.described(), *self._harvested()])
         return [name for name in every if not self._only or name in self._only]
 
@@ -160,7 +165,7 @@ class ServedMaps:
         return MapEntry(self._maps_file.described().get(name), self._outline(name))
 
     def layer(self, map_name: str, name: str) -> tuple[History, MapOutline, LayerOutline]:
-        """A layer, and what it takes to ask for more. Raises RefusedError, naming the layers there are."""
+        """Returns the history, the map's outline and the layer's. Raises RefusedError, naming the layers."""
         outline = self.entry(map_name).outline
         found = next((layer for layer in outline.layers if layer.name == name), None)
         history = self.history
@@ -184,7 +189,7 @@ class ServedMaps:
         return self._outlines.get(name, lambda: self._newest_outline(history, name))
 
     def _newest_outline(self, history: History, name: str) -> MapOutline:
-        # Asked first: what changes in between is then seen the next time.
+        # Asked first: a change between the two questions is then seen the next time.
         state = map_state(history, name)
         known = self._newest.get(name)
         if known is None or known[0] != state:

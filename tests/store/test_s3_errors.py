@@ -12,8 +12,7 @@ from tests.servers import rules
 from tests.servers.misbehaving import Answer, Exchange
 from tests.servers.s3 import KEY_ID, S3, SECRET, forwarded
 from tileharvest.errors import StoreError
-from tileharvest.store.s3 import S3Store
-from tileharvest.store.s3_opening import Patience
+from tileharvest.store.s3 import Patience, S3Store
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:

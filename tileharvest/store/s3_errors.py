@@ -1,4 +1,4 @@
-"""What is to be made of a request to S3 that failed: whether it may pass, and one line for a person."""
+"""The errors of S3: whether one may pass, and the line for a person that it becomes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>", re.ASCII)
 _METHOD: Final = re.compile(r"Error performing ([A-Z]+) ")
 _TROUBLE: Final = re.compile(r"HttpError \{\s*kind: (\w+)", re.ASCII)
 _FOR_CREDENTIALS: Final = re.compile(r"Error performing [A-Z]+ \S+/latest/(api|meta-data)/")
-"""obstore was given none, and asked the metadata service that Amazon's own machines have for some."""
+"""obstore had no credentials, and asked the metadata service that Amazon's own machines have for some."""
 _WITHOUT_LOCATION: Final = "redirect without LOCATION"
 
 _PASSING_STATUSES: Final = frozenset({408, 409, 412, 429, 500, 502, 503, 504})
-"""409 and 412 only reach us when an image that was said to be there is not, or no longer."""
+"""409 and 412 only reach us when an image that was said to be there is not there, or no longer."""
 _PASSING_CODES: Final = frozenset({"RequestTimeout", "SlowDown", "InternalError"})
 _LASTING_TROUBLES: Final = frozenset({"", "Unknown"})
 
@@ -92,7 +92,7 @@ class Refusal:
 
     method: str = ""
     status: int | None = None
-    """HTTP's; None when there was no answer."""
+    """The status of HTTP; None when there was no answer."""
     code: str = ""
     """S3's own word for what is wrong. Answers to HEAD never have one."""
     trouble: str = ""
@@ -100,11 +100,11 @@ class Refusal:
     elsewhere: bool = False
     """The service pointed to another place without naming it."""
     without_credentials: bool = False
-    """None were found to make the request with."""
+    """There were no credentials to make the request with."""
 
     @classmethod
     def of(cls, error: Exception) -> Refusal:
-        """obstore's classes of errors do not tell enough apart: most are one, with everything in its text."""
+        """Reads the error's text, because obstore raises one class for most errors."""
         text = str(error)
         status = _STATUS.search(text)
         return cls(
@@ -118,7 +118,7 @@ class Refusal:
 
     @property
     def passing(self) -> bool:
-        """Whether the same request may succeed a little later."""
+        """Says whether the same request may succeed a little later."""
         if self.code in _BY_CODE and self.code not in _PASSING_CODES:
             return False
         return (
@@ -129,16 +129,16 @@ class Refusal:
 
     @property
     def missing(self) -> bool:
-        """The bucket was there, and no object of this name in it."""
+        """Says whether the bucket was there, and no object of this name in it."""
         return self.status == 404 and self.code != "NoSuchBucket" and self.method != "PUT"
 
     @property
     def of_condition(self) -> bool:
-        """The service does not know conditions on what is put."""
+        """Says whether the service does not know conditions on what is put."""
         return self.status == 501 or self.code == "NotImplemented"
 
     def line(self) -> str:
-        """What happened, what was kept, what to do next. Does not name the store."""
+        """Returns what happened, what was kept, and what to do next. It does not name the store."""
         what, next_step = self._words()
         answer = " ".join(str(part) for part in (self.status, self.code) if part)
         happened = f"{what} ({answer})" if answer else what

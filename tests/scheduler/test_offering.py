@@ -13,8 +13,8 @@ from scrapy import Request, Spider
 
 from tests.middlewares.making import run_jumping
 from tests.queue.paced_memory import comes_true
+from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.exchanging_side import WatchedQueue
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
 from tileharvest.scheduler.conduct import Conduct
@@ -122,7 +122,7 @@ async def left(one: Offered) -> list[tuple[str, int]]:
     await one.offering.stop()
     await one.offering.exchanging.close()
     await one.queue.open(0.0)
-    leases = (await MemoryQueue.exchange(one.queue, Changes(), 9, 0.0)).leases
+    leases = (await QueueAtOnce.exchange(one.queue, Changes(), 9, 0.0)).leases
     return [(one.offering._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
 
 

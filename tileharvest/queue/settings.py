@@ -12,7 +12,6 @@ from tileharvest.errors import QueueError
 from tileharvest.maps.settings import data_folder
 from tileharvest.queue.directions import Directions, directions
 from tileharvest.queue.fleet import Watched
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -172,9 +171,8 @@ def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> Redi
 
 
 def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LocalQueue:
-    if kind is QueueKind.SQLITE:
-        return sqlite_queue(settings, name)
-    return MemoryQueue(**_queue_options(settings))
+    file = _queue_file(settings, name) if kind is QueueKind.SQLITE else None
+    return SqliteQueue(file, **_queue_options(settings))
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

@@ -76,9 +76,7 @@ class Entries:
             self._writer.write(request), segment, fingerprint, max(1, failure.priority), None, maybe_seen
         )
 
-    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool:
-        if fingerprint is None:
-            return False
+    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool | None:
         found = self._filters.get(segment)
         # Without a filter the queue looks itself: one that others share, or a segment that begins meanwhile.
-        return True if found is None else found.add(fingerprint)
+        return None if found is None or fingerprint is None else found.add(fingerprint)

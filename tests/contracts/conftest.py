@@ -16,7 +16,6 @@ from tests.contracts.paces import AskedHost
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.politeness.pace import Pace
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -40,7 +39,7 @@ class Backend(Protocol):
 
 def in_memory(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     # Such a queue is its contents.
-    return cache(lambda: MemoryQueue(**options))
+    return cache(lambda: SqliteQueue(**options))
 
 
 def in_sqlite(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
@@ -50,7 +49,7 @@ def in_sqlite(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
 def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     """One that holds nothing up, so that nothing else may differ."""
 
-    inside, random = MemoryQueue(**options), Random(1).random
+    inside, random = SqliteQueue(**options), Random(1).random
 
     def make() -> RequestQueue:
         queue = Paced(inside, folder / "hosts", "world", clock=lambda: 0.0, random=random)

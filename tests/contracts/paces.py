@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import queue_on
 from tileharvest.politeness.pace import Pace
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.pace import Amount
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -89,14 +88,14 @@ class Opening(Protocol):
 
 
 def in_memory(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
-    return _local(asked, map_name, pace, MemoryQueue(**_OPTIONS))
+    return _local(asked, map_name, pace, SqliteQueue(**_OPTIONS))
 
 
 def in_sqlite(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
     return _local(asked, map_name, pace, SqliteQueue(asked.folder / f"{map_name}.sqlite", **_OPTIONS))
 
 
-def _local(asked: AskedHost, map_name: str, pace: Pace, inside: MemoryQueue | SqliteQueue) -> Asking:
+def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue) -> Asking:
     folder, random = asked.folder / "hosts", asked.chance.random
     asking = Asking(partial(Paced, inside, folder, map_name, clock=asked.clock, random=random), asked.clock)
     asking.open(asked.clock.now)

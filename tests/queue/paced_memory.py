@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from tileharvest.queue.memory import MemoryQueue
+from tests.scheduler.driving import QueueAtOnce
 from tileharvest.queue.pace import Granted
 from tileharvest.queue.paced import Paced
 
@@ -25,7 +25,7 @@ class HeldByOthers:
 
 @asynccontextmanager
 async def paced_memory() -> AsyncIterator[Paced]:
-    queue = Paced(MemoryQueue(minus_share=0), None, "world", clock=lambda: 0.0, random=lambda: 0.5)
+    queue = Paced(QueueAtOnce(minus_share=0), None, "world", clock=lambda: 0.0, random=lambda: 0.5)
     await queue.open(0.0)
     try:
         yield queue

@@ -14,7 +14,6 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.host import Host, Limits, Process, stand
 from tileharvest.politeness.pace import Pace
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.pace import Amount
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -43,7 +42,7 @@ def paced(inside: LocalQueue, folder: Path | None) -> Driven:
 @pytest.fixture
 def alone() -> Iterator[Driven]:
     """Without a folder."""
-    with paced(MemoryQueue(), None) as queue:
+    with paced(SqliteQueue(), None) as queue:
         yield queue
 
 
@@ -74,7 +73,7 @@ def test_a_map_that_knows_of_no_others_keeps_its_pace(alone: Driven) -> None:
 
 
 def test_the_gap_holds_over_the_end_of_a_process(tmp_path: Path) -> None:
-    inside = MemoryQueue()
+    inside = SqliteQueue()
     with paced(inside, tmp_path) as queue:
         set_pace(queue, 30.0)
         assert starts(queue, 1) == [0.0]
@@ -93,7 +92,7 @@ def test_what_was_held_up_before_it_was_closed_is_not_when_it_is_open_again(alon
     assert alone.exchange().held_until is None
 
 
-class Spoiling(MemoryQueue):
+class Spoiling(SqliteQueue):
     """While it leases for the first time, the file of the host becomes something else."""
 
     def __init__(self, file: Path) -> None:
@@ -158,12 +157,11 @@ def test_what_the_queue_inside_offers_besides_is_there(tmp_path: Path) -> None:
     inside = SqliteQueue(tmp_path / "world.sqlite")
     queue = Paced(inside, tmp_path / "hosts", "world", clock=lambda: 0.0, random=lambda: 0.5)
     assert (queue.discard, queue.open_beside) == (inside.discard, inside.open_beside)
-    assert getattr(Paced(MemoryQueue(), None, "world", clock=float, random=float), "discard", None) is None
 
 
 def test_a_queue_that_cannot_share_its_pace_is_closed_again(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    inside = MemoryQueue()
+    inside = SqliteQueue()
     with not_open(inside, tmp_path / "file") as queue, pytest.raises(QueueError, match="cannot be written"):
         queue.open()
     with not_open(inside, None) as queue:

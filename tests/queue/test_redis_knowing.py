@@ -9,7 +9,7 @@ from tests.queue.test_redis_calls import behind_proxy
 from tests.scheduler.driving import DAY, Driven, entry
 from tileharvest.politeness.pace import Pace
 from tileharvest.queue.port import Changes
-from tileharvest.queue.redis.pushed import Pushed
+from tileharvest.queue.redis.filter import Pushed
 
 # What is doubtful
 

@@ -15,9 +15,9 @@ from scrapy.crawler import Crawler
 
 from tests.middlewares.making import run_jumping
 from tests.queue.paced_memory import comes_true
+from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.errors import QueueError
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
 from tileharvest.scheduler.conduct import Conduct
@@ -127,7 +127,7 @@ async def left(one: Offered) -> list[tuple[str, int]]:
     await one.offers.stop()
     await one.offers.worker.close()
     await one.queue.open(0.0)
-    leases = (await MemoryQueue.exchange(one.queue, Changes(), 9, 0.0)).leases
+    leases = (await QueueAtOnce.exchange(one.queue, Changes(), 9, 0.0)).leases
     return [(one.offers._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
 
 

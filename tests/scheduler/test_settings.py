@@ -12,7 +12,6 @@ from scrapy.spiders import Spider
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
 from tileharvest.politeness.settings import courtesy_for
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
@@ -89,7 +88,7 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
 
 @pytest.mark.parametrize(
     ("given", "kind"),
-    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue), ({"SCHEDULER_QUEUE": "memory"}, MemoryQueue)],
+    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue)],
 )
 def test_the_queue_is_of_the_kind_that_the_settings_name(
     settings: Settings, given: dict[str, Any], kind: type
@@ -104,8 +103,13 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
     found = scheduling(settings, dry="1")
-    assert isinstance(of_this_worker(found), MemoryQueue)
+    assert of_this_worker(found).is_in_memory
     assert found.shared is None
+
+
+def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
+    settings.set("SCHEDULER_QUEUE", "memory")
+    assert of_this_worker(scheduling(settings)).is_in_memory
 
 
 def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:

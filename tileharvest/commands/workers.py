@@ -13,7 +13,7 @@ from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
-from tileharvest.queue.fleet import Watched
+from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
 
 if TYPE_CHECKING:
@@ -57,5 +57,5 @@ async def _crews(settings: BaseSettings, names: Iterable[str]) -> list[tuple[str
 
 async def _crew(settings: BaseSettings, name: str) -> tuple[str, Crew]:
     async with open_beside(settings, name) as queue:
-        assert isinstance(queue, Watched)
+        assert isinstance(queue, SharedQueue)
         return name, await crew_of(queue, time.time())

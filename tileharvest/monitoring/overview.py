@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
 from tileharvest.queue.directions import Directions, directions
-from tileharvest.queue.fleet import Watched
+from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.port import Counts
 
@@ -119,13 +119,13 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     """
     told = await directions(queue)
     counts = await queue.counts(now)
-    if not isinstance(queue, Watched):
+    if not isinstance(queue, SharedQueue):
         return Overview(counts, directions=told)
     crew = await crew_of(queue, now)
     return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), told)
 
 
-async def crew_of(queue: Watched, now: float) -> Crew:
+async def crew_of(queue: SharedQueue, now: float) -> Crew:
     """Asks an open queue for its workers only. Raises QueueError."""
     return Crew(await queue.workers(), await queue.time(now))
 

@@ -358,9 +358,7 @@ class Offers:
             await found.load(scheduling.queue.fingerprints(segment))
             self._filters[segment] = found
 
-    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool:
-        if fingerprint is None:
-            return False
+    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool | None:
         found = self._filters.get(segment)
         # Without a filter the queue looks itself: it is shared, or the segment has begun meanwhile.
-        return True if found is None else found.add(fingerprint)
+        return None if found is None or fingerprint is None else found.add(fingerprint)

@@ -14,7 +14,6 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
-from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.pace import PacedQueue
-    from tileharvest.queue.paced import LocalQueue
 
 _REDIS: Final = QueueKind.REDIS
 
@@ -100,7 +98,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
-        queue=shared or _paced(settings, name, _own_queue(settings, name, kind), is_kept=not refused),
+        queue=shared or _paced(settings, name, kind, is_kept=not refused),
         shared=shared,
         courtesy=crawl.courtesy,
         is_history_local=database_url(settings).startswith("sqlite"),
@@ -130,11 +128,11 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
     return min(most, max(_LEAST_AHEAD, wanted))
 
 
-def _paced(settings: BaseSettings, name: str, queue: LocalQueue, *, is_kept: bool) -> Paced:
+def _paced(settings: BaseSettings, name: str, kind: QueueKind, *, is_kept: bool) -> Paced:
     folder = data_folder(settings)
     # A dry run makes no folder.
-    hosts = folder / "hosts" if is_kept and (isinstance(queue, SqliteQueue) or folder.is_dir()) else None
-    return Paced(queue, hosts, name, clock=time.time, random=random.random)
+    hosts = folder / "hosts" if is_kept and (kind is QueueKind.SQLITE or folder.is_dir()) else None
+    return Paced(_own_queue(settings, name, kind), hosts, name, clock=time.time, random=random.random)
 
 
 def _patience(setting: Any) -> float | None:

@@ -15,7 +15,7 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.scheduler.spider import harvest_of
+from tileharvest.scheduler.spider import as_held, harvest_of
 from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
 
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
-    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
+    refused = harvesting is None and as_held(spider).holds_scheduler
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
     shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(

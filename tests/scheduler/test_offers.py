@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ class Offered:
     def wake(self) -> None:
         self.answers += 1
 
-    def push(self, *names: str, delay: float | None = None) -> None:
+    def push(self, *names: str, delay: float | list[float] | None = None) -> None:
         meta = {} if delay is None else {DELAY: delay}
         for name in names:
             assert self.offers.push(Request(f"http://map.example.net/{name}", meta=dict(meta)))
@@ -193,6 +194,31 @@ def test_a_request_whose_turn_has_not_come_is_offered_when_it_has() -> None:
             assert one.offers.must_stay()
             await asyncio.sleep(30)
             assert one.offers.next().url.endswith("b")
+
+    run_jumping(test())
+
+
+def test_each_request_starts_so_long_after_the_one_before_it_as_it_asks_itself() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            delays = [None, 0.2, [0.1, 0.3], None] * 2
+            for number, delay in enumerate(delays):
+                one.push(str(number), delay=delay)
+            await one.hear()
+            loop = asyncio.get_running_loop()
+            starts: list[tuple[str, float]] = []
+            while len(starts) < len(delays):
+                request = one.offers.next()
+                if request is None:
+                    await asyncio.sleep(0.01)
+                else:
+                    starts.append((request.url[-1], loop.time()))
+            assert [name for name, _ in starts] == [str(number) for number in range(len(delays))]
+            gaps = [after - before for (_, before), (_, after) in pairwise(starts)]
+            for gap, delay in zip(gaps, delays[1:], strict=True):
+                least, most = delay if isinstance(delay, list) else [delay or 0.0] * 2
+                # It was looked for every 10 ms.
+                assert least - 1e-6 <= gap <= most + 0.01 + 1e-6
 
     run_jumping(test())
 

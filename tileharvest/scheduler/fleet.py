@@ -81,7 +81,7 @@ class Fleet:
             await cancel(task)
 
     def exchanged(self) -> None:
-        """To be called after each exchange."""
+        """The queue has answered: look for work if there is none left."""
         if self._worker.is_empty:
             self._idle.set()
 

@@ -38,7 +38,7 @@ class HistoryPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         crawl, harvesting = crawl_of(crawler), harvesting_of(crawler)
-        return cls(crawl, harvesting, crawl.courtesy.store_gap if crawl.courtesy else NO_GAP)
+        return cls(crawl, harvesting, crawl.rules.store_gap if crawl.rules else NO_GAP)
 
     async def process_item(self, item: TileResult) -> TileResult:
         if self._gap and item.image is not None:

@@ -51,7 +51,7 @@ class Offered:
         self.conduct = Conduct(
             self.queue,
             "world",
-            courtesy=None,
+            rules=None,
             local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
             clock=loop.time,
             wake=self.wake,
@@ -91,7 +91,7 @@ def scheduling(queue: Any) -> Scheduling:
         name="world",
         queue=queue,
         shared=None,
-        courtesy=None,
+        rules=None,
         is_history_local=True,
         segment_of=lambda request: DAY,
         in_words=str,

@@ -11,7 +11,7 @@ from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
@@ -48,7 +48,7 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     crawl = crawl_of(crawler)
     if harvests:
         crawl.harvest = harvesting_for(settings, {"map": "m", **arguments})
-        crawl.courtesy = courtesy_for(settings, crawl.harvest.description)
+        crawl.rules = rules_for(settings, crawl.harvest.description)
     return scheduling_for(crawler)
 
 
@@ -113,7 +113,7 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
 
 
 def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:
-    assert scheduling(settings, harvests=False).courtesy is None
+    assert scheduling(settings, harvests=False).rules is None
 
 
 @pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])

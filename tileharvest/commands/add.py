@@ -13,7 +13,7 @@ from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Command(SiteCommand, ScrapyCommand):
 
     def _probed(self, description: MapDescription) -> Site:
         assert self.settings is not None
-        courtesy = courtesy_for(self.settings, description)
-        site = self.ask(SiteProbeSpider, description=description, courtesy=courtesy).site
+        rules = rules_for(self.settings, description)
+        site = self.ask(SiteProbeSpider, description=description, rules=rules).site
         if site is None:
             raise SiteError(f"{description.url} was not probed to the end; nothing was added")
         return site

@@ -31,7 +31,7 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.figures import moment_in_words
 from tileharvest.monitoring.lookout import Lookout
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import QueueKind, directions_for, queue_kind
 from tileharvest.spiders.overviewer import OverviewerSpider
@@ -129,7 +129,7 @@ class Command(BaseRunSpiderCommand):
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
         for name in names:
-            courtesy_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
+            rules_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
         if not names:
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names
@@ -228,9 +228,9 @@ class _WatchedCrawl:
         self.harvesting = spider.harvesting
         self._settings = spider.crawler.settings
         self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
-        assert spider.crawl.courtesy is not None
+        assert spider.crawl.rules is not None
         self._crawl = spider.crawl
-        self._courtesy = spider.crawl.courtesy
+        self._courtesy = spider.crawl.rules
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.politeness.gate import Gate
+    from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.scheduler import Scheduler
     from tileharvest.tiles.outcomes import Outcome
 
@@ -40,7 +40,7 @@ class Crawl:
         """Of a tile spider."""
         self.harvest: Harvesting | None = None
         """None for a spider that harvests nothing, or was refused its harvest."""
-        self.courtesy: Courtesy | None = None
+        self.rules: Rules | None = None
         """What the map's owner may expect; given with the harvest."""
         self.robots = Robots()
         """What the sites' robots.txt allow: everything, until they were read."""

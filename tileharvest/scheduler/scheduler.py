@@ -225,7 +225,7 @@ class Scheduler(BaseScheduler):
         return Conduct(
             scheduling.queue,
             scheduling.name,
-            courtesy=scheduling.courtesy,
+            rules=scheduling.rules,
             local_time=scheduling.local_time,
             clock=scheduling.clock,
             wake=self._engine.wake,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.pace import PacedQueue
 
@@ -43,7 +43,7 @@ class Scheduling:
     queue: PacedQueue
     shared: SharedQueue | None
     """The same queue, where other workers may share it."""
-    courtesy: Courtesy | None
+    rules: Rules | None
     """What the map's owner may expect. None for a spider that harvests no map."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
@@ -100,7 +100,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         name=name,
         queue=shared or _paced(settings, name, kind, is_kept=not refused),
         shared=shared,
-        courtesy=crawl.courtesy,
+        rules=crawl.rules,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",

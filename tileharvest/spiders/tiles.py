@@ -17,7 +17,7 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.limits import Room, budget_of_run
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvesting
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.overviewer import Fetch
     from tileharvest.renderers.site import Site
     from tileharvest.scheduler.crawl import Crawl
@@ -84,15 +84,15 @@ class TileSpider(Spider, HeldSpider):
         crawl.arguments = kwargs
         try:
             harvesting = harvesting_for(crawler.settings, kwargs)
-            courtesy = courtesy_for(crawler.settings, harvesting.description)
+            rules = rules_for(crawler.settings, harvesting.description)
         except TileHarvestError as error:
             crawl.end(error)
             return spider
         crawl.harvest = spider.harvesting = harvesting
-        crawl.courtesy = courtesy
-        behave(crawler.settings, courtesy)
-        if courtesy.min_free is not None:
-            harvesting.room = Room(data_folder(crawler.settings), courtesy.min_free)
+        crawl.rules = rules
+        behave(crawler.settings, rules)
+        if rules.min_free is not None:
+            harvesting.room = Room(data_folder(crawler.settings), rules.min_free)
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
@@ -216,11 +216,11 @@ class TileSpider(Spider, HeldSpider):
         TileHarvestError of every kind, and CancelledError when the crawl is about to end.
         """
         harvesting, crawl = self.harvesting, self.crawl
-        assert crawl.courtesy is not None
+        assert crawl.rules is not None
         await harvesting.expect_work()
-        await self._be_allowed(crawl.courtesy)
+        await self._be_allowed(crawl.rules)
         site, crawl.robots = await probe_politely(
-            self.probe, harvesting.description, fetch_with(self.crawler), obeys=crawl.courtesy.robots
+            self.probe, harvesting.description, fetch_with(self.crawler), obeys=crawl.rules.robots
         )
         if crawl.scheduler is not None:
             crawl.scheduler.obey(crawl.robots.gap)
@@ -229,12 +229,12 @@ class TileSpider(Spider, HeldSpider):
         await harvesting.open(site)
         self._tell(site)
 
-    async def _be_allowed(self, courtesy: Courtesy) -> None:
+    async def _be_allowed(self, rules: Rules) -> None:
         """Wait until the site may be asked, and find out how much of it."""
         harvesting, scheduler = self.harvesting, self.crawl.scheduler
         harvesting.check_room()
-        spent = await harvesting.spent() if courtesy.daily_budget else NO_COST
-        budget = budget_of_run(harvesting.description.name, courtesy.budget, courtesy.daily_budget, spent)
+        spent = await harvesting.spent() if rules.daily_budget else NO_COST
+        budget = budget_of_run(harvesting.description.name, rules.budget, rules.daily_budget, spent)
         if scheduler is not None:
             await scheduler.may_go_on()
             await scheduler.allow(budget)
@@ -401,10 +401,10 @@ def _why(ending: TileHarvestError | None, reason: str) -> str:
     return _ORDERS.get(reason, reason) if ending is None else ending.close_reason
 
 
-def behave(settings: BaseSettings, courtesy: Courtesy) -> None:
+def behave(settings: BaseSettings, rules: Rules) -> None:
     """Let Scrapy do its part of what the map's owner may expect; the scheduler does the rest."""
     for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
-        settings.set(setting, courtesy.concurrency, priority="spider")
-    settings.set("AUTOTHROTTLE_ENABLED", courtesy.autothrottle, priority="spider")
-    settings.set("USER_AGENT", courtesy.user_agents[0], priority="spider")
-    settings.set("USER_AGENTS", courtesy.user_agents, priority="spider")
+        settings.set(setting, rules.concurrency, priority="spider")
+    settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")
+    settings.set("USER_AGENT", rules.user_agents[0], priority="spider")
+    settings.set("USER_AGENTS", rules.user_agents, priority="spider")

@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from tests.harvest.test_sample import Pyramid, island, roads
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.politeness.courtesy import Courtesy
+from tileharvest.politeness.rules import Rules
 from tileharvest.spiders.site_sample import SiteSampleSpider
 from tileharvest.tiles.grid import Tile
 
@@ -53,7 +53,7 @@ class Layers:
 
     def sampled(self, requests: int | None) -> SiteSampleSpider:
         async def ask() -> SiteSampleSpider:
-            self.spider = spider = SiteSampleSpider(DESCRIPTION, Courtesy("h", 4), requests, random.Random(1))
+            self.spider = spider = SiteSampleSpider(DESCRIPTION, Rules("h", 4), requests, random.Random(1))
             spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
             spider.made = LOOKED
             spider.estimate = await spider.sample(self.site)

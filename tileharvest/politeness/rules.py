@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Courtesy:
+class Rules:
     """All of it, resolved. Made by `tileharvest/wiring.py`."""
 
     host: str

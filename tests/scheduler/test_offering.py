@@ -12,13 +12,15 @@ import pytest
 from scrapy import Request, Spider
 
 from tests.middlewares.making import run_jumping
-from tests.queue.paced_memory import comes_true
+from tests.queue.polite_memory import comes_true
 from tests.scheduler.exchanging_side import WatchedQueue
+from tileharvest.queue.hosts import HostMemory
 from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
-from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.offering import Offering
+from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.settings import Scheduling
 
 if TYPE_CHECKING:
@@ -40,27 +42,20 @@ class Offered:
         self.queue: Any = WatchedQueue()
         self.answers = self.on_the_way = 0
         self.counted: Counter[str] = Counter()
-        told: dict[str, Any] = {"wake": self._wake, "failed": self._failed}
-        loop = asyncio.get_running_loop()
-        self.conduct = Conduct(
-            self.queue,
-            "world",
-            courtesy=None,
-            local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
-            clock=loop.time,
-            stop=lambda error: None,
-            **told,
+        polite = PoliteQueue(self.queue, HostMemory(), "world", clock=lambda: 0.0, random=lambda: 0.5)
+        self.politeness = Politeness(
+            polite, "world", self, courtesy=None, local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC)
         )
-        self.conduct._turn._clock = loop.time
         self.offering = Offering(
-            scheduling(self.queue),
-            self.conduct,
+            scheduling(polite),
+            self.politeness,
             spider=Stub(),
             kinds={"Request": Request},
             fingerprint=lambda request: request.url.encode(),
             count=lambda name, number: self.counted.update({name: number}),
             in_flight=lambda: self.on_the_way,
-            **told,
+            wake=self.wake,
+            failed=self.fail,
         )
 
     def push(self, *names: str, delay: float | None = None) -> None:
@@ -73,11 +68,17 @@ class Offered:
         before = self.answers
         await comes_true(lambda: self.answers > before)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         self.answers += 1
 
-    def _failed(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         raise error
+
+    def stop(self, error: Exception | None) -> None:
+        """Nothing ends here."""
+
+    def check(self) -> None:
+        """There is room."""
 
 
 def scheduling(queue: Any) -> Scheduling:
@@ -152,20 +153,6 @@ def test_who_has_its_share_on_the_way_is_offered_no_more() -> None:
     run_jumping(test())
 
 
-def test_who_may_have_nothing_on_the_way_leaves_what_may_be_spent_to_the_others() -> None:
-    async def test() -> None:
-        async with offered() as one:
-            idle: list[int] = []
-            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
-            one.queue.adds = {"share": 0}
-            one.push("a")
-            await one.hear()
-            assert len(idle) == 1
-            assert not one.offering.exchanging.is_empty
-
-    run_jumping(test())
-
-
 def test_a_share_holds_until_an_answer_tells_of_another() -> None:
     async def test() -> None:
         async with offered() as one:
@@ -234,31 +221,15 @@ def test_a_request_that_was_not_offered_ends_without_a_trace() -> None:
     run_jumping(test())
 
 
-def test_the_conduct_hears_of_each_end() -> None:
+def test_politeness_hears_of_each_end() -> None:
     async def test() -> None:
         async with offered("a") as one:
             ended: list[Any] = []
-            one.conduct.over = ended.append  # type: ignore[method-assign]
+            one.politeness.over = ended.append  # type: ignore[method-assign]
             request = one.offering.next()
             for _ in range(2):
                 one.offering.completed(request, is_kept=True)
             assert ended == [request]
-
-    run_jumping(test())
-
-
-def test_what_may_be_spent_is_left_to_others_only_when_nothing_is_on_the_way() -> None:
-    async def test() -> None:
-        async with offered("a") as one:
-            idle: list[int] = []
-            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
-            request = one.offering.next()
-            one.offering.exchanging.look_again()
-            await one.hear()
-            assert idle == []
-            one.offering.completed(request, is_kept=True)
-            await one.hear()
-            assert len(idle) == 1
 
     run_jumping(test())
 

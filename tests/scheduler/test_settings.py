@@ -13,7 +13,6 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.memory import MemoryQueue
-from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -52,8 +51,8 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
 
 
 def of_this_worker(found: Scheduling) -> Any:
-    """The queue inside of that which keeps the pace; one in Redis keeps it itself."""
-    return found.queue._queue if isinstance(found.queue, Paced) else found.queue
+    """The queue inside of that which keeps the pace."""
+    return found.queue._queue
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
         settings.set(name, value)
     found = scheduling(settings)
     assert isinstance(of_this_worker(found), kind)
-    assert (found.shared is found.queue) is (kind is RedisQueue)
+    assert (found.shared is of_this_worker(found)) is (kind is RedisQueue)
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:

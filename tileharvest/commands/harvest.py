@@ -34,7 +34,7 @@ from tileharvest.monitoring.lookout import Lookout, Sources
 from tileharvest.politeness.gate import gate_of
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.settings import QueueKind, directions_for, queue_kind
+from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome
@@ -173,7 +173,7 @@ class Command(BaseRunSpiderCommand):
         """Of several maps a paused one would keep the others waiting."""
         assert self.settings is not None
         try:
-            since = (await directions_for(self.settings, name)).paused
+            since = (await orders_for(self.settings, name)).paused
         except QueueError:
             # The harvest itself meets it again, and says so.
             return False
@@ -240,7 +240,7 @@ def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
         return () if gate is None else gate.reasons
 
     async def paused_since() -> str | None:
-        return (await directions_for(settings, name)).paused
+        return (await orders_for(settings, name)).paused
 
     return Sources(
         reasons=reasons,

@@ -17,7 +17,7 @@ from tileharvest.history.reading import MapSummary, map_summaries
 from tileharvest.history.settings import has_history, open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.queue.settings import directions_for
+from tileharvest.queue.settings import orders_for
 
 if TYPE_CHECKING:
     import argparse
@@ -84,7 +84,7 @@ async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str
 async def _since(settings: BaseSettings, name: str) -> str | None:
     """None also where the queue cannot tell: the list is of use without it."""
     try:
-        return (await directions_for(settings, name)).paused
+        return (await orders_for(settings, name)).paused
     except QueueError as error:
         write_error(str(error))
         return None

@@ -80,7 +80,7 @@ def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
 def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
     """Of a harvest that is worked on, as queue and clock have it: what only a worker knows, as that the host
     is down, is not among it."""
-    paused = overview.directions.paused
+    paused = overview.orders.paused
     description = described_map(settings, name)
     courtesy, now = courtesy_for(settings, description), datetime.now(description.zone_info)
     reasons = {Reason.PAUSED} if paused is not None else set()
@@ -98,7 +98,7 @@ def _figures(progress: HarvestProgress, overview: Overview, state: State | None,
     """Without a state nobody works on it."""
     if state is not None:
         return Figures.of(progress, state, workers)
-    paused = overview.directions.paused
+    paused = overview.orders.paused
     return Figures.of(progress, State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped))
 
 

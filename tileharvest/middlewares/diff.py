@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
-from tileharvest.queue.requests import ATTEMPT, AUDITED, EXPECTED_BYTES, IN_FULL, LATE, NOT_SENT
+from tileharvest.queue.requests import ATTEMPT, AUDITED, IN_FULL, LATE, NOT_SENT
 from tileharvest.scheduler.crawl import harvesting_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -86,10 +86,7 @@ class DiffMiddleware:
         answer = _answer(response)
         verdict = self._judge(request, answer, latest)
         if verdict is NextStep.GET:
-            get = _get(request)
-            if answer.length is not None:
-                get.meta[EXPECTED_BYTES] = answer.length
-            return get
+            return _get(request)
         if verdict is NextStep.GET_IF_NONE_MATCH:
             self._refusing_head.add(request.meta["download_slot"])
             return _get(request, conditional_headers(latest))

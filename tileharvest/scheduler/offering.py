@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.errors import QueueError
     from tileharvest.queue.port import Exchange, Failure, Lease
-    from tileharvest.scheduler.conduct import Conduct
+    from tileharvest.scheduler.politeness import Politeness
     from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Offering:
     def __init__(
         self,
         scheduling: Scheduling,
-        conduct: Conduct,
+        politeness: Politeness,
         *,
         spider: Any,
         kinds: Mapping[str, type[Any]],
@@ -48,7 +48,7 @@ class Offering:
         """`kinds` are the classes of requests that may be kept, by their names. `in_flight` tells how many
         requests are on the way."""
         self._scheduling = scheduling
-        self._conduct = conduct
+        self._politeness = politeness
         self._count = count
         self._wake = wake
         self._in_flight = in_flight
@@ -74,7 +74,7 @@ class Offering:
             linger=scheduling.linger,
             heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
             in_flight=in_flight,
-            may_lease=conduct.may_offer,
+            may_lease=politeness.may_offer,
         )
         self.failures: Sequence[Failure] = ()
         """What failed in earlier segments."""
@@ -102,13 +102,13 @@ class Offering:
 
     def next(self) -> Any | None:
         """The request that starts now; None while none may, or there is none."""
-        if not self._is_started or not self._conduct.may_offer() or self._has_its_share():
+        if not self._is_started or not self._politeness.may_offer() or self._has_its_share():
             return None
         waiting, self._waiting = self._waiting or self._leased(), None
         if waiting is None:
             return None
         request, lease = waiting
-        if not self._conduct.comes(request):
+        if not self._politeness.comes(request):
             self._waiting = waiting
             return None
         self._under_way[request] = lease
@@ -119,7 +119,7 @@ class Offering:
         lease = self._under_way.pop(request, None)
         if lease is None:
             return
-        self._conduct.over(request)
+        self._politeness.over(request)
         reason = request.meta.get(FAILURE)
         if not is_kept:
             self.exchanging.give_back(lease)
@@ -227,8 +227,6 @@ class Offering:
         self._share = self._share if answer.share is None else answer.share
         if self._sharing is not None:
             self._sharing.exchanged()
-        if not self._under_way and (self.exchanging.is_empty or self._has_its_share()):
-            self._conduct.idles()
         self._wake()
 
     def _has_its_share(self) -> bool:

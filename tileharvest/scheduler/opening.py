@@ -11,12 +11,11 @@ from tileharvest.scheduler.sharing import refuse_company
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tileharvest.politeness.pace import Pace
+    from tileharvest.politeness.rate_limit import Pace
     from tileharvest.queue.port import Counts, Failure
-    from tileharvest.scheduler.conduct import Conduct
     from tileharvest.scheduler.entries import Entries
     from tileharvest.scheduler.offering import Offering
-    from tileharvest.scheduler.resting import Resting
+    from tileharvest.scheduler.politeness import Politeness
     from tileharvest.scheduler.settings import Scheduling
 
 
@@ -83,21 +82,18 @@ async def join_work(
     # A harvest makes no request of an earlier one's: each would take a turn only to be dropped. Now, as the
     # filter has been made for as many requests as the last segment had.
     await queue.forget_others(1, segment)
-    if pace is not None and scheduling.shared is not None:
-        return await scheduling.shared.join(segment, harvest, pace)
     if pace is not None:
         await queue.set_pace(pace)
+    if pace is not None and scheduling.shared is not None:
+        return await scheduling.shared.join(segment, harvest)
     return True
 
 
-async def close_queue(
-    scheduling: Scheduling, offering: Offering, conduct: Conduct, resting: Resting
-) -> Counts:
+async def close_queue(scheduling: Scheduling, offering: Offering, politeness: Politeness) -> Counts:
     """Tell the queue what it was not told yet, give back what was not started, and let it go; its counts
     just before. Raises QueueError."""
     try:
-        await conduct.end()
-        await resting.end()
+        await politeness.end()
         return await scheduling.queue.counts(scheduling.clock())
     finally:
         await offering.exchanging.close()

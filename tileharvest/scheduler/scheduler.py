@@ -16,10 +16,9 @@ from tileharvest.errors import BudgetError, QueueError, TileHarvestError
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.completion import EngineHook
-from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.offering import Offering
 from tileharvest.scheduler.opening import clear_queue, close_queue, join_work, load_filter, open_queue
-from tileharvest.scheduler.resting import Resting
+from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
@@ -72,22 +71,17 @@ class Scheduler(BaseScheduler):
         """While the queue is open."""
         self._held = False
         self._stay: asyncio.Task[None] | None = None
-        self._resting = Resting(scheduling.queue, self._give_up)
         self._hook: EngineHook | None = None
         self._ended_early: str | None = None
         """Why the crawl ends before it has begun."""
-        harvesting = getattr(crawler.spider, "harvesting", None)
-        self._conduct = Conduct(
+        self._harvesting = getattr(crawler.spider, "harvesting", None)
+        self._politeness = Politeness(
             scheduling.queue,
             scheduling.name,
+            self,
             courtesy=scheduling.courtesy,
             local_time=scheduling.local_time,
-            clock=scheduling.clock,
-            wake=self._wake,
-            stop=self._stop,
-            failed=self._give_up,
-            traffic=getattr(harvesting, "traffic", None),
-            check=getattr(harvesting, "check_room", lambda: None),
+            traffic=getattr(self._harvesting, "traffic", None),
         )
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
@@ -120,7 +114,7 @@ class Scheduler(BaseScheduler):
         `harvest` names the work in a way that no other work is ever named. None when the queue cannot go on,
         and when the crawl is about to end.
         """
-        segment, pace = self._scheduling.segment_of(None), self._conduct.pace
+        segment, pace = self._scheduling.segment_of(None), self._politeness.pace
         offering = self._offering
         if offering is None:
             return None
@@ -128,62 +122,62 @@ class Scheduler(BaseScheduler):
             is_first = await join_work(self._scheduling, offering.entries, harvest, pace, continued=continued)
         except QueueError as error:
             # An end that came meanwhile may have closed the queue.
-            if not self._conduct.is_over:
-                self._give_up(error)
+            if not self._politeness.is_over:
+                self.fail(error)
             return None
-        if self._conduct.is_over:
+        if self._politeness.is_over:
             return None
         if pace is not None:
-            self._conduct.offers(offering.exchanging, pace)
+            self._politeness.offers(offering.exchanging, pace)
         offering.start(is_first=is_first, has_joined=pace is not None)
-        self._wake()
+        self.wake()
         return offering.work(segment, is_first=is_first)
 
     @property
     def gate(self) -> Gate:
         """Whether requests may start; any part of the crawl may hold it shut for a reason of its own."""
-        return self._conduct.gate
+        return self._politeness.gate
 
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is about to end."""
-        await self._conduct.may_go_on()
+        await self._politeness.may_go_on()
 
     async def allow(self, budget: Budget) -> None:
         """Let the crawl spend no more than this. Raises QueueError."""
-        await self._conduct.allow(budget)
+        await self._politeness.allow(budget)
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for besides, from `release` on."""
-        self._conduct.obey(crawl_gap)
+        self._politeness.obey(crawl_gap)
 
     async def aside(self) -> None:
         """Returns when a request may be made that is not offered here. Raises BudgetError and QueueError, and
         CancelledError when the crawl is about to end."""
-        await self._conduct.aside()
+        await self._politeness.aside()
 
     async def received_aside(self, received_bytes: int) -> None:
         """Count the answer to such a request. Raises BudgetError, QueueError."""
-        await self._conduct.received_aside(received_bytes)
+        await self._politeness.received_aside(received_bytes)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Whether this crawl, and for so many seconds no other one, may find out whether a host is back."""
         try:
             claimed = await self._scheduling.queue.claim_probe(host, seconds)
-            return claimed and await self._conduct.may_probe()
+            return claimed and await self._politeness.may_probe()
         except QueueError as error:
-            self._give_up(error)
+            self.fail(error)
             return False
 
     async def overview(self) -> Overview | None:
         """What is known of the queue; None while it is not open. Reads all that waits."""
         if self._offering is None:
             return None
-        return await look(self._scheduling.queue, self._scheduling.clock())
+        return await look(self._scheduling.shared or self._scheduling.queue, self._scheduling.clock())
 
     def rest(self, host: str, seconds: float) -> None:
         """Let nobody else ask the host either for so long."""
         if self._offering is not None:
-            self._resting.rest(host, seconds)
+            self._politeness.rest(host, seconds)
 
     async def _open(self, spider: Spider) -> None:
         self._held = bool(getattr(spider, "holds_scheduler", False))
@@ -191,12 +185,12 @@ class Scheduler(BaseScheduler):
         try:
             await open_queue(self._scheduling)
             # At once: from now on it can be told to stop, and what was told before is not for this crawl.
-            await self._conduct.begin()
+            await self._politeness.begin()
             offering.failures = await clear_queue(self._scheduling)
             await load_filter(self._scheduling, offering.entries)
         except TileHarvestError as error:
-            self._give_up(error)
-            await self._conduct.end()
+            self.fail(error)
+            await self._politeness.end()
             await self._scheduling.queue.close()
         else:
             self._offering = offering
@@ -208,14 +202,14 @@ class Scheduler(BaseScheduler):
     def _offering_for(self, spider: Spider) -> Offering:
         return Offering(
             self._scheduling,
-            self._conduct,
+            self._politeness,
             spider=spider,
             kinds=_KINDS,
             fingerprint=self._crawler.request_fingerprinter.fingerprint,
             count=self._count,
-            wake=self._wake,
+            wake=self.wake,
             in_flight=self._in_flight,
-            failed=self._give_up,
+            failed=self.fail,
         )
 
     def _spider_opened(self) -> None:
@@ -241,9 +235,9 @@ class Scheduler(BaseScheduler):
             return
         try:
             self.left_nothing = await self._offering.stop()
-            counts = await close_queue(self._scheduling, self._offering, self._conduct, self._resting)
+            counts = await close_queue(self._scheduling, self._offering, self._politeness)
         except QueueError as error:
-            self._give_up(error)
+            self.fail(error)
             return
         finally:
             self._offering = None
@@ -257,7 +251,7 @@ class Scheduler(BaseScheduler):
             is_kept = ending is None or getattr(ending, "is_all_kept", False)
             self._offering.completed(request, is_kept=is_kept)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         if self._hook is not None:
             self._hook.wake()
 
@@ -274,7 +268,12 @@ class Scheduler(BaseScheduler):
         if request is not None:
             request.meta.setdefault(FAILURE, f"an item's pipeline raised {failure.value!r}")
 
-    def _give_up(self, error: TileHarvestError) -> None:
+    def check(self) -> None:
+        """Raises BudgetError where too little room is left on the disk."""
+        if self._harvesting is not None:
+            self._harvesting.check_room()
+
+    def fail(self, error: TileHarvestError) -> None:
         """The queue cannot go on: end the crawl; what was leased is offered again next time."""
         spider: Any = self._crawler.spider
         if hasattr(spider, "give_up"):
@@ -283,7 +282,7 @@ class Scheduler(BaseScheduler):
             _logger.error("%s", error)
         self._end("error")
 
-    def _stop(self, error: BudgetError | None) -> None:
+    def stop(self, error: BudgetError | None) -> None:
         """Nothing further starts: a budget is spent, or a person has said so."""
         if error is None:
             self._end("stopped")
@@ -291,7 +290,7 @@ class Scheduler(BaseScheduler):
             self._end("budget")
 
     def _end(self, reason: str) -> None:
-        self._conduct.cut_short()
+        self._politeness.cut_short()
         if self._hook is None:
             self._ended_early = self._ended_early or reason
         else:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import QueueError
 from tileharvest.queue.fleet import Ending, silent_after
 from tileharvest.queue.redis import calls, upkeep
-from tileharvest.queue.redis.pace import RedisPacing
+from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.pushed import Pushed
 from tileharvest.queue.redis.session import Joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.politeness.pace import Pace
     from tileharvest.queue.fleet import Worker
     from tileharvest.queue.redis.connection import Client
     from tileharvest.queue.redis.link import RedisLink
+    from tileharvest.queue.redis.session import Session
     from tileharvest.queue.redis.upkeep import DeadLetter
 
 _WORDS: Final = {"goes on": Ending.GOES_ON, "yours": Ending.YOURS, "ended": Ending.ENDED}
@@ -27,13 +27,14 @@ _AT_ONCE: Final = 10_000
 """Fingerprints in one command."""
 
 
-class RedisFleet(RedisPacing):
+class RedisFleet:
     """The part of a `SharedQueue` that a `RequestQueue` has not."""
 
     def __init__(
         self, link: RedisLink, keys: calls.Keys, *, lease_seconds: float, has_server_clock: bool
     ) -> None:
-        super().__init__(link)
+        self._link = link
+        self._session: Session | None = None
         self._keys = keys
         self._silent = silent_after(lease_seconds)
         self._listed = max(self._silent, lease_seconds)
@@ -41,11 +42,15 @@ class RedisFleet(RedisPacing):
         self._pushed = Pushed()
         self._interruptions = 0
 
-    async def join(self, segment: str, harvest: str, pace: Pace) -> bool:
+    def hosts(self) -> RedisHosts:
+        """What all workers on this Redis know of hosts, for as long as the queue is open."""
+        return RedisHosts(self._link, silent=self._silent, server_clock=self._has_server_clock)
+
+    async def join(self, segment: str, harvest: str) -> bool:
         session = self._opened()
         if not session.is_worker:
             raise RuntimeError("only a worker of a queue joins a harvest")
-        session.joined, session.pace = Joined(segment, harvest, was_seeded=False), pace
+        session.joined = Joined(segment, harvest, was_seeded=False)
         argument = {"segments": [calls.text(segment)]}
         is_first = calls.truth(await session.run_once("join", argument, [segment]))
         session.joined.was_seeded = not is_first
@@ -122,6 +127,12 @@ class RedisFleet(RedisPacing):
         is none. Reads all leases: for people."""
         session = self._opened()
         return calls.age(await session.run("oldest", session.argument()))
+
+    def _opened(self) -> Session:
+        """Raises RuntimeError if the queue is not open."""
+        if self._session is None:
+            raise RuntimeError("the queue is not open")
+        return self._session
 
     def _forget_when_interrupted(self) -> bool:
         """Whether any call was repeated since this was asked last: then nothing is sure any more."""

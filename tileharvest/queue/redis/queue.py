@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 600
-"""Seconds at least for which the last answer to a worker is kept, and a host's pace. A call is repeated
-within less."""
+"""Seconds at least for which the last answer to a worker is kept. A call is repeated within less."""
+
+_AGAIN: Final = 0.1
+"""Seconds after which it is worth asking again for what other workers were to have."""
 
 
 class RedisQueue(RedisFleet):
@@ -40,7 +42,7 @@ class RedisQueue(RedisFleet):
     `Entry.maybe_seen` is not looked at, as no worker knows what another one has pushed.
 
     A worker gets at most what is its part if all workers take the same of what waits, and is told in
-    `held_until` when to ask for more. One that has neither joined a harvest nor set a pace has no share.
+    `held_until` when to ask for more.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class RedisQueue(RedisFleet):
             has_server_clock=server_clock,
         )
         self._keeps_doubtful = keeps_doubtful
+        self._waits = False
+        self._was_short = False
         self._options = {
             "lease_seconds": lease_seconds,
             "max_attempts": max_attempts,
@@ -89,7 +93,6 @@ class RedisQueue(RedisFleet):
             "silent": self._silent,
             "server_clock": server_clock,
             "channel": keys.channel,
-            "map": calls.text(map_name),
         }
 
     async def open(self, now: float) -> None:
@@ -126,16 +129,22 @@ class RedisQueue(RedisFleet):
             session.number += 1
             answer = await self._exchanged(session, changes, {**session.argument(now), "wanted": wanted})
             self._note(session, changes, answer)
+        self._waits = answer.waits
+        if wanted:
+            # Else nobody was turned away now, but whoever was before is to come again.
+            self._was_short = answer.waits and len(answer.leases) < wanted
         return Exchange(
             calls.leases_of(answer),
             answer.duplicates,
             refused=answer.refused,
             next_due=answer.next_due,
             leased_elsewhere=answer.leased_elsewhere,
-            held_until=answer.held_until,
-            rests_until=answer.rests_until,
-            share=answer.share,
+            held_until=now + _AGAIN if self._was_short else None,
         )
+
+    async def has_waiting(self) -> bool:
+        """Whether something was left that was due at the last exchange. Asks nobody."""
+        return self._waits
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         """Also tells that this worker is alive."""

@@ -69,10 +69,9 @@ async def dead_letters(client: Client, keys: Keys) -> list[DeadLetter]:
     return letters
 
 
-async def sign_off(client: Client, keys: Keys, own: str, shares: bytes) -> None:
-    """The worker is listed no more, and leaves its share, in the hash of that key, to the others."""
+async def sign_off(client: Client, keys: Keys, own: str) -> None:
+    """The worker is listed no more."""
     await client.zrem(keys.workers, own)
-    await client.hdel(shares, own)
     await client.delete(keys.client(own))
 
 

@@ -2,8 +2,8 @@
 
     python -m bench.dated DEPTH SECONDS CHANGED
 
-Each answer leaves so many seconds after it was asked for; at least CHANGED tiles were drawn anew on the
-second day. It answers conditional GETs, and says of each tile what nginx would.
+Each answer leaves SECONDS after its request came. At least CHANGED tiles were drawn anew on the second day.
+The site answers conditional GETs, and gives each tile the headers that nginx would give it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DRAWN_IN: Final = 30 * 86_400
-"""Seconds in which the tiles were drawn before the first harvest."""
+"""Seconds before the first harvest within which the tiles were drawn."""
 _DRAWN_UNTIL: Final = 1_704_150_000
 """Seconds since 1970: the evening before the first harvest."""
 _REDRAWN_AT: Final = 1_704_240_000
 """Seconds since 1970: the first hour of the second harvest's day."""
 _REDRAWN_IN: Final = 600
-"""Seconds that the second render took at most."""
+"""The most seconds that the second render took."""
 
 
 class Drawing(NamedTuple):
     """A tile's file as it is now."""
 
     number: int
-    """Which bytes; no two drawings have the same."""
+    """The number of the image; no two drawings have the same."""
     time: int
-    """Seconds since 1970."""
+    """The file's time in seconds since 1970."""
 
     @property
     def is_new(self) -> bool:
@@ -48,10 +48,11 @@ class Drawing(NamedTuple):
 
 
 def drawings(depth: int, changed: int) -> list[Drawing]:
-    """Of all tiles, in the order of `tile_paths`; at least `changed` of them are new, if there are as many.
+    """Returns the drawings of all tiles, in the order of `tile_paths`.
 
-    New are tiles of the deepest level, anywhere on the map, which is where a walk that prunes spares least,
-    and all above them. A tile above others has the time of the newest of them. The same for the same numbers.
+    At least `changed` of them are new, if the map has as many tiles: some tiles of the deepest level, and all
+    tiles above them. They lie anywhere on the map, because there a pruned walk spares least. A tile above
+    others has the time of the newest of them. The same numbers give the same drawings.
     """
     times = [_times_of_leaves(depth, _leaves_to_change(depth, changed))]
     while len(times[0]) > 4:
@@ -71,7 +72,7 @@ def _times_of_leaves(depth: int, new: set[int]) -> list[int]:
 
 
 def _leaves_to_change(depth: int, changed: int) -> set[int]:
-    """As few, drawn by lot, as bring so many changes with what lies above them."""
+    """Draws leaves by lot until they and the tiles above them are so many changes."""
     order = Random(2).sample(range(4**depth), 4**depth)  # noqa: S311
     touched, leaves = set[tuple[int, int]](), set[int]()
     for leaf in order:
@@ -84,14 +85,14 @@ def _leaves_to_change(depth: int, changed: int) -> set[int]:
 
 @dataclass(slots=True)
 class Asked:
-    """What was asked for tiles since the last look."""
+    """The requests for tiles since the last look."""
 
     heads: int = 0
     gets: int = 0
     not_modified: int = 0
     """GETs that were answered with 304."""
     bytes: int = 0
-    """Of all answers, their heads included."""
+    """Bytes of all answers, their heads included."""
 
 
 class DatedSite:
@@ -103,16 +104,16 @@ class DatedSite:
         self.near_url = f"http://127.0.0.1:{near}"
         self.url = f"http://127.0.0.1:{far}"
         self.changed = [image(one.number) for one in drawings(depth, changed) if one.is_new]
-        """The images that the first day's site had not."""
+        """The images that the site did not have on the first day."""
 
     def asked(self) -> Asked:
-        """The next look begins here."""
+        """Returns the requests since the last call, and begins to count anew."""
         return Asked(**question(self._near, "/.asked"))
 
 
 @contextmanager
 def dated_site(depth: int, latency: float, changed: int) -> Iterator[DatedSite]:
-    """Run one on the server's core until the block ends. `latency` is in seconds."""
+    """Runs a site on the server's core until the block ends. `latency` is in seconds."""
     with far_site("bench.dated", depth, latency, changed) as (near, far):
         yield DatedSite(near, far, depth, changed)
 
@@ -125,7 +126,7 @@ class _File(NamedTuple):
 
 
 class _Site:
-    """What both ports serve."""
+    """The site that both ports serve."""
 
     def __init__(self, depth: int, changed: int) -> None:
         self._asked = Asked()
@@ -160,13 +161,13 @@ class _Site:
 
 
 def _condition(rest: bytes) -> bytes | None:
-    """What `If-None-Match` says; crawlers write its name as they like."""
+    """Returns the value of `If-None-Match`, or None without one. Crawlers write its name in any case."""
     at = rest.lower().find(b"\r\nif-none-match:")
     return None if at < 0 else rest[at + 16 :].split(b"\r\n", 1)[0].strip()
 
 
 def _file(drawing: Drawing) -> _File:
-    """The fields are those of nginx, so that the bytes of an answer are as many."""
+    """Makes the answers for a tile. They have nginx's header fields, so that they are as long as nginx's."""
     body = image(drawing.number)
     etag = f'"{drawing.time:x}-{len(body):x}"'
     of_both = (f"Last-Modified: {formatdate(drawing.time, usegmt=True)}", f"ETag: {etag}")

@@ -1,8 +1,8 @@
-"""A generated site that is far away: each answer leaves a while after it was asked for.
+"""A generated site that is far away: each answer leaves a while after its request came.
 
     python -m bench.distant DEPTH SECONDS
 
-It tells when each HEAD for a tile arrived, and how much of a core it used itself.
+The site tells when each HEAD for a tile arrived, and how much CPU the site itself has used.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the site was asked since the last look."""
+    """The requests that came to the site since the last look."""
 
     heads: list[float]
-    """When each HEAD for a tile arrived: seconds of a clock of the site's own, ascending."""
+    """The arrival of each HEAD for a tile, in ascending seconds of the site's own clock."""
     gets: int
-    """GETs of tiles."""
+    """The number of GETs for tiles."""
     cpu: float
-    """Seconds that the site has used since its start."""
+    """Seconds of CPU that the site has used since its start."""
 
 
 class DistantSite:
@@ -47,27 +47,30 @@ class DistantSite:
         self.url = f"http://127.0.0.1:{far}"
 
     def asked(self) -> Asked:
-        """The next look begins here."""
+        """Returns the requests since the last call, and begins to count anew."""
         return Asked(**question(self._near, "/.asked"))
 
     def heads(self) -> int:
-        """HEADs for tiles since the last look. Costs the site little, however many there are."""
+        """Returns the number of HEADs for tiles since the last look.
+
+        This costs the site little, however many there are.
+        """
         return int(question(self._near, "/.heads"))
 
     def etags(self) -> dict[str, str]:
-        """Of every tile's address."""
+        """Returns the ETag of every tile, by address."""
         return {f"{self.url}/{path}": _etag(number) for number, path in enumerate(tile_paths(self.depth), 1)}
 
 
 @contextmanager
 def distant_site(depth: int, latency: float) -> Iterator[DistantSite]:
-    """Run one on the server's core until the block ends. `latency` is in seconds."""
+    """Runs a site on the server's core until the block ends. `latency` is in seconds."""
     with far_site("bench.distant", depth, latency) as (near, far):
         yield DistantSite(near, far, depth)
 
 
 class _Site:
-    """What both ports serve."""
+    """The site that both ports serve."""
 
     def __init__(self, depth: int) -> None:
         self._heads = array("d")
@@ -107,7 +110,7 @@ def _etag(number: int) -> str:
 
 
 def _answer(body: bytes, kind: str, number: int) -> tuple[bytes, bytes]:
-    """Head and body."""
+    """Returns the head and the body of an answer."""
     fields = (f"Content-Type: {kind}", f"Content-Length: {len(body)}", f"ETag: {_etag(number)}")
     return "\r\n".join(("HTTP/1.1 200 OK", "Server: bench", *fields, "", "")).encode(), body
 

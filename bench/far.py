@@ -1,8 +1,8 @@
-"""A site that is far away: a server of the bench's own whose answers leave a while after they were asked for.
+"""The server of a site that is far away: each answer leaves a while after its request came.
 
-An own server, as nginx cannot wait and not every kernel can delay packets: all answers are made beforehand,
-and none waits for another. The first line on its standard output tells its ports: `far`, which waits, and
-`near`, which does not, and answers what the bench itself asks.
+It is the bench's own server, because nginx cannot wait and not every kernel can delay packets. All answers
+are made beforehand, and no answer waits for another one. The first line on its standard output tells its two
+ports: `far` waits; `near` does not, and answers the bench's own questions.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.cost import RunFailedError, cores, on_core
 from bench.harvest import PROJECT
-from bench.measuring import RunFailedError, cores, on_core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _PATIENCE: Final = 30.0
-"""Seconds for the server to start and to answer; it needs a second at most."""
+"""Seconds in which the server must answer. It needs a second at most."""
 
 
 @contextmanager
 def far_site(module: str, *arguments: object) -> Iterator[tuple[int, int]]:
-    """Run a module that serves one, on the server's core, until the block ends. The ports: near and far."""
+    """Runs a module that serves a site, on the server's core, until the block ends.
+
+    Gives the ports near and far. Raises RunFailedError when the server does not start.
+    """
     command = [sys.executable, "-m", module, *map(str, arguments)]
     with on_core(cores()[1]):
         process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
@@ -43,7 +46,7 @@ def far_site(module: str, *arguments: object) -> Iterator[tuple[int, int]]:
 
 
 def question(near: int, path: str) -> Any:
-    """What the site tells of itself."""
+    """Returns the site's answer to a question of the bench."""
     connection = http.client.HTTPConnection("127.0.0.1", near, timeout=_PATIENCE)
     try:
         connection.request("GET", path)
@@ -53,7 +56,7 @@ def question(near: int, path: str) -> Any:
 
 
 async def serve(answer: Callable[[bytes], bytes], latency: float) -> None:
-    """Answer requests on both ports for ever; `latency` is in seconds."""
+    """Answers requests on both ports for ever. `latency` is in seconds."""
     loop, ports = asyncio.get_running_loop(), {}
     for name, seconds in (("near", 0.0), ("far", latency)):
 
@@ -68,7 +71,7 @@ async def serve(answer: Callable[[bytes], bytes], latency: float) -> None:
 
 
 class _Connection(asyncio.Protocol):
-    """Requests without bodies, one after the other, as crawlers make them."""
+    """A connection with requests without bodies, one after the other, as crawlers make them."""
 
     def __init__(self, answer: Callable[[bytes], bytes], latency: float) -> None:
         self._answer = answer
@@ -77,7 +80,7 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
 
     def connection_made(self, transport: Any) -> None:
-        # No asyncio.Transport by its type, but it does what one does.
+        # uvloop's transport has another type than asyncio.Transport, but the same methods.
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Final
 PROJECT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from tools.image.building import Building, Image, say  # noqa: E402
+from tools.image.build import Build, Image, say  # noqa: E402
 from tools.image.checks import ALL  # noqa: E402
 from tools.image.dockerfile import DockerfileError  # noqa: E402
-from tools.image.linting import lint  # noqa: E402
+from tools.image.lint import lint  # noqa: E402
 from tools.image.namespaces import own_mounts, own_network  # noqa: E402
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def workplace() -> Iterator[Path]:
 
 def built(folder: Path, options: argparse.Namespace) -> Image:
     say("building")
-    image = Building(PROJECT, folder, options.base).build()
+    image = Build(PROJECT, folder, options.base).build()
     if options.keep:
         # Not by Python, which would read devices to their end.
         subprocess.run(["cp", "--archive", image.root, options.keep], check=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from PIL import Image
 
 from tileharvest.history.database import History
-from tileharvest.history.reading import tile_versions
+from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image as StoredImage

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tileharvest.demo.drawing import Painter, Scene
 from tileharvest.demo.materials import MATERIALS, Material
 from tileharvest.demo.noise import chance, rolling
+from tileharvest.demo.painter import Painter, Scene
 from tileharvest.demo.pyramid import tiles_on
 from tileharvest.demo.sprites import sprite
 from tileharvest.demo.structures import House, Tower

@@ -58,7 +58,7 @@ _LOADED: Final = (
     "scrapy.utils.engine",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
-    "tileharvest.history.upgrading",
+    "tileharvest.history.revisions",
     "tileharvest.pipelines",
     "tileharvest.scheduler.fingerprint",
     "tileharvest.queue.redis.queue",

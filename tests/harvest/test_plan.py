@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -10,19 +11,16 @@ from tileharvest.harvest.plan import (
     duration_in_words,
     plan_by_last,
     plan_by_sample,
-    runs_needed,
     two_digits,
 )
-from tileharvest.harvest.sample import Estimate, Quantity
-from tileharvest.history.precedent import Precedent
-from tileharvest.history.reading import HarvestSummary
+from tileharvest.harvest.sample import Amounts, Estimate
+from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.courtesy import Courtesy
 from tileharvest.tiles.outcomes import Outcome
 
 BEGAN = datetime(2026, 11, 20, 3, tzinfo=UTC)
-ZERO = Quantity(0)
 
 
 def last_harvest(*, spared: int = 95_000, seconds: float = 300.0) -> Precedent:
@@ -152,9 +150,11 @@ def test_a_pace_that_has_become_slower_since_counts() -> None:
 def test_a_sampled_harvest_takes_as_long_as_pace_and_site_bring(
     pace: Courtesy, crawl_gap: Gap, each: float
 ) -> None:
-    estimate = Estimate(
-        Quantity(400, 50, 120), ZERO, Quantity(200), Quantity(1000, 100, 240), None, is_exact=False
+    least, expected, most = (
+        Amounts(tiles, 0, 200, requests, math.nan)
+        for tiles, requests in ((300, 800), (400, 1000), (500, 1200))
     )
+    estimate = Estimate(expected, least, most, is_exact=False)
     plan = plan_by_sample(estimate, pace, looking=3, crawl_gap=crawl_gap, latency=0.2)
     assert plan.least is not None
     assert (plan.least.tiles, plan.expected.tiles, plan.most.tiles) == (300, 400, 500)
@@ -174,7 +174,7 @@ def test_a_sampled_harvest_takes_as_long_as_pace_and_site_bring(
     ],
 )
 def test_the_budget_that_is_spent_first_says_how_many_runs_it_takes(budget: Budget, runs: int) -> None:
-    assert runs_needed(Expense(400, 1000, 5_000_000, 100.0), budget) == runs
+    assert Expense(400, 1000, 5_000_000, 100.0).runs(budget) == runs
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,3 @@ def test_what_is_not_known_exactly_is_told_in_two_digits(number: float, told: in
 )
 def test_a_time_in_words(seconds: float, told: str) -> None:
     assert duration_in_words(seconds) == told
-
-
-def test_layers_sampled_independently_add_up() -> None:
-    one = Estimate(Quantity(100, 3, 40), ZERO, ZERO, Quantity(300, 6, 90), Quantity(10, 1, 4), is_exact=True)
-    both = one + Estimate(
-        Quantity(50, 4, 20), ZERO, ZERO, Quantity(100, 8, 50), Quantity(5, 0, 5), is_exact=False
-    )
-    assert both.tiles == Quantity(150, 5.0, 60)
-    assert both.requests == Quantity(400, 10.0, 140)
-    assert both.received_bytes == Quantity(15, 1.0, 9)
-    assert not both.is_exact

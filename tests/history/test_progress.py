@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import LATER, A, B, C, D, began, ended, found
 from tileharvest.history.costs import Cost
-from tileharvest.history.progress import HarvestProgress, progress_of
+from tileharvest.history.summaries import HarvestProgress, progress_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tileharvest.history.costs import Cost
-from tileharvest.history.progress import HarvestProgress
+from tileharvest.history.summaries import HarvestProgress
 from tileharvest.monitoring.figures import RUNNING, WINDOW, Activity, Figures, Rate, Recent, State
 from tileharvest.politeness.gate import Reason
 from tileharvest.tiles.outcomes import Outcome

@@ -12,7 +12,7 @@ from tests.middlewares.making import run_jumping
 from tileharvest.errors import ForbiddenError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
-from tileharvest.renderers.overviewer import Answer, probe
+from tileharvest.renderers.overviewer import Fetched, probe
 from tileharvest.spiders.manners import probe_politely
 
 if TYPE_CHECKING:
@@ -24,27 +24,27 @@ MAP = MapDescription(name="mine", url=f"{SITE}/world/")
 ROBOTS, CONFIG = f"{SITE}/robots.txt", f"{SITE}/world/overviewerConfig.js"
 
 
-def configuration(base: str = "") -> Answer:
+def configuration(base: str = "") -> Fetched:
     tileset = f'{{path: "day", zoomLevels: 2, imgextension: "png", base: "{base}"}}'
-    return Answer(200, f"var overviewerConfig = {{tilesets: [{tileset}]}};".encode())
+    return Fetched(200, f"var overviewerConfig = {{tilesets: [{tileset}]}};".encode())
 
 
-def forbidding(path: str, *more: str) -> Answer:
-    return Answer(200, "\n".join(["User-agent: *", f"Disallow: {path}", *more]).encode())
+def forbidding(path: str, *more: str) -> Fetched:
+    return Fetched(200, "\n".join(["User-agent: *", f"Disallow: {path}", *more]).encode())
 
 
 @dataclass
 class Server:
     """Answers what it has; of everything else that it is not there."""
 
-    answers: dict[str, Answer]
+    answers: dict[str, Fetched]
     asked: list[str] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
 
-    async def fetch(self, method: str, url: str) -> Answer:
+    async def fetch(self, method: str, url: str) -> Fetched:
         self.asked.append(url)
         self.times.append(asyncio.get_running_loop().time())
-        return self.answers.get(url, Answer(404))
+        return self.answers.get(url, Fetched(404))
 
     def probed(self, *, obeys: bool = True, gap: float = 0.0) -> tuple[Site, Robots]:
         probing = probe_politely(probe, MAP, self.fetch, obeys=obeys, gap=Gap(0, gap))
@@ -62,13 +62,13 @@ def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
 
 def test_a_host_without_a_robots_txt_allows_everything() -> None:
     for status in (404, 410, 403, 401):
-        server = Server({CONFIG: configuration(), ROBOTS: Answer(status, b"User-agent: *\nDisallow: /")})
+        server = Server({CONFIG: configuration(), ROBOTS: Fetched(status, b"User-agent: *\nDisallow: /")})
         assert server.probed()[1].is_open
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_a_host_that_cannot_say_what_it_allows_is_asked_for_nothing(status: int) -> None:
-    server = Server({CONFIG: configuration(), ROBOTS: Answer(status)})
+    server = Server({CONFIG: configuration(), ROBOTS: Fetched(status)})
     with pytest.raises(SiteError, match=f"robots.txt answers {status}.*try again later") as raised:
         server.probed()
     assert server.asked == [ROBOTS]

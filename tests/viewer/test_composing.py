@@ -15,7 +15,7 @@ import pytest
 from tests.viewer.asking import HOST, running
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, SIZE, World, picture, square
 from tileharvest.history.database import History
-from tileharvest.history.viewing import map_outline
+from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.composer import Composer, ComposerStoppedError, Scene
 from tileharvest.tiles.grid import Tile

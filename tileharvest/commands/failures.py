@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.history.settings import open_history_if_any
-from tileharvest.history.spending import failing
+from tileharvest.history.summaries import failing
 from tileharvest.maps.settings import described_map
 from tileharvest.middlewares.robots import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
@@ -82,8 +82,8 @@ class Command(MapCommand, ScrapyCommand):
             write_line(f"{number} failures of map '{name}' are forgotten")
         else:
             failures = asyncio.run(_failures(settings, name)) if is_there else []
-            in_a_row = _failing(settings, name) if failures else {}
-            _write(name, [_plain(failure, in_a_row) for failure in failures], as_json=opts.json)
+            in_a_row = ask_history(settings, lambda history: failing(history, name)) if failures else None
+            _write(name, [_plain(failure, in_a_row or {}) for failure in failures], as_json=opts.json)
 
 
 async def _retry(settings: BaseSettings, name: str) -> int:
@@ -102,14 +102,6 @@ async def _clear(settings: BaseSettings, name: str) -> int:
 async def _failures(settings: BaseSettings, name: str) -> Sequence[Failure]:
     async with open_beside(settings, name) as queue:
         return await queue.failures()
-
-
-def _failing(settings: BaseSettings, name: str) -> Mapping[tuple[str, Tile], int]:
-    history = open_history_if_any(settings)
-    if history is None:
-        return {}
-    with history:
-        return failing(history, name)
 
 
 def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.display import show_progress
-from tileharvest.commands.settings import progress_interval, quieten
+from tileharvest.commands.settings import ask_history, progress_interval, quieten
 from tileharvest.commands.terminal import (
     console,
     counts_as_plain,
@@ -26,11 +26,11 @@ from tileharvest.commands.terminal import (
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.harvest.settings import harvesting_for, would_go_on
-from tileharvest.history.progress import progress_of
-from tileharvest.history.settings import open_history_if_any
+from tileharvest.history.summaries import progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.monitoring.lookout import Lookout, Sources
+from tileharvest.monitoring.figures import moment_in_words
+from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.gate import gate_of
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.cancellation import cancel
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
     from tileharvest.politeness.gate import Reason
 
 # The first that occurred is the exit status of several harvests.
@@ -193,9 +193,7 @@ class Command(BaseRunSpiderCommand):
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvesting"):
-                lookout = Lookout(
-                    spider.harvesting, _sources(crawler, spider, is_dry=arguments.get("dry") == "1")
-                )
+                lookout = Lookout(_WatchedCrawl(crawler, spider, is_dry=arguments.get("dry") == "1"))
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
                 self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
@@ -224,31 +222,33 @@ def _call_at_first_signal(called: Callable[[], None]) -> None:
         signal.signal(number, handle)
 
 
-def _sources(crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> Sources:
-    settings, name = crawler.settings, spider.harvesting.description.name
-    zone = spider.harvesting.description.zone_info
+class _WatchedCrawl:
+    """What the lookout asks a crawl."""
 
-    def read() -> HarvestProgress | None:
-        history = None if is_dry else open_history_if_any(settings)
-        if history is None:
-            return None
-        with history:
-            return progress_of(history, name)
+    def __init__(self, crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> None:
+        """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
+        self.harvesting = spider.harvesting
+        self.is_shared = not is_dry and queue_kind(crawler.settings) is QueueKind.REDIS
+        self._crawler = crawler
+        self._courtesy = spider.courtesy
+        self._is_dry = is_dry
 
-    def reasons() -> Collection[Reason]:
-        gate = gate_of(crawler.engine)
+    def reasons(self) -> Collection[Reason]:
+        gate = gate_of(self._crawler.engine)
         return () if gate is None else gate.reasons
 
-    async def paused_since() -> str | None:
-        return (await orders_for(settings, name)).paused
+    def quiet_until(self) -> str | None:
+        now = datetime.now(self.harvesting.description.zone_info)
+        return moment_in_words(self._courtesy.quiet_until(now))
 
-    return Sources(
-        reasons=reasons,
-        paused_since=paused_since,
-        quiet_until=lambda: spider.courtesy.quiet_until(datetime.now(zone)),
-        progress=lambda: asyncio.to_thread(read),
-        is_shared=not is_dry and queue_kind(settings) is QueueKind.REDIS,
-    )
+    async def paused_since(self) -> str | None:
+        return (await orders_for(self._crawler.settings, self.harvesting.description.name)).paused
+
+    async def progress(self) -> HarvestProgress | None:
+        if self._is_dry:
+            return None
+        settings, name = self._crawler.settings, self.harvesting.description.name
+        return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
 
 
 def _say(line: str) -> None:

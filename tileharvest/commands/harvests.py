@@ -10,8 +10,8 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import counts_as_plain, print_table, write_json
-from tileharvest.history.reading import HarvestSummary, harvest_summaries
 from tileharvest.history.settings import open_history_for_reading
+from tileharvest.history.summaries import HarvestSummary, harvest_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.outcomes import Outcome
 

@@ -10,7 +10,7 @@ from scrapy.exceptions import UsageError
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.reading import RecordedVersion, tile_versions
+from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile

@@ -12,9 +12,9 @@ from scrapy.exceptions import UsageError
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import QueueError
-from tileharvest.harvest.next_walk import LayerProspect, NextWalk, next_walk
-from tileharvest.history.reading import MapSummary, map_summaries
+from tileharvest.harvest.walks import next_walks
 from tileharvest.history.settings import has_history, open_history_for_reading
+from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.settings import orders_for
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
+    from tileharvest.walk.decision import Decision, Decisions
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -60,7 +61,7 @@ class _Known(NamedTuple):
     """What the history tells of a map."""
 
     summary: MapSummary
-    walk: NextWalk
+    walk: Decisions
     """Without layers where the map was never harvested."""
 
 
@@ -71,7 +72,7 @@ def _known(history: History, descriptions: Mapping[str, MapDescription], now: da
         if description is not None:
             today = now.astimezone(description.zone_info).date()
             depths = {} if last is None else last.depth
-            found[summary.name] = _Known(summary, next_walk(history, description, depths, today))
+            found[summary.name] = _Known(summary, next_walks(history, description, depths, today))
     return found
 
 
@@ -104,17 +105,17 @@ def _row(description: MapDescription, known: _Known | None, paused: str | None) 
         if last is None
         else {"day": last.day.isoformat(), "reason": last.reason or "unfinished"},
         "walk": "pruned" if known is not None and known.walk.is_pruned else "full",
-        "proofs": {name: _proof(prospect) for name, prospect in layers.items()},
+        "proofs": {name: _proof(decision) for name, decision in layers.items()},
         "tiles": 0 if summary is None else summary.tiles,
         "versions": 0 if summary is None else summary.versions,
         "bytes": 0 if summary is None else summary.image_bytes,
     }
 
 
-def _proof(prospect: LayerProspect) -> dict[str, Any]:
+def _proof(decision: Decision) -> dict[str, Any]:
     """How the layer will be walked, and what is proved of it; what is not known is null."""
-    stored = prospect.stored
-    said = {"walk": "pruned" if prospect.decision.is_pruned else "full", "reason": prospect.decision.reason}
+    stored = decision.stored
+    said = {"walk": "pruned" if decision.is_pruned else "full", "reason": decision.reason}
     if stored is None:
         return {**said, "holds": False} | dict.fromkeys(_PROVED)
     proof, withdrawn_day = stored.proof, stored.withdrawn_day
@@ -141,9 +142,9 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
         write_line("no map yet: scrapy add NAME URL")
 
 
-def _write_walk(name: str, walk: NextWalk) -> None:
+def _write_walk(name: str, walk: Decisions) -> None:
     """Why it will be walked so, in a line; where layers differ, in one for each."""
-    said = {layer: prospect.in_words for layer, prospect in walk.layers.items()}
+    said = {layer: decision.in_words for layer, decision in walk.layers.items()}
     if len(set(said.values())) == 1:
         write_line(f"{name}: the next walk is {next(iter(said.values()))}")
         return

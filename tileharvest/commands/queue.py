@@ -11,9 +11,9 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.history.progress import progress_of
-from tileharvest.history.settings import open_history_if_any
+from tileharvest.history.summaries import progress_of
 from tileharvest.maps.settings import described_map
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
     from tileharvest.monitoring.overview import Overview
 
 
@@ -41,7 +41,8 @@ class Command(MapCommand, ScrapyCommand):
         (name,) = args
         described_map(settings, name)
         overview = asyncio.run(_look(settings, name)) if has_queue(settings, name) else NOTHING
-        progress, workers = _progress(settings, name), _workers(settings, name, overview)
+        progress = ask_history(settings, lambda history: progress_of(history, name))
+        workers = _workers(settings, name, overview)
         state = _state(settings, name, overview, has_begun=progress is not None) if workers else None
         figures = None if progress is None else _figures(progress, overview, state, workers)
         if opts.json:
@@ -53,14 +54,6 @@ class Command(MapCommand, ScrapyCommand):
             write_line(f"{progress.day}: {in_words(figures)}")
         write_line("")
         _write(overview)
-
-
-def _progress(settings: BaseSettings, name: str) -> HarvestProgress | None:
-    history = open_history_if_any(settings)
-    if history is None:
-        return None
-    with history:
-        return progress_of(history, name)
 
 
 def _without_figures(state: State | None) -> str:

@@ -1,16 +1,24 @@
-"""Reads what only commands need from the settings."""
+"""What commands need of the settings, and of the history that they name."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.history.settings import open_history_if_any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.settings import BaseSettings
+
+    from tileharvest.history.database import History
+
+
+Told = TypeVar("Told")
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
@@ -18,6 +26,15 @@ def quieten(settings: BaseSettings, level: str) -> None:
     if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", level, priority="cmdline")
         settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
+
+
+def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
+    """What the history says; None where there is none yet. Raises HistoryError."""
+    history = open_history_if_any(settings)
+    if history is None:
+        return None
+    with history:
+        return question(history)
 
 
 def progress_interval(settings: BaseSettings) -> float:

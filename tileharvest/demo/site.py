@@ -1,4 +1,4 @@
-"""A web server for the demo's site, which answers as nginx answers for a folder of files."""
+"""The web server of the demo's site. It answers as nginx does for a folder of files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _TYPES: Final = {".png": "image/png", ".js": "application/javascript", ".html": 
 
 @dataclass(frozen=True, slots=True)
 class RunningSite:
-    """Where a site can be visited."""
+    """A site that is served now."""
 
     url: str
-    """Ends in a slash."""
+    """The address of the folder. It ends in a slash."""
 
 
 @asynccontextmanager
 async def serve(folder: Path, port: int = 0) -> AsyncIterator[RunningSite]:
-    """Serve the folder to this computer alone, until the block is left. Port 0: any free one.
+    """Serves the folder to this computer alone until the block is left. Port 0 means any free port.
 
     Files may change meanwhile: each answer tells the file's state at that moment. Raises OSError when the
     port is taken.
@@ -42,7 +42,10 @@ async def serve(folder: Path, port: int = 0) -> AsyncIterator[RunningSite]:
 
 
 def application(folder: Path) -> web.Application:
-    """GET and HEAD for the files of a folder and of those below it; 404 for all else, folders included."""
+    """Returns an application that answers GET and HEAD for the files of a folder and of the folders below.
+
+    It answers 404 for all else, folders included.
+    """
     root = folder.resolve()
 
     async def answer(request: web.Request) -> web.Response:
@@ -57,20 +60,24 @@ def application(folder: Path) -> web.Application:
 
 
 def entity_tag(modified: int, size: int) -> str:
-    """nginx's ETag of a file: time in seconds since 1970 and size in bytes, in hexadecimal
-    (`ngx_http_set_etag` of its source).
+    """Returns the ETag that nginx gives a file (`ngx_http_set_etag` in its source).
+
+    It holds the modification time in seconds since 1970 and the size in bytes, both in hexadecimal.
     """
     return f'"{modified:x}-{size:x}"'
 
 
 def _file_at(root: Path, path: str) -> Path | None:
-    """The file of a decoded path; None if there is none, or if it lies, links followed, outside the root."""
+    """Returns the file of a decoded path, or None when there is none.
+
+    Links are followed. A file that then lies outside of the root does not count.
+    """
     if path.endswith("/"):
         return None
     try:
         file = (root / path).resolve()
         return file if file.is_relative_to(root) and file.is_file() else None
-    except (OSError, ValueError):  # names that no file can have: too long, or with a NUL in them
+    except (OSError, ValueError):  # No file can have this name: it is too long, or has a NUL in it.
         return None
 
 
@@ -85,6 +92,6 @@ def _answer(request: web.Request, path: Path) -> web.Response:
 
 
 def _is_known(request: web.Request, tag: str) -> bool:
-    """Whether If-None-Match names this state, compared weakly (RFC 9110, section 13.1.2)."""
+    """Tells whether If-None-Match names this state. ETags are compared weakly (RFC 9110, section 13.1.2)."""
     asked = request.headers.get("If-None-Match", "")
     return asked.strip() == "*" or tag in (part.strip().removeprefix("W/") for part in asked.split(","))

@@ -1,8 +1,8 @@
-"""The land and the sea of the demo's world: where there is ground, how high, and of what. Pure.
+"""The terrain of the demo's world: where there is ground, how high it is, and of what material. Pure.
 
-Places are counted in blocks, (0, 0) in the middle of the map; x grows to the right and up on the picture,
-z to the right and down, as on a real Overviewer map. Shapes are laid out as they appear on the picture,
-in pixels from the middle, because that is how the island is composed; the seed only roughens them.
+Places are counted in blocks from the middle of the map. On the picture x grows to the right and up, and z to
+the right and down, as on a real Overviewer map. Shapes are given as they appear on the picture, in pixels
+from its middle, because the island is composed as a picture. The seed only roughens them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Place = tuple[int, int]
-"""x and z of a column of blocks."""
+"""The x and the z of a column of blocks."""
 
 CHUNK: Final = 8
-"""Blocks per side of the squares in which the world is explored. Minecraft's have 16; an island this
+"""Blocks along an edge of the squares in which the world is explored. Minecraft's have 16; an island this
 small looks better with a finer edge."""
 _SHORE: Final = 1.22
-"""How far around a land the sea is explored, in lengths of its half axes."""
+"""The distance from a land's middle up to which the sea is explored, in lengths of its half axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oval:
-    """An ellipse on the picture: its middle and its half axes, in pixels."""
+    """An ellipse on the picture, by its middle and its half axes in pixels.
+
+    Raises ValueError for an ellipse without an area.
+    """
 
     u: float
     v: float
@@ -45,19 +48,19 @@ class Oval:
             raise ValueError(f"{self} has no area")
 
     def distance(self, x: float, z: float) -> float:
-        """0 in its middle, 1 on its edge."""
+        """Returns the distance of a place from the middle: 0 in the middle, 1 on the edge."""
         u, v = ((x + z) * 12 - self.u) / self.wide, ((z - x) * 6 - self.v) / self.high
         return hypot(u, v)
 
 
 @dataclass(frozen=True, slots=True)
 class Land:
-    """An island with the sea around it, explored on some of the days."""
+    """An island with the sea around it. It is explored on some of the days."""
 
     shape: Oval
     days: frozenset[int]
     rough: float = 1.0
-    """How much the seed may change its coast."""
+    """The extent to which the seed changes the coast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +69,21 @@ class Hill:
 
     shape: Oval
     height: float
-    """In blocks."""
+    """Blocks by which the ground rises in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Levelled ground: people build here, whatever the seed says."""
+    """Levelled ground on which people build. The seed does not change it."""
 
     x: int
     z: int
     reach: int
-    """Blocks from the middle to each edge, measured along x and along z."""
+    """Blocks from the middle to each edge, along x and along z."""
     height: int
 
     def away(self, x: int, z: int) -> int:
-        """How many blocks a place lies outside; 0 within."""
+        """Returns how many blocks a place lies outside of the site; 0 within it."""
         return max(0, max(abs(x - self.x), abs(z - self.z)) - self.reach)
 
 
@@ -89,9 +92,9 @@ class Column:
     """The ground at one place."""
 
     height: int
-    """Of the surface, in blocks above the sea's, which is 0."""
+    """The height of the surface, in blocks above the sea."""
     surface: str
-    """A material's name."""
+    """The name of the uppermost material."""
 
     @property
     def wet(self) -> bool:
@@ -100,9 +103,9 @@ class Column:
 
 MAINLAND: Final = Land(Oval(40, -70, 990, 760), frozenset({1, 2, 3}))
 OUTPOST: Final = Land(Oval(-1180, 1130, 200, 150), frozenset({1}), rough=0.4)
-"""Lies alone in the lower left corner, so that whole branches of the pyramid end when it goes."""
+"""This land lies alone in the lower left corner, so that whole branches of the pyramid end when it goes."""
 NEW_ISLE: Final = Land(Oval(1770, -560, 250, 190), frozenset({3}), rough=0.4)
-"""Lies to the right of the square of the first two days, so that the map must grow."""
+"""This land lies to the right of the square of the first two days, so that the map must grow."""
 LANDS: Final = (MAINLAND, OUTPOST, NEW_ISLE)
 
 TOWN: Final = Site(4, 30, 15, 2)
@@ -119,16 +122,16 @@ _HILLS: Final = (
 _SLOPE: Final = 0.8
 """Blocks by which the ground may rise or fall per block of distance from a site."""
 _BANK: Final = 7
-"""How far around a site, in blocks, the ground is raised where it lies too low."""
+"""Blocks around a site within which the ground is raised where it lies too low."""
 _HOLLOW: Final = 1.3
-"""More than 1: hills grow steeper towards their tops."""
+"""An exponent above 1 makes hills steeper towards their tops."""
 _RIVER: Final = ((9, -30), (-14, -14), (-18, 4), (-17, 22), (-15, 40), (-24, 62))
-"""Bends, as places, from the spring to the sea."""
+"""The bends of the river, as places, from the spring to the sea."""
 _RIVER_WIDTH: Final = 1.6
 
 
 def explored(seed: int, day: int) -> frozenset[Place]:
-    """All places that the world has on a day: whole chunks on and around the lands of that day."""
+    """Returns all places that the world has on a day: whole chunks on and around the lands of that day."""
     return frozenset(
         (x, z)
         for land in LANDS
@@ -141,7 +144,7 @@ def explored(seed: int, day: int) -> frozenset[Place]:
 
 @lru_cache(maxsize=4)
 def terrain(seed: int) -> Mapping[Place, Column]:
-    """The ground of every place that is ever explored. Costs about 0.5 s, once per seed."""
+    """Returns the ground of every place that is ever explored. This costs about 0.5 s, once per seed."""
     days = sorted({day for land in LANDS for day in land.days})
     places = frozenset[Place]().union(*(explored(seed, day) for day in days))
     return MappingProxyType({place: _column(seed, *place) for place in places})
@@ -149,7 +152,7 @@ def terrain(seed: int) -> Mapping[Place, Column]:
 
 @lru_cache(maxsize=16)
 def _chunks(seed: int, land: Land) -> tuple[Place, ...]:
-    """Corners (least x and z) of the explored chunks around a land."""
+    """Returns the corners of least x and z of the explored chunks around a land."""
     return tuple(
         (x, z)
         for x, z in _corners_near(land.shape)
@@ -182,7 +185,7 @@ def _column(seed: int, x: int, z: int) -> Column:
 
 
 def _height(seed: int, x: int, z: int) -> float:
-    """In blocks above the sea; below 0 it is the depth of the water."""
+    """Returns the height in blocks above the sea. Below 0 it tells the depth of the water."""
     land = min(LANDS, key=lambda each: each.shape.distance(x, z))
     noise = rolling(seed, x, z) - 0.5
     coast = 1 - land.shape.distance(x, z) + 0.5 * noise * land.rough
@@ -210,7 +213,7 @@ def _cut_by_river(x: int, z: int, height: float) -> float:
 
 
 def _from_line(x: int, z: int, start: Place, end: Place) -> float:
-    """Blocks from a place to the nearest point of the straight line between two others."""
+    """Returns the blocks from a place to the nearest point of the straight line between two others."""
     along_x, along_z = end[0] - start[0], end[1] - start[1]
     part = ((x - start[0]) * along_x + (z - start[1]) * along_z) / (along_x**2 + along_z**2)
     part = max(0.0, min(1.0, part))

@@ -11,16 +11,14 @@ from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 from tileharvest.history.schema import tiles, validators, versions
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Image, Validator, Version
-from tileharvest.walk.pruning import Mark
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import date
 
     from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 
-    from tileharvest.history.squares import Place, Squares
+    from tileharvest.tiles.grid import Cell, Squares
 
 MOST_COLUMNS: Final = 256
 """Up to this many columns are named one by one, so that the database goes to each column's rows
@@ -66,16 +64,6 @@ class AreaQuery:
         return connection.execute(self.in_range, {**place, **between, **parameters}).all()
 
 
-VERSION_COLUMNS: Final = (
-    versions.c.day,
-    versions.c.sha1,
-    versions.c.extension,
-    versions.c.size,
-    versions.c.etag,
-    versions.c.last_modified,
-)
-"""In the order in which `version_of` takes them."""
-
 _TILES_AT_ONCE: Final = 500
 """Named in one query, each by three parameters: a database allows only so many, and reads them in turn."""
 
@@ -85,40 +73,10 @@ _ASKED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).wher
     tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("places", expanding=True)),
 )
 
-_LATEST: Final = AreaQuery.over(
-    tiles,
-    select(tiles.c.x, tiles.c.y, *VERSION_COLUMNS).join_from(
-        tiles, versions, versions.c.id == tiles.c.version
-    ),
-)
-
 _MARKS: Final = AreaQuery.over(
     validators,
     select(validators.c.x, validators.c.y, validators.c.etag, validators.c.last_modified, validators.c.whole),
 )
-
-
-def version_of(
-    day: date,
-    sha1: str | None,
-    extension: str | None,
-    size: int | None,
-    etag: str | None,
-    last_modified: str | None,
-) -> Version:
-    """The version that a row of `VERSION_COLUMNS` holds, taken by position.
-
-    By name it would cost twice as much, and it is done once per known tile and harvest.
-    """
-    # The table lets all three be null or none; anything else is refused by the image itself.
-    image = None if sha1 is None else Image(sha1, extension or "", size or 0)
-    return Version(day, image, Validator(etag, last_modified))
-
-
-def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
-    """One query. Its cost depends on the area, not on the size of the history."""
-    rows = _LATEST.rows(connection, layer, area)
-    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
 def marks_of(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Mark]:
@@ -172,7 +130,7 @@ def present_rows(
     areas: Sequence[TileRange],
     condition: ColumnElement[bool] | None = None,
     limit: int | None = None,
-) -> Iterator[Place]:
+) -> Iterator[Cell]:
     """The present tiles that fulfil the condition, each once; coarse zooms first, up to `limit` of each."""
     for present in _present(layer, areas):
         query = (

@@ -1,4 +1,4 @@
-"""The tables of the history.
+"""The tables of the history, and the INSERT for rows that may be there already.
 
 `versions` is what is kept for ever. `tiles` has one row per tile ever asked: it points at the latest
 version, so that a look-up costs the same however long the history grows, and holds what the last
@@ -9,7 +9,7 @@ counts the versions of each block of tiles and day: a viewer that shows a whole 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -29,6 +29,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
@@ -294,7 +295,7 @@ proofs: Final = Table(
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
     sqlite_with_rowid=False,
 )
-"""What the last full walk of each layer told of its times, as `maps.pruning.Proof` has it; `span` in seconds.
+"""What the last full walk of each layer told of its times, as `walk.proof.Proof` has it; `span` in seconds.
 
 `harvest` wrote the row last: that of the proof, or, where `withdrawn` says why it is not valid any more, that
 which withdrew it. A layer that was walked without a proof may have a withdrawal alone: with no pairs.
@@ -304,3 +305,10 @@ BLOCK_LEVELS: Final = 3
 """A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile: up to 64 times fewer
 rows than versions, and on a screen as small as 48 pixels when a tile of the block's own zoom has 384.
 """
+
+Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+
+
+def insert_into(dialect: str, table: Table) -> Insert:
+    """Returns an INSERT of this kind of database. It can say what happens to rows that are there already."""
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
 from tileharvest.queue.requests import ATTEMPT, AUDITED, IN_FULL, LATE, NOT_SENT
@@ -21,6 +20,7 @@ from tileharvest.tiles.verdict import (
     with_attempts,
 )
 from tileharvest.tiles.versions import Validator
+from tileharvest.walk.trust import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -113,17 +113,7 @@ class DiffMiddleware:
             known = await self._harvesting.knows_below(layer, tile)
             reason = with_attempts(reason or "", meta.get("retry_times", 0) + 1)
         meta["known"] = known
-        seen, skips, doubts = await self._harvesting.walking.judge(
-            layer,
-            tile,
-            verdict.outcome,
-            answer.validator,
-            is_on_walk=LATE not in meta,
-            in_full=IN_FULL in meta,
-            is_audited=AUDITED in meta,
-            is_compared=answer.validator.etag is not None
-            or (self._keeps(request) and answer.status == HTTPStatus.OK),
-        )
+        asked = Asked(LATE in meta, IN_FULL in meta, AUDITED in meta)
         meta["result"] = TileResult(
             layer,
             tile,
@@ -132,10 +122,7 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=reason,
-            seen=seen,
-            skips=skips,
-            doubts=doubts,
-            is_kept=self._keeps(request) or verdict.outcome is Outcome.FAILED,
+            step=await self._harvesting.walks.step(layer, tile, verdict.outcome, answer, asked),
         )
 
     async def _latest(self, request: Request) -> Version | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.history.costs import Cost
-    from tileharvest.history.progress import HarvestProgress
+    from tileharvest.history.summaries import HarvestProgress
 
 WINDOW: Final = 60.0
 """Seconds over which a rate is taken: it follows a change within a minute, and does not jump."""
@@ -101,51 +101,44 @@ class Rate(NamedTuple):
     tiles: float
 
 
-class _Sample(NamedTuple):
-    moment: float
-    requests: int
-    tiles: int
-
-
 class Recent:
     """How fast a harvest got on over the last minute. Moments are seconds on one clock of the caller's."""
 
     def __init__(self) -> None:
-        self._samples: deque[_Sample] = deque()
+        self._kept: deque[tuple[float, int, int]] = deque()
+        """Moments, `_SPACING` apart at least, with the requests and tiles that were done until then."""
+        self._latest = (0.0, 0, 0)
         self._changed = 0.0
         """When the numbers last changed."""
 
     def add(self, moment: float, requests: int, tiles: int) -> None:
         """What was done until that moment, which is not before the last one."""
-        samples = self._samples
-        sample = _Sample(moment, requests, tiles)
-        if not samples or samples[-1][1:] != sample[1:]:
+        kept = self._kept
+        if not kept or self._latest[1:] != (requests, tiles):
             self._changed = moment
-        if len(samples) > 1 and moment - samples[-2].moment < _SPACING:
-            samples.pop()
-        if not samples or moment > samples[-1].moment:
-            samples.append(sample)
-        while len(samples) > 1 and moment - samples[1].moment >= WINDOW:
-            samples.popleft()
+        self._latest = (moment, requests, tiles)
+        if not kept or moment - kept[-1][0] >= _SPACING:
+            kept.append(self._latest)
+        while len(kept) > 1 and moment - kept[1][0] >= WINDOW:
+            kept.popleft()
 
     def clear(self) -> None:
         """Forget all: nothing was to get on, as in a pause."""
-        self._samples.clear()
+        self._kept.clear()
 
     def rate(self) -> Rate | None:
         """None until enough was seen."""
-        if not self._samples:
+        if not self._kept:
             return None
-        first, last = self._samples[0], self._samples[-1]
-        span = last.moment - first.moment
-        if span < LEAST_SPAN:
+        seconds, requests, tiles = (now - then for now, then in zip(self._latest, self._kept[0], strict=True))
+        if seconds < LEAST_SPAN:
             return None
         # A result that is recorded anew may be counted less than before.
-        return Rate(max(0, last.requests - first.requests) / span, max(0, last.tiles - first.tiles) / span)
+        return Rate(max(0, requests) / seconds, max(0, tiles) / seconds)
 
     def is_idle(self, moment: float) -> bool:
         """Whether nothing at all has come for long."""
-        return bool(self._samples) and moment - self._changed >= UNANSWERED
+        return bool(self._kept) and moment - self._changed >= UNANSWERED
 
 
 @dataclass(frozen=True, slots=True)

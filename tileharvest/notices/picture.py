@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from tileharvest.errors import StoreError
-from tileharvest.history.viewing import shown
+from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.pixels import UNREADABLE, decoded
 
 if TYPE_CHECKING:

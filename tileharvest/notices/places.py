@@ -7,9 +7,9 @@ from datetime import timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.history.changes import changed_blocks, heat
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.history.viewing import map_outline
-from tileharvest.history.viewing_changes import ground, heat, places
 from tileharvest.notices.permalink import block_at
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.viewing import LayerOutline
+    from tileharvest.history.outlines import LayerOutline
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
@@ -73,15 +73,15 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
-    described = [one for one in layer.descriptions if one.day <= day][-1]
-    for found in places(history, layer.id, zoom, before, day, limit):
+    described = layer.described(day)
+    for found in changed_blocks(history, layer.id, zoom, before, day, limit):
         block = found.tile.ancestor(BLOCK_LEVELS)
-        own = ground(_only(block), zoom)
-        around = _wider(own, _WIDEST // 2)
+        own = TileRange.of(block).at_zoom(zoom)
+        around = own.wider(_WIDEST // 2)
         near = heat(history, layer.id, around, before, day)
         changed = [tile for tile in near if tile in own]
         view = best_view(changed, near, around)
-        x, z = block_at(*_middle(view), described.tile_size, described.north_direction)
+        x, z = block_at(*view.middle, described.tile_size, described.north_direction)
         yield ChangedPlace(
             layer.name,
             layer.id,
@@ -98,7 +98,7 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
     """Whether the middle of what is shown of the place lies in what is shown of the other one."""
-    (x, y), view = _middle(place.view), other.view
+    (x, y), view = place.view.middle, other.view
     return place.world == other.world and view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
 
 
@@ -123,7 +123,7 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
     middle = sum(tile.x for tile in tiles) / len(tiles), sum(tile.y for tile in tiles) / len(tiles)
 
     def worth(view: TileRange) -> tuple[int, int, float]:
-        x, y = _middle(view)
+        x, y = view.middle
         off = abs(x - middle[0]) + abs(y - middle[1])
         return sum(tile in view for tile in tiles), sum(tile in view for tile in near), -off
 
@@ -132,19 +132,3 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
         for left, bottom in product(area.columns[:-side], area.rows[:-side])
     )
     return max(views, key=worth)
-
-
-def _middle(view: TileRange) -> tuple[float, float]:
-    """In grid units."""
-    return (view.x_from + view.x_to) / 2, (view.y_from + view.y_to) / 2
-
-
-def _only(tile: Tile) -> TileRange:
-    """A range of one tile."""
-    return TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
-
-
-def _wider(area: TileRange, tiles: int) -> TileRange:
-    """With so many tiles more on each side."""
-    more = tiles * (2 << -area.zoom)
-    return TileRange(area.zoom, area.x_from - more, area.x_to + more, area.y_from - more, area.y_to + more)

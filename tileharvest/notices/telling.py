@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.history.reading import harvest_summaries
-from tileharvest.history.viewing import map_outline
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.notices.message import compose
 from tileharvest.notices.picture import change_picture
 from tileharvest.notices.places import changed_places

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image as Pillow
 
 from tileharvest.errors import StoreError
-from tileharvest.history.viewing import shown
-from tileharvest.history.viewing_changes import last_changes
+from tileharvest.history.changes import last_changes
+from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.pixels import UNREADABLE, decoded
-from tileharvest.tiles.grid import at_zoom, only
+from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
     from datetime import date
@@ -90,7 +90,7 @@ class Composer:
         Costs one question to the history where the tile changed last on a settled day, and else one per
         picture below it that did not.
         """
-        changed = last_changes(scene.history, scene.layer, scene.source, only(tile), scene.day)
+        changed = last_changes(scene.history, scene.layer, scene.source, TileRange.of(tile), scene.day)
         return self._plan(scene, tile, changed[tile]) if tile in changed else None
 
     def picture(self, scene: Scene, plan: Plan) -> Picture:
@@ -111,7 +111,7 @@ class Composer:
 
     def _parts(self, scene: Scene, tile: Tile) -> Parts:
         self._go_on()
-        below = at_zoom(only(tile), tile.zoom + 1)
+        below = TileRange.of(tile).at_zoom(tile.zoom + 1)
         if below.zoom == scene.source:
             found = shown(scene.history, scene.layer, below, scene.day)
             return tuple(found[child].image if child in found else None for child in tile.children())

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import chompjs
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.site import TILE_SIZE, Site, SiteLayer, folder_url
+from tileharvest.renderers.site import Site
+from tileharvest.tiles.layers import TILE_SIZE, Layer
 from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "overviewerConfig"
 _MOST_LEVELS: Final = 30
 """A square of 2^30 tiles of 384 pixels is wider than a Minecraft world at any rotation."""
+_UNRESERVED_IN_URLS: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 class _Const(msgspec.Struct):
@@ -55,7 +57,7 @@ class _Config(msgspec.Struct):
     map: _Map = msgspec.field(default_factory=_Map)
 
 
-class Answer(NamedTuple):
+class Fetched(NamedTuple):
     """What a probe needs of a server's answer."""
 
     status: int
@@ -64,11 +66,11 @@ class Answer(NamedTuple):
     """The address that answered, after redirects."""
 
 
-Fetch = Callable[[str, str], Awaitable[Answer]]
+Fetch = Callable[[str, str], Awaitable[Fetched]]
 """`await fetch(method, url)`; raises SiteError when the site gives no answer at all."""
 
 
-def parse_config(text: str, page: str) -> tuple[SiteLayer, ...]:
+def parse_config(text: str, page: str) -> tuple[Layer, ...]:
     """The layers, overlays included, of the text of an `overviewerConfig.js` found beside `page`.
 
     Raises SiteError, saying what the text is instead or which field is not as it should be.
@@ -133,13 +135,13 @@ def _read_script(text: str) -> Any:
         raise SiteError(f"{CONFIG_FILE} is cut off or damaged ({error}); try again later") from None
 
 
-def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> SiteLayer:
+def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> Layer:
     spawn = tileset.spawn
-    return SiteLayer(
+    return Layer(
         name=tileset.path,
         depth=tileset.zoom_levels,
         image_extension=tileset.imgextension,
-        folder_url=folder_url(page, tileset.base, tileset.path),
+        folder_url=_folder_url(page, tileset.base, tileset.path),
         query=query,
         # A list names the tilesets that the overlay may lie on; in JavaScript an empty one is true too.
         overlay=tileset.is_overlay is not False,
@@ -153,7 +155,14 @@ def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> SiteLaye
     )
 
 
-def _chosen(description: MapDescription, layers: tuple[SiteLayer, ...]) -> tuple[SiteLayer, ...]:
+def _folder_url(page: str, base: str, name: str) -> str:
+    """Where a layer's tiles lie. Base and name are joined letter by letter and taken relative to the page,
+    as the site's own page does it. Characters that no address may have are percent-encoded.
+    """
+    return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
+
+
+def _chosen(description: MapDescription, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     if not description.layers:
         chosen = tuple(layer for layer in layers if not layer.overlay)
         if not chosen:
@@ -168,7 +177,7 @@ def _chosen(description: MapDescription, layers: tuple[SiteLayer, ...]) -> tuple
     return tuple(by_name[name] for name in description.layers)
 
 
-async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[SiteLayer, ...]:
+async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
     if not description.layers:
         raise SiteError(
             f"there is no {description.page}{CONFIG_FILE}: has the map moved? put the new url into maps.toml;"
@@ -178,8 +187,8 @@ async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Site
     return tuple([await _probe_layer(description.page, name, fetch) for name in description.layers])
 
 
-async def _probe_layer(page: str, name: str, fetch: Fetch) -> SiteLayer:
-    folder = folder_url(page, "", name)
+async def _probe_layer(page: str, name: str, fetch: Fetch) -> Layer:
+    folder = _folder_url(page, "", name)
     for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
 
         async def is_there(path: str, extension: str = extension) -> bool:
@@ -187,7 +196,7 @@ async def _probe_layer(page: str, name: str, fetch: Fetch) -> SiteLayer:
 
         depth = await probe_depth(is_there)
         if depth:
-            return SiteLayer(name, depth, extension, folder)
+            return Layer(name, depth, extension, folder)
     raise SiteError(
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
         " has the map moved? put the new url into maps.toml"

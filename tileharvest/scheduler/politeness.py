@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.queue.polite_queue import PoliteQueue
-    from tileharvest.scheduler.exchanging import Exchanging
+    from tileharvest.scheduler.worker import QueueWorker
 
 _logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Politeness:
         """The order to stop that was there when it began, or that it has obeyed."""
         self._gap: Gap | None = None
         """Between two requests, as it was last looked up; None while none may start."""
-        self._worker: Exchanging | None = None
+        self._worker: QueueWorker | None = None
         self._last_start = float("-inf")
         self._delayed: tuple[Any, float] | None = None
         """The request that waits for its own delay, which is drawn once, and its seconds."""
@@ -150,7 +150,7 @@ class Politeness:
             courtesy.host_gap,
         )
 
-    def offers(self, worker: Exchanging, pace: Pace) -> None:
+    def offers(self, worker: QueueWorker, pace: Pace) -> None:
         """From now on requests are offered, at this pace. If another one was heard of since it was looked up,
         the next look tells it."""
         self._worker, self._gap = worker, pace.gap

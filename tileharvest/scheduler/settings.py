@@ -1,4 +1,4 @@
-"""Where the settings let requests wait, and what the scheduler of a crawl works with."""
+"""What the scheduler of a crawl works with, as the settings and the spider's arguments say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.queue.hosts import HostFile, HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
-from tileharvest.scheduler.exchanging import LINGER
+from tileharvest.scheduler.spider import harvest_of
+from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.hosts import Hosts
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _REDIS: Final = QueueKind.REDIS
 
 _LEAST_AHEAD: Final = 16
-"""Requests leased ahead of a shared queue at least: with fewer each of them would need a call of its own."""
+"""At least so many requests are leased ahead of a shared queue: with fewer, each of them would need a call of
+its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,18 @@ class Scheduling:
     """What the scheduler of one crawl works with."""
 
     name: str
-    """Of the map, or of the spider."""
+    """The map's name, or the spider's."""
     queue: PoliteQueue
     shared: SharedQueue | None
     """The queue inside, where other workers may share it."""
     courtesy: Courtesy | None
-    """What the map's owner may expect; None for a spider that harvests no map."""
+    """What the map's owner may expect. None for a spider that harvests no map."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
     segment_of: Callable[[object | None], str]
-    """The name of a request's segment; of the present one for None."""
+    """Returns the name of a request's segment, or for None that of the present one."""
     in_words: Callable[[float], str]
-    """A time in seconds since 1970 for a person, in the map's zone."""
+    """Writes a time in seconds since 1970 for a person, in the map's zone."""
     local_time: Callable[[], datetime]
     """The present time in the map's zone."""
     clock: Callable[[], float]
@@ -66,15 +67,15 @@ class Scheduling:
     """Seconds that what is finished waits for more before the queue is told."""
     segments_kept: int
     close_when_waiting: float | None
-    """Seconds until the next delayed request is due for which the spider stays; None: any."""
+    """The spider stays when the next delayed request is due within so many seconds. None: it always stays."""
     stay: bool
     fresh: bool
 
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
-    """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
+    """Reads the settings, and the arguments of the crawler's spider. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
-    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
+    harvesting = harvest_of(spider)
     description = harvesting.description if harvesting else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from tileharvest.harvest.layers import LayerWalk
+    from tileharvest.harvest.walks import LayerWalk
 
 
 def addressed(

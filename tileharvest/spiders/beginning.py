@@ -11,7 +11,7 @@ from tileharvest.spiders.manners import probe_politely
 
 if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
-    from tileharvest.scheduler.work import Work
+    from tileharvest.scheduler.fleet import Fleet
     from tileharvest.spiders.tiles import TileSpider
 
 
@@ -35,7 +35,7 @@ async def begin(spider: TileSpider) -> None:
     _tell(spider, site)
 
 
-async def offer(spider: TileSpider) -> tuple[Work | None, bool]:
+async def offer(spider: TileSpider) -> tuple[Fleet | None, bool]:
     """Let requests be offered: the work then, and whether the first ones are to be made by this worker.
 
     Other schedulers than ours know no such work.
@@ -44,7 +44,7 @@ async def offer(spider: TileSpider) -> tuple[Work | None, bool]:
     if not hasattr(scheduler, "release"):
         return None, True
     harvesting = spider.harvesting
-    work: Work | None = await scheduler.release(harvesting.identity, continued=harvesting.continued)
+    work: Fleet | None = await scheduler.release(harvesting.identity, continued=harvesting.continued)
     return work, work is not None and work.is_first
 
 
@@ -65,7 +65,7 @@ async def _be_allowed(spider: TileSpider) -> None:
 
 
 def _tell(spider: TileSpider, site: Site) -> None:
-    for name, decision in spider.harvesting.walking.decisions.items():
+    for name, decision in spider.harvesting.walks.decisions.layers.items():
         way = "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
         spider.logger.info("layer %s: %s: %s", name, way, decision.reason)
     spider.logger.info(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tileharvest.queue.requests import ONCE_MORE
-from tileharvest.spiders.auditing import audit
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from tileharvest.scheduler.work import Work
+    from tileharvest.scheduler.fleet import Fleet
     from tileharvest.spiders.tiles import TileSpider
 
 
-async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] | None:
+async def complete(spider: TileSpider, work: Fleet | None) -> dict[Outcome, int] | None:
     """When nothing is left to do: the exact counts of the harvest, which has ended, or None if it goes on.
 
     `work` is None under a scheduler that is not ours. Raises MovedError, HistoryError, QueueError.
@@ -38,7 +38,7 @@ async def complete(spider: TileSpider, work: Work | None) -> dict[Outcome, int] 
     return counts
 
 
-async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
+async def _ask_for_the_missed(spider: TileSpider, work: Fleet | None) -> bool:
     """Whether there was anything: dropped as seen and without a result, known and not reached, or skipped and
     to be looked at after all."""
     doubtful = {} if work is None else await work.doubtful()
@@ -49,7 +49,10 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
         # Only now: what is below a tile that was missed would pass for vanished.
         missed = [spider.ask(*one, surely=True, late=True) for one in await spider.harvesting.unasked()]
     if not missed:
-        missed = await audit(spider)
+        missed = [
+            spider.ask(layer, tile, surely=True, **asdict(asked))
+            for layer, tile, asked in await spider.harvesting.audit()
+        ]
     for request in missed:
         spider.crawler.engine.crawl(request)
     if work is not None and doubtful:
@@ -57,7 +60,7 @@ async def _ask_for_the_missed(spider: TileSpider, work: Work | None) -> bool:
     return bool(missed)
 
 
-async def _unanswered(spider: TileSpider, work: Work) -> list[Request]:
+async def _unanswered(spider: TileSpider, work: Fleet) -> list[Request]:
     """What was given up without a result, as it was leased in process after process that was killed: most of
     it was never sent. It is tried once more; what then has no result again has failed."""
     requests = {}

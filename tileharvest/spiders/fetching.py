@@ -9,7 +9,7 @@ from scrapy import Request
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.queue.requests import ASIDE
-from tileharvest.renderers.overviewer import Answer
+from tileharvest.renderers.overviewer import Fetched
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def fetch_with(crawler: Crawler) -> Fetch:
     """Ask as the harvest asks: with its courtesy, its patience and its counts."""
 
-    async def fetch(method: str, url: str) -> Answer:
+    async def fetch(method: str, url: str) -> Fetched:
         scheduler: Any = crawler.engine.scheduler
         try:
             response = await crawler.engine.download_async(Request(url, method=method, meta={ASIDE: True}))
@@ -35,6 +35,6 @@ def fetch_with(crawler: Crawler) -> Fetch:
         # Other schedulers than ours count nothing.
         if hasattr(scheduler, "received_aside"):
             await scheduler.received_aside(len(response.body))
-        return Answer(response.status, response.body, response.url)
+        return Fetched(response.status, response.body, response.url)
 
     return fetch

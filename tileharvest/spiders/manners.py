@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.overviewer import Answer, Fetch
+    from tileharvest.renderers.overviewer import Fetch, Fetched
     from tileharvest.renderers.site import Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
@@ -54,7 +54,7 @@ class _Guest:
         self._started = -inf
         """When the last request did, on the event loop's clock."""
 
-    async def fetch(self, method: str, url: str) -> Answer:
+    async def fetch(self, method: str, url: str) -> Fetched:
         await self.check(url, url)
         return await self._ask(method, url)
 
@@ -88,7 +88,7 @@ class _Guest:
             )
         return Robots.of(origin, answer.body if answer.status == 200 else b"")
 
-    async def _ask(self, method: str, url: str) -> Answer:
+    async def _ask(self, method: str, url: str) -> Fetched:
         await self._wait()
         self._started = asyncio.get_running_loop().time()
         return await self._fetch(method, url)

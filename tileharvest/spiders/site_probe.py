@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 
 from tileharvest.errors import TileHarvestError
+from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.overviewer import probe
 from tileharvest.spiders.fetching import fetch_with
 from tileharvest.spiders.manners import probe_politely
@@ -45,11 +46,13 @@ class SiteProbeSpider(Spider):
         self.description = description
         self.courtesy = courtesy
         self.site: Site | None = None
+        self.robots = Robots()
+        """What the site's robots.txt allows, once it was read."""
         self.ending: TileHarvestError | None = None
 
     async def start(self) -> AsyncIterator[Request]:
         try:
-            self.site, _ = await probe_politely(
+            self.site, self.robots = await probe_politely(
                 probe,
                 self.description,
                 fetch_with(self.crawler),

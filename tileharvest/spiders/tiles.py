@@ -18,6 +18,7 @@ from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
 from tileharvest.scheduler.crawl import relax_garbage_collection
+from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.addressing import addressed
 from tileharvest.spiders.beginning import begin, offer
 from tileharvest.spiders.completing import complete
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
     from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.politeness.robots import Robots
     from tileharvest.renderers.overviewer import Fetch
-    from tileharvest.renderers.site import Site, SiteLayer
-    from tileharvest.scheduler.work import Work
+    from tileharvest.renderers.site import Site
+    from tileharvest.scheduler.fleet import Fleet
+    from tileharvest.tiles.layers import Layer
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
 """At which a harvest's end is told that is no error."""
@@ -50,7 +52,7 @@ CHECKS = 0
 """Priority of the lane for checks: normal."""
 
 
-class TileSpider(Spider):
+class TileSpider(Spider, HeldSpider):
     """Harvests one map: `-a map=NAME`, and if wanted `-a dry=1`, `-a day=2026-11-20`, `-a segment=run`,
     `-a fresh=1`, `-a stay=1`.
 
@@ -73,7 +75,7 @@ class TileSpider(Spider):
         """Whether the harvest reached its end."""
         self.counts: dict[Outcome, int] = {}
         """The exact counts, once the spider has closed."""
-        self._work: Work | None = None
+        self._work: Fleet | None = None
         self._completing: asyncio.Task[None] | None = None
         self._beginning: asyncio.Task[Any] | None = None
 
@@ -158,7 +160,7 @@ class TileSpider(Spider):
 
     def ask(
         self,
-        layer: SiteLayer,
+        layer: Layer,
         tile: Tile,
         *,
         surely: bool = False,
@@ -268,10 +270,10 @@ class TileSpider(Spider):
             meta[FAILURE] = result.reason
         in_full = IN_FULL in meta
         # The tiles below come first: what is yielded after the result waits until that is durable.
-        if not result.skips:
+        if not result.step.skips:
             for child in walk.below(result.tile, result.outcome, known=meta["known"]):
                 yield self.ask(layer, child, in_full=in_full)
-        if result.is_kept or result.seen is not None or result.skips or result.doubts:
+        if result.is_recorded:
             yield result
 
     def _addressed(self, request: Request) -> Request | None:

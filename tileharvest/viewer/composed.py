@@ -9,13 +9,12 @@ from tileharvest.pictures.composer import Composer, ComposerStoppedError, Scene
 from tileharvest.pictures.pixels import LARGEST
 from tileharvest.viewer.answers import AFTER_ASKING, FOR_EVER, NEVER, Answer, RefusedError, quoted, unknown
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
-from tileharvest.viewer.zooms import kept_zooms, next_deeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from tileharvest.history.viewing import LayerOutline
+    from tileharvest.history.outlines import LayerOutline
     from tileharvest.tiles.grid import Tile
     from tileharvest.viewer.answers import Caller
     from tileharvest.viewer.served import ServedMaps
@@ -64,7 +63,7 @@ class ComposedPictures:
 
     def _scene(self, map_name: str, layer_name: str, tile: Tile, day: date) -> Scene:
         history, outline, layer = self._served.layer(map_name, layer_name)
-        source = next_deeper(kept_zooms(layer, day), tile.zoom)
+        source = layer.source_zoom(tile.zoom, day)
         if source is None:
             raise unknown(f"there was nothing at {tile} by {day}")
         if source == tile.zoom:
@@ -80,9 +79,7 @@ def _day_of(name: str) -> date:
 
 
 def _tile_size(layer: LayerOutline, day: date) -> int:
-    """What the site said last by that day."""
-    said = [description for description in layer.descriptions if description.day <= day]
-    size = (said or layer.descriptions[:1])[-1].tile_size
+    size = layer.described(day).tile_size
     if size > LARGEST:
         raise unknown(f"tiles of {size} pixels are not composed")
     return size

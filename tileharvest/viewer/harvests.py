@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.history.progress import HarvestProgress
-from tileharvest.history.reading import HarvestSummary, harvest_summaries
 from tileharvest.history.schema import FINISHED
+from tileharvest.history.summaries import HarvestProgress, HarvestSummary, harvest_summaries
 from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.viewer.parameters import Parameters

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.viewing import MapOutline, map_names, map_outline, map_state
+from tileharvest.history.outlines import MapOutline, map_names, map_outline, map_state
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.viewer.answers import quoted, unknown
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.history.database import History
-    from tileharvest.history.viewing import LayerOutline
+    from tileharvest.history.outlines import LayerOutline
     from tileharvest.maps.description import MapDescription
 
 _log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
-    from tools.image.building import Image
+    from tools.image.build import Image
 
     Check: TypeAlias = Callable[[Image, Path, ExitStack], str]
     """Gets a folder for what it writes, and where to leave what later checks need. Returns what it found.

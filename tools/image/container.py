@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.image.building import in_root
+from tools.image.build import in_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import IO, Self
 
-    from tools.image.building import Image
+    from tools.image.build import Image
 
 _NUMBERS: Final = itertools.count(1)
 _LOOK: Final = 0.05

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from tileharvest.demo.publishing import publish
+from tileharvest.demo.publication import publish
 from tileharvest.demo.site import application
 from tileharvest.demo.world import World
 

@@ -38,7 +38,7 @@ class HistoryPipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         harvesting = harvesting_of(crawler)
         spider: Any = crawler.spider
-        return cls(crawler, harvesting, spider.courtesy.store_gap)
+        return cls(crawler, harvesting, spider.rules.store_gap)
 
     async def process_item(self, item: TileResult) -> TileResult:
         if self._gap and item.image is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.queue.polite_memory import polite_memory
 from tileharvest.history.costs import Traffic
-from tileharvest.politeness.courtesy import Courtesy
+from tileharvest.politeness.rules import Rules
 from tileharvest.scheduler.politeness import Politeness
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Worker:
 class Crawl:
     """What is polite, with what it was told; its times stand still unless they are set."""
 
-    def __init__(self, queue: PoliteQueue, courtesy: Courtesy | None, check: Any = lambda: None) -> None:
+    def __init__(self, queue: PoliteQueue, rules: Rules | None, check: Any = lambda: None) -> None:
         self.queue = queue
         self.check = check
         self.local_time = NOON
@@ -56,7 +56,7 @@ class Crawl:
             queue,
             "world",
             self,
-            courtesy=courtesy,
+            rules=rules,
             local_time=lambda: self.local_time,
             traffic=self.traffic,
         )
@@ -77,9 +77,9 @@ class Crawl:
 
 
 @asynccontextmanager
-async def crawling(check: Any = lambda: None, **courtesy: Any) -> AsyncIterator[Crawl]:
+async def crawling(check: Any = lambda: None, **rules: Any) -> AsyncIterator[Crawl]:
     async with polite_memory() as queue:
-        crawl = Crawl(queue, Courtesy(HOST, 4, **courtesy), check)
+        crawl = Crawl(queue, Rules(HOST, 4, **rules), check)
         await crawl.politeness.begin()
         try:
             yield crawl

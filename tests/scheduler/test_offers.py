@@ -48,7 +48,7 @@ class Offered:
         self.spider = Stub()
         polite = PoliteQueue(self.queue, HostMemory(), "world", clock=lambda: 0.0, random=lambda: 0.5)
         self.politeness = Politeness(
-            polite, "world", self, courtesy=None, local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC)
+            polite, "world", self, rules=None, local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC)
         )
         crawler: Any = SimpleNamespace(
             spider=self.spider,
@@ -89,7 +89,7 @@ def scheduling(queue: Any) -> Scheduling:
         name="world",
         queue=queue,
         shared=None,
-        courtesy=None,
+        rules=None,
         is_history_local=True,
         segment_of=lambda request: DAY,
         in_words=str,

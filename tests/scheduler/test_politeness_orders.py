@@ -11,8 +11,8 @@ from tests.queue.polite_memory import comes_true, polite_memory
 from tests.scheduler.polite_crawl import NOON, Crawl, crawling
 from tileharvest.errors import QueueError
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.politeness.courtesy import Courtesy
 from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.rules import Rules
 from tileharvest.queue import orders
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_an_order_to_stop_from_before_it_began_is_not_for_it() -> None:
 def test_quiet_hours_shut_the_gate_beside_a_pause(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with polite_memory() as queue:
-            crawl = Crawl(queue, Courtesy("map.example.net", 4, quiet=(QuietHours.parse("12:00-13:00"),)))
+            crawl = Crawl(queue, Rules("map.example.net", 4, quiet=(QuietHours.parse("12:00-13:00"),)))
             gate = crawl.politeness.gate
             await orders.pause(queue, "10:00")
             for _ in range(2):

@@ -11,7 +11,7 @@ from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
@@ -45,7 +45,7 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     spider: Any = Spider("stub", **arguments)
     if harvests:
         spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
-        spider.courtesy = courtesy_for(settings, spider.harvesting.description)
+        spider.rules = rules_for(settings, spider.harvesting.description)
     crawler: Any = SimpleNamespace(settings=settings, spider=spider)
     return scheduling_for(crawler)
 
@@ -105,8 +105,8 @@ def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     assert found.shared is None
 
 
-def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:
-    assert scheduling(settings, harvests=False).courtesy is None
+def test_a_spider_that_harvests_no_map_has_no_rules(settings: Settings) -> None:
+    assert scheduling(settings, harvests=False).rules is None
 
 
 @pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])

@@ -14,7 +14,7 @@ from tileharvest.commands.terminal import failing_clearly, write_json, write_lin
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class Command(ScrapyCommand):
     def _probed(self, description: MapDescription) -> Site:
         assert self.crawler_process is not None
         assert self.settings is not None
-        courtesy = courtesy_for(self.settings, description)
+        rules = rules_for(self.settings, description)
         crawler = self.crawler_process.create_crawler(SiteProbeSpider)
-        self.crawler_process.crawl(crawler, description=description, courtesy=courtesy)
+        self.crawler_process.crawl(crawler, description=description, rules=rules)
         self.crawler_process.start()
         spider = crawler.spider
         if isinstance(spider, SiteProbeSpider) and spider.site is not None:

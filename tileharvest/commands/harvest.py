@@ -32,7 +32,7 @@ from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.figures import moment_in_words
 from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.gate import gate_of
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
 from tileharvest.spiders.overviewer import OverviewerSpider
@@ -131,7 +131,7 @@ class Command(BaseRunSpiderCommand):
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
         for name in names:
-            courtesy_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
+            rules_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
         if not names:
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names
@@ -230,7 +230,7 @@ class _WatchedCrawl:
         self.harvesting = spider.harvesting
         self.is_shared = not is_dry and queue_kind(crawler.settings) is QueueKind.REDIS
         self._crawler = crawler
-        self._courtesy = spider.courtesy
+        self._rules = spider.rules
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
@@ -239,7 +239,7 @@ class _WatchedCrawl:
 
     def quiet_until(self) -> str | None:
         now = datetime.now(self.harvesting.description.zone_info)
-        return moment_in_words(self._courtesy.quiet_until(now))
+        return moment_in_words(self._rules.quiet_until(now))
 
     async def paused_since(self) -> str | None:
         return (await orders_for(self._crawler.settings, self.harvesting.description.name)).paused

@@ -18,7 +18,7 @@ from tileharvest.harvest.walks import next_walks
 from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
 from tileharvest.walk.audit import LEAST_AUDITED
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.plan import Expense
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.walk.decision import Decisions
 
 _SEEDS: Final = 1_000_000
@@ -89,16 +89,16 @@ class Command(MapCommand, ScrapyCommand):
                 f"--requests {opts.requests} asks nothing: write --requests {USUAL_REQUESTS}"
             )
         description = described_map(settings, args[0])
-        courtesy = courtesy_for(settings, description)
+        rules = rules_for(settings, description)
         last = None
         if not opts.sample:
             last = ask_history(settings, lambda history: _last_harvest(history, description))
         if last is not None:
-            report = _by_last(description, courtesy, *last)
+            report = _by_last(description, rules, *last)
         else:
             seed = SystemRandom().randrange(_SEEDS) if opts.seed is None else opts.seed
-            report = _by_sample(courtesy, self._asked(description, courtesy, opts.requests, seed), seed)
-        budgets = {"run": courtesy.budget, "day": courtesy.daily_budget}
+            report = _by_sample(rules, self._asked(description, rules, opts.requests, seed), seed)
+        budgets = {"run": rules.budget, "day": rules.daily_budget}
         if opts.json:
             runs = {f"{unit}s": report.expected.runs(one) if one else None for unit, one in budgets.items()}
             of_range = {"expected": report.expected, "least": report.least, "most": report.most}
@@ -113,23 +113,23 @@ class Command(MapCommand, ScrapyCommand):
                 write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
 
     def _asked(
-        self, description: MapDescription, courtesy: Courtesy, requests: int | None, seed: int
+        self, description: MapDescription, rules: Rules, requests: int | None, seed: int
     ) -> SiteSampleSpider:
         """The spider, after it has asked for the sample."""
         now = datetime.now(description.zone_info)
-        gap = courtesy.gap_at(now)
+        gap = rules.gap_at(now)
         if gap is None:
             raise TileHarvestError(
-                f"map '{description.name}' has quiet hours until {courtesy.quiet_until(now):%H:%M %Z}:"
+                f"map '{description.name}' has quiet hours until {rules.quiet_until(now):%H:%M %Z}:"
                 f" its site was not asked, and nothing planned; try again then"
             )
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(SiteSampleSpider)
         # No secret depends on it, and the same seed is to choose the same tiles.
         random = Random(seed).random  # noqa: S311
-        present = replace(courtesy, gap=gap)
+        present = replace(rules, gap=gap)
         self.crawler_process.crawl(
-            crawler, description=description, courtesy=present, requests=requests, random=random
+            crawler, description=description, rules=present, requests=requests, random=random
         )
         self.crawler_process.start()
         spider = crawler.spider
@@ -150,10 +150,8 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
     return last, next_walks(history, description, last.summary.depth, today)
 
 
-def _by_last(
-    description: MapDescription, courtesy: Courtesy, last: Precedent, walk: Decisions
-) -> _PlanReport:
-    plan = plan_by_last(last, courtesy, audit=description.audit, least_audited=LEAST_AUDITED)
+def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: Decisions) -> _PlanReport:
+    plan = plan_by_last(last, rules, audit=description.audit, least_audited=LEAST_AUDITED)
     day = last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
     pruned = plan.pruned if may_prune else None
@@ -183,12 +181,12 @@ def _by_last(
     )
 
 
-def _by_sample(courtesy: Courtesy, spider: SiteSampleSpider, seed: int) -> _PlanReport:
+def _by_sample(rules: Rules, spider: SiteSampleSpider, seed: int) -> _PlanReport:
     assert spider.estimate is not None
     found, is_exact = spider.estimate.expected, spider.estimate.is_exact
     plan = plan_by_sample(
         spider.estimate,
-        courtesy,
+        rules,
         looking=spider.looking,
         crawl_gap=spider.robots.gap,
         latency=spider.latency,

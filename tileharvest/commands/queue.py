@@ -18,7 +18,7 @@ from tileharvest.maps.settings import described_map
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
 from tileharvest.politeness.gate import Reason
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.settings import has_queue, is_being_harvested, open_beside
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: 
     is down, is not among it."""
     paused = overview.orders.paused
     description = described_map(settings, name)
-    courtesy, now = courtesy_for(settings, description), datetime.now(description.zone_info)
+    rules, now = rules_for(settings, description), datetime.now(description.zone_info)
     reasons = {Reason.PAUSED} if paused is not None else set()
-    if courtesy.gap_at(now) is None:
+    if rules.gap_at(now) is None:
         reasons.add(Reason.QUIET)
     counts = overview.counts
     is_idle = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
-    quiet_until = moment_in_words(courtesy.quiet_until(now))
+    quiet_until = moment_in_words(rules.quiet_until(now))
     return State.of(
         reasons, has_begun=has_begun, is_idle=is_idle, paused_since=paused, quiet_until=quiet_until
     )

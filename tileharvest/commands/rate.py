@@ -13,7 +13,7 @@ from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.rates import parse_rate, rate_in_words
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.orders import set_rate
 from tileharvest.queue.settings import has_queue, open_beside, orders_for
 
@@ -41,7 +41,7 @@ class Command(MapCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name, *rate = args
-        own = courtesy_for(settings, described_map(settings, name)).gap
+        own = rules_for(settings, described_map(settings, name)).gap
         if rate:
             _check_rate(rate[0])
             asyncio.run(_set(settings, name, rate[0]))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
 
 FIRST_LEVEL: Final = 4
 """Tiles of a layer that every walk asks, where it begins at the first level."""
@@ -53,9 +53,7 @@ class HarvestPlan:
     """If the walk is pruned; None where that was not asked."""
 
 
-def plan_by_last(
-    last: Precedent, courtesy: Courtesy, *, audit: float = 0.0, least_audited: int = 0
-) -> HarvestPlan:
+def plan_by_last(last: Precedent, rules: Rules, *, audit: float = 0.0, least_audited: int = 0) -> HarvestPlan:
     """The full walk costs as much as the last harvest if that had asked what it skipped; at most it costs
     what that would have cost if all its tiles had changed.
 
@@ -64,7 +62,7 @@ def plan_by_last(
     each layer whatever the share is. A request takes as long as in the last full walk, or longer if the
     pace has become slower since.
     """
-    full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(courtesy)
+    full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
     tiles = _present(last.summary)
     unfetched = max(0, tiles - sum(counts.get(outcome, 0) for outcome in _FETCHED))
     each = max(gap, (full.took or 0.0) / max(1, full.requests))
@@ -98,14 +96,14 @@ def _present(harvest: HarvestSummary) -> int:
 
 
 def plan_by_sample(
-    estimate: Estimate, courtesy: Courtesy, *, looking: int, crawl_gap: Gap, latency: float
+    estimate: Estimate, rules: Rules, *, looking: int, crawl_gap: Gap, latency: float
 ) -> HarvestPlan:
     """A harvest that fetches every tile.
 
     `looking`: requests before the first one for a tile; `crawl_gap`: between two requests, as robots.txt
     wants it; `latency`: seconds from a request to its answer.
     """
-    each = max(_mean_gap(courtesy), crawl_gap.mean, latency / courtesy.concurrency)
+    each = max(_mean_gap(rules), crawl_gap.mean, latency / rules.concurrency)
 
     def expense(amounts: Amounts) -> Expense:
         received = None if isnan(amounts.received_bytes) else amounts.received_bytes
@@ -115,9 +113,9 @@ def plan_by_sample(
     return HarvestPlan(expense(estimate.expected), expense(estimate.most), expense(estimate.least))
 
 
-def _mean_gap(courtesy: Courtesy) -> float:
+def _mean_gap(rules: Rules) -> float:
     """Mean seconds from the start of one request to that of the next; quiet hours are not counted."""
-    return max(courtesy.gap.mean, courtesy.host_gap.mean)
+    return max(rules.gap.mean, rules.host_gap.mean)
 
 
 def two_digits(number: float) -> int:

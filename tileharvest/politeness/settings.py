@@ -1,4 +1,4 @@
-"""Reads what is owed to a map's owner from the settings and the map's entry."""
+"""Reads the rules of politeness for a map from the settings and from `maps.toml`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
 from tileharvest.maps.settings import maps_file
-from tileharvest.politeness.courtesy import Courtesy, most_generous
 from tileharvest.politeness.outages import OutageLimits
+from tileharvest.politeness.rules import Rules, most_generous
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
 
 
-def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtesy:
-    """Each thing as the command line says it (`-s DELAY=0.5`), else the map's entry, else the settings.
+def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
+    """Takes each rule from the command line (`-s DELAY=0.5`), else from the map's entry, else a setting.
 
     Raises ConfigurationError, naming the setting; also for one that `outage_limits` reads.
     """
@@ -41,7 +41,7 @@ def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtes
     of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
     store_delay = description.store_delay
     said = partial(_said, settings)
-    return Courtesy(
+    return Rules(
         host=description.host,
         concurrency=description.concurrency,
         gap=said("DELAY", description.gap, _gap),
@@ -60,7 +60,7 @@ def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtes
 
 
 def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
-    """Two settings tell the same: one of them on the command line takes the place of the table."""
+    """Two settings say the same. One of them on the command line takes the place of the table."""
     ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}
     at_once = {name: (settings.getpriority(name) or 0) >= _COMMAND_LINE for name in ways}
     if of_table is not None and not any(at_once.values()):
@@ -73,7 +73,7 @@ def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
 
 
 def outage_limits(settings: BaseSettings) -> OutageLimits:
-    """When a host is probed, and when it is given up. Raises ConfigurationError, naming the settings."""
+    """Reads when a host is probed and when it is given up. Raises ConfigurationError, naming the settings."""
     names = ("HOST_DOWN_AFTER", "HOST_DOWN_PAUSE", "HOST_DOWN_LONGEST_PAUSE", "HOST_DOWN_PATIENCE")
     after, pause, longest, patience = (_said(settings, name, None, float) for name in names)
     try:
@@ -87,7 +87,7 @@ def outage_limits(settings: BaseSettings) -> OutageLimits:
 
 
 def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Those that a person has listed, else the program's name with the address of who uses it."""
+    """Returns those that a person has listed, else the program's name with the address of who uses it."""
     own = description.user_agents or tuple(settings.getlist("USER_AGENTS"))
     if own:
         return own
@@ -107,7 +107,7 @@ def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], 
 
 
 def _plain(value: Any) -> Any:
-    """What the command line and the environment give as text, as a settings file would write it."""
+    """Returns a value as a settings file has it. Command line and environment give it as text."""
     if not isinstance(value, str):
         return value
     try:

@@ -67,6 +67,8 @@ class PoliteQueue:
         """That of the map; empty while neither pace nor budget is set."""
         self._pace: Pace | None = None
         self._is_open = False
+        self._is_lost = False
+        """Whether the last call has failed."""
         self._held_until: float | None = None
         self._in_flight = 0
         self._is_busy = False
@@ -105,7 +107,7 @@ class PoliteQueue:
         was_open, self._is_open, self._held_until = self._is_open, False, None
         self._leased.clear()
         try:
-            if was_open and self._host:
+            if was_open and self._host and not self._is_lost:
                 await self._hosts.change(self._host, self._clock(), self._part)
         except QueueError as error:
             _logger.debug("this process counts until it is known to have ended: %s", error)
@@ -233,6 +235,9 @@ class PoliteQueue:
         try:
             told = replace(changes, share=standing.share)
             answer = await self._queue.exchange(told, standing.allowed, now)
+        except QueueError:
+            self._is_lost = True
+            raise
         finally:
             self._coming = 0
         self._leased.update((lease.id, lease.attempt) for lease in answer.leases)
@@ -317,6 +322,7 @@ class PoliteQueue:
             await self._queue.exchange(Changes(returned=leases), 0, now)
             return (), now + self._hosts.ahead
         ahead = self._hosts.ahead
+        _logger.debug("requests of map '%s' start at %s", self._map_name, starts)
         timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=False)]
         return timed or leases, next_start
 
@@ -332,7 +338,9 @@ class PoliteQueue:
         def both(known: Host, now: float) -> tuple[Result, Spent]:
             return step(known, now), known.spent(self._map_name, but=self._hosts.process)
 
+        self._is_lost = True
         result, self._others = await self._hosts.change(self._host, now, both)
+        self._is_lost = False
         return result
 
     def _account(self) -> Account:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.history.costs import Traffic
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.polite_queue import PoliteQueue
     from tileharvest.scheduler.worker import QueueWorker
 
@@ -69,17 +69,17 @@ class Politeness:
         name: str,
         listener: PolitenessListener,
         *,
-        courtesy: Courtesy | None,
+        rules: Rules | None,
         local_time: Callable[[], datetime],
         traffic: Traffic | None = None,
     ) -> None:
-        """`name` is that of the map or the spider; without `courtesy` only a person limits it. `local_time`
+        """`name` is that of the map or the spider. Without `rules` only a person limits it. `local_time`
         gives the present time in the map's zone. `traffic` knows for how long was worked; it stands still
         while nothing may start."""
         self._queue = queue
         self._name = name
         self._listener = listener
-        self._courtesy = courtesy
+        self._rules = rules
         self._local_time = local_time
         self._traffic = traffic
         self.gate = Gate(self._gate_changed)
@@ -138,16 +138,16 @@ class Politeness:
     @property
     def pace(self) -> Pace | None:
         """At which requests are to be offered now; None without a map."""
-        courtesy = self._courtesy
-        if courtesy is None:
+        rules = self._rules
+        if rules is None:
             return None
         gap = self._gap_now()
         return Pace(
-            courtesy.host,
-            courtesy.concurrency,
-            courtesy.gap if gap is None else gap,
-            courtesy.host_concurrency,
-            courtesy.host_gap,
+            rules.host,
+            rules.concurrency,
+            rules.gap if gap is None else gap,
+            rules.host_concurrency,
+            rules.host_gap,
         )
 
     def offers(self, worker: QueueWorker, pace: Pace) -> None:
@@ -187,8 +187,8 @@ class Politeness:
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for, too."""
-        if self._courtesy is not None:
-            self._courtesy = replace(self._courtesy, crawl_gap=crawl_gap)
+        if self._rules is not None:
+            self._rules = replace(self._rules, crawl_gap=crawl_gap)
 
     # Requests aside
 
@@ -203,12 +203,12 @@ class Politeness:
 
     async def aside(self) -> None:
         """The turn of a request that probes a site. Raises BudgetError, QueueError, and as `may_go_on`."""
-        host_gap = NO_GAP if self._courtesy is None else self._courtesy.host_gap
+        host_gap = NO_GAP if self._rules is None else self._rules.host_gap
         seconds = (self._gap or NO_GAP).at_least(host_gap).draw(random.random())  # noqa: S311 - no secret
         await self._sleep(min(seconds, self._last_aside + seconds - self._now()))
         await self.may_go_on()
         # What another process has heard, or one that ended meanwhile, holds for this one's first request too.
-        while self._courtesy is not None and await self._sit_out(self._courtesy.host):
+        while self._rules is not None and await self._sit_out(self._rules.host):
             await self.may_go_on()
         self._last_aside = self._now()
         if not await self._queue.spend():
@@ -237,8 +237,8 @@ class Politeness:
 
     async def allow(self, budget: Budget) -> None:
         """Spend no more than this from now on. Raises QueueError."""
-        if budget and self._courtesy is not None:
-            await self._queue.allow(self._courtesy.host, budget, self._worked)
+        if budget and self._rules is not None:
+            await self._queue.allow(self._rules.host, budget, self._worked)
 
     # Every second
 
@@ -302,9 +302,9 @@ class Politeness:
 
     def _gap_now(self) -> Gap | None:
         by_hand = self._orders.rate
-        if self._courtesy is None:
+        if self._rules is None:
             return by_hand or NO_GAP
-        return self._courtesy.gap_at(self._local_time(), by_hand=by_hand)
+        return self._rules.gap_at(self._local_time(), by_hand=by_hand)
 
     @property
     def _worked(self) -> float:
@@ -343,9 +343,9 @@ class Politeness:
 
     def _budget_in_words(self, part: str) -> str:
         """Not what was left of the day's, which is a number that nobody has written."""
-        courtesy, words = self._courtesy, self._queue.budget.in_words(part)
-        if courtesy is not None and courtesy.daily_budget and courtesy.budget.in_words(part) != words:
-            return f"{OF_DAY}: {courtesy.daily_budget.in_words(part)}"
+        rules, words = self._rules, self._queue.budget.in_words(part)
+        if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
+            return f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
         return f"budget: {words}"
 
     # Waiting and telling
@@ -420,8 +420,8 @@ class Politeness:
             _logger.info("the rate of map '%s', set by hand: %s", self._name, rate)
 
     def _say_quiet(self) -> None:
-        assert self._courtesy is not None
-        until = self._courtesy.quiet_until(self._local_time())
+        assert self._rules is not None
+        until = self._rules.quiet_until(self._local_time())
         assert until is not None
         _logger.warning(
             "map '%s' has quiet hours: nothing is asked until %s; `scrapy stop %s` ends the harvest",

@@ -62,7 +62,7 @@ class Scheduler(BaseScheduler):
             scheduling.queue,
             scheduling.name,
             self,
-            courtesy=scheduling.courtesy,
+            rules=scheduling.rules,
             local_time=scheduling.local_time,
             traffic=None if self._harvest is None else self._harvest.traffic,
         )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.redis.queue import RedisQueue
@@ -45,7 +45,7 @@ class Scheduling:
     queue: PoliteQueue
     shared: SharedQueue | None
     """The queue inside, where other workers may share it."""
-    courtesy: Courtesy | None
+    rules: Rules | None
     """What the map's owner may expect. None for a spider that harvests no map."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
@@ -101,7 +101,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         name=name,
         queue=_polite(settings, name, shared, kind, is_kept=not refused),
         shared=shared,
-        courtesy=getattr(spider, "courtesy", None) if harvesting else None,
+        rules=getattr(spider, "rules", None) if harvesting else None,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",

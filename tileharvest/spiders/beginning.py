@@ -25,7 +25,7 @@ async def begin(spider: TileSpider) -> None:
     await harvesting.expect_work()
     await _be_allowed(spider)
     site, spider.robots = await probe_politely(
-        spider.probe, harvesting.description, fetch_with(spider.crawler), obeys=spider.courtesy.robots
+        spider.probe, harvesting.description, fetch_with(spider.crawler), obeys=spider.rules.robots
     )
     if hasattr(scheduler, "obey"):
         scheduler.obey(spider.robots.gap)
@@ -55,10 +55,10 @@ def _scheduler_of(spider: TileSpider) -> Any:
 
 async def _be_allowed(spider: TileSpider) -> None:
     """Wait until the site may be asked, and find out how much of it."""
-    harvesting, courtesy, scheduler = spider.harvesting, spider.courtesy, _scheduler_of(spider)
+    harvesting, rules, scheduler = spider.harvesting, spider.rules, _scheduler_of(spider)
     harvesting.check_room()
-    spent = await harvesting.spent() if courtesy.daily_budget else NO_COST
-    budget = budget_of_run(harvesting.description.name, courtesy.budget, courtesy.daily_budget, spent)
+    spent = await harvesting.spent() if rules.daily_budget else NO_COST
+    budget = budget_of_run(harvesting.description.name, rules.budget, rules.daily_budget, spent)
     if hasattr(scheduler, "allow"):
         await scheduler.may_go_on()
         await scheduler.allow(budget)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fetch_with(crawler: Crawler) -> Fetch:
-    """Ask as the harvest asks: with its courtesy, its patience and its counts."""
+    """Ask as the harvest asks: at its pace, with its patience and its counts."""
 
     async def fetch(method: str, url: str) -> Fetched:
         scheduler: Any = crawler.engine.scheduler

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.sample import Estimate
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
@@ -58,21 +58,21 @@ class SiteSampleSpider(SiteProbeSpider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        behave(crawler.settings, spider.courtesy)
+        behave(crawler.settings, spider.rules)
         crawler.signals.connect(spider.count, signals.request_reached_downloader)
         return spider
 
     def __init__(
         self,
         description: MapDescription,
-        courtesy: Courtesy,
+        rules: Rules,
         requests: int | None,
         random: Callable[[], float],
         **kwargs: Any,
     ) -> None:
         """At most so many requests are made; None: as many as usual. `random` gives numbers from 0 to 1, by
         which the sample is chosen."""
-        super().__init__(description, courtesy, **kwargs)
+        super().__init__(description, rules, **kwargs)
         self.estimate: Estimate | None = None
         self.looking = 0
         """Requests before the first one for a tile."""
@@ -80,7 +80,7 @@ class SiteSampleSpider(SiteProbeSpider):
         """All requests; the look at the site's configuration, robots.txt and redirects are among them."""
         self.latency = 0.0
         """Mean seconds from a question about a tile to its answer."""
-        at_once = min(courtesy.concurrency, courtesy.host_concurrency or courtesy.concurrency)
+        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
         self._on_the_way = asyncio.Semaphore(at_once)
         self._allowed = requests
         self._random = random
@@ -129,7 +129,7 @@ class SiteSampleSpider(SiteProbeSpider):
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """The bytes of those that are there, as `Sample.take` wants them."""
-        gap = self.courtesy.gap.at_least(self.courtesy.host_gap).at_least(self.robots.gap)
+        gap = self.rules.gap.at_least(self.rules.host_gap).at_least(self.robots.gap)
         asking, sizes = [], {}
         for tile in tiles:
             await self._on_the_way.acquire()

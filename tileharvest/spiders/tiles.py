@@ -14,7 +14,7 @@ from tileharvest.harvest.settings import harvesting_for
 from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.limits import Room
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
 from tileharvest.scheduler.crawl import relax_garbage_collection
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvesting
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.courtesy import Courtesy
     from tileharvest.politeness.robots import Robots
+    from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.overviewer import Fetch
     from tileharvest.renderers.site import Site
     from tileharvest.scheduler.fleet import Fleet
@@ -60,7 +60,7 @@ class TileSpider(Spider, HeldSpider):
     """
 
     harvesting: Harvesting
-    courtesy: Courtesy
+    rules: Rules
     """What the map's owner may expect, for all parts of the crawl."""
     robots: Robots | None = None
     """What the site's robots.txt allows, once it was read; None: everything."""
@@ -93,14 +93,14 @@ class TileSpider(Spider, HeldSpider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         try:
             harvesting = harvesting_for(crawler.settings, kwargs)
-            spider.courtesy = courtesy_for(crawler.settings, harvesting.description)
+            spider.rules = rules_for(crawler.settings, harvesting.description)
             spider.harvesting = harvesting
         except TileHarvestError as error:
             spider.ending = error
             return spider
-        behave(crawler.settings, spider.courtesy)
-        if spider.courtesy.min_free is not None:
-            spider.harvesting.room = Room(data_folder(crawler.settings), spider.courtesy.min_free)
+        behave(crawler.settings, spider.rules)
+        if spider.rules.min_free is not None:
+            spider.harvesting.room = Room(data_folder(crawler.settings), spider.rules.min_free)
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
@@ -280,10 +280,10 @@ class TileSpider(Spider, HeldSpider):
         return addressed(request, self.harvesting.layers, self.logger)
 
 
-def behave(settings: BaseSettings, courtesy: Courtesy) -> None:
+def behave(settings: BaseSettings, rules: Rules) -> None:
     """Let Scrapy do its part of what the map's owner may expect; the scheduler does the rest."""
     for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
-        settings.set(setting, courtesy.concurrency, priority="spider")
-    settings.set("AUTOTHROTTLE_ENABLED", courtesy.autothrottle, priority="spider")
-    settings.set("USER_AGENT", courtesy.user_agents[0], priority="spider")
-    settings.set("USER_AGENTS", courtesy.user_agents, priority="spider")
+        settings.set(setting, rules.concurrency, priority="spider")
+    settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")
+    settings.set("USER_AGENT", rules.user_agents[0], priority="spider")
+    settings.set("USER_AGENTS", rules.user_agents, priority="spider")

@@ -14,8 +14,8 @@ from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.maps.settings import described_map
 from tileharvest.notices.settings import notice_occasions
-from tileharvest.politeness.courtesy import Courtesy
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.rules import Rules
+from tileharvest.politeness.settings import rules_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +32,10 @@ def settings(tmp_path: Path) -> Settings:
     return found
 
 
-def owed(settings: Settings, toml: str) -> Courtesy:
+def owed(settings: Settings, toml: str) -> Rules:
     with open(settings["TILEHARVEST_MAPS"], "w") as file:  # noqa: PTH123
         file.write(f'[m]\nurl = "http://maps.example.net/"\n{toml}')
-    return courtesy_for(settings, described_map(settings, "m"))
+    return rules_for(settings, described_map(settings, "m"))
 
 
 @pytest.mark.parametrize(
@@ -174,23 +174,23 @@ def test_user_agents_that_are_listed_take_the_place_of_ours(settings: Settings) 
 
 
 def test_in_quiet_hours_nothing_is_asked() -> None:
-    courtesy = Courtesy("h", 1, Gap(1.0, 1.0), quiet=QUIET)
-    assert courtesy.gap_at(NOON) == Gap(1.0, 1.0)
-    assert courtesy.gap_at(EVENING) is None
+    rules = Rules("h", 1, Gap(1.0, 1.0), quiet=QUIET)
+    assert rules.gap_at(NOON) == Gap(1.0, 1.0)
+    assert rules.gap_at(EVENING) is None
 
 
 def test_in_quiet_hours_with_a_rate_it_is_asked_more_slowly_and_never_faster() -> None:
-    courtesy = Courtesy("h", 1, Gap(1.0, 1.0), quiet=QUIET, quiet_gap=Gap(5.0, 5.0))
-    assert courtesy.gap_at(EVENING) == Gap(5.0, 5.0)
-    slow = Courtesy("h", 1, Gap(9.0, 9.0), quiet=QUIET, quiet_gap=Gap(5.0, 5.0))
+    rules = Rules("h", 1, Gap(1.0, 1.0), quiet=QUIET, quiet_gap=Gap(5.0, 5.0))
+    assert rules.gap_at(EVENING) == Gap(5.0, 5.0)
+    slow = Rules("h", 1, Gap(9.0, 9.0), quiet=QUIET, quiet_gap=Gap(5.0, 5.0))
     assert slow.gap_at(EVENING) == Gap(9.0, 9.0)
 
 
 def test_a_rate_set_by_hand_is_not_faster_than_quiet_hours_and_robots_txt_allow() -> None:
-    courtesy = Courtesy("h", 1, Gap(1.0, 1.0), quiet=QUIET, quiet_gap=Gap(5.0, 5.0), crawl_gap=Gap(0.5, 0.5))
-    assert courtesy.gap_at(NOON, by_hand=Gap(0.7, 0.7)) == Gap(0.7, 0.7)
-    assert courtesy.gap_at(NOON, by_hand=Gap(0.1, 0.1)) == Gap(0.5, 0.5)
-    assert courtesy.gap_at(EVENING, by_hand=Gap(0.1, 0.1)) == Gap(5.0, 5.0)
+    rules = Rules("h", 1, Gap(1.0, 1.0), quiet=QUIET, quiet_gap=Gap(5.0, 5.0), crawl_gap=Gap(0.5, 0.5))
+    assert rules.gap_at(NOON, by_hand=Gap(0.7, 0.7)) == Gap(0.7, 0.7)
+    assert rules.gap_at(NOON, by_hand=Gap(0.1, 0.1)) == Gap(0.5, 0.5)
+    assert rules.gap_at(EVENING, by_hand=Gap(0.1, 0.1)) == Gap(5.0, 5.0)
 
 
 def test_a_hosts_delay_may_be_random_and_of_both_the_slower_counts(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from scrapy.settings import Settings
 from tileharvest.commands.settings import progress_interval
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.settings import courtesy_for, outage_limits
+from tileharvest.politeness.settings import outage_limits, rules_for
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def settings(tmp_path) -> Settings:
 def test_a_setting_that_cannot_be_is_named(settings, name, value, message):
     settings.set(name, value, priority="cmdline")
     with pytest.raises(ConfigurationError, match=rf"{name}.*{message}"):
-        courtesy_for(settings, described_map(settings, "m"))
+        rules_for(settings, described_map(settings, "m"))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_setting_that_cannot_be_is_named(settings, name, value, message):
 )
 def test_a_truth_is_written_as_scrapy_writes_it(settings, value, obeys):
     settings.set("ROBOTSTXT_OBEY", value, priority="cmdline")
-    assert courtesy_for(settings, described_map(settings, "m")).robots is obeys
+    assert rules_for(settings, described_map(settings, "m")).robots is obeys
 
 
 def test_when_a_host_is_given_up_is_read_from_the_settings(settings):

@@ -265,8 +265,9 @@ class PoliteQueue:
         )
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
+        held = await self._queue.extend(leases, now)
         await self._tell()
-        return await self._queue.extend(leases, now)
+        return held
 
     async def counts(self, now: float) -> Counts:
         return await self._queue.counts(now)

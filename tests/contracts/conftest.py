@@ -15,8 +15,9 @@ from tests.contracts import paces
 from tests.contracts.paces import AskedHost
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
-from tileharvest.politeness.pace import Pace
-from tileharvest.queue.paced import Paced
+from tileharvest.politeness.rate_limit import Pace
+from tileharvest.queue.hosts import HostFile
+from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     inside, random = SqliteQueue(**options), Random(1).random
 
     def make() -> RequestQueue:
-        queue = Paced(inside, folder / "hosts", "world", clock=lambda: 0.0, random=random)
+        hosts = HostFile(folder / "hosts")
+        queue = PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=random)
         asyncio.run(queue.set_pace(Pace("map.example.net", 100)))
         return queue
 
@@ -135,16 +137,16 @@ def local_queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driv
         yield opened
 
 
-PACED = {
+POLITE = {
     "memory": lambda: paces.in_memory,
     "sqlite": lambda: paces.in_sqlite,
     "redis": lambda: paces.in_redis(_redis()),
 }
 
 
-@pytest.fixture(params=PACED)
+@pytest.fixture(params=POLITE)
 def asked(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AskedHost]:
     """A host of the test's own."""
-    host = AskedHost(tmp_path, PACED[request.param]())
+    host = AskedHost(tmp_path, POLITE[request.param]())
     yield host
     host.close()

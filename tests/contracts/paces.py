@@ -8,11 +8,12 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.scheduler.driving import DAY, Driven, entry
+from tests.scheduler.driving import Driven, entry
 from tests.servers.redis import queue_on
-from tileharvest.politeness.pace import Pace
-from tileharvest.queue.pace import Amount
-from tileharvest.queue.paced import Paced
+from tileharvest.maps.budgets import Budget
+from tileharvest.politeness.rate_limit import Pace
+from tileharvest.queue.hosts import HostFile
+from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.redis import RedisServer
-    from tileharvest.maps.budgets import Budget
-    from tileharvest.queue.pace import Granted, PacedQueue, Worked
+    from tileharvest.queue.hosts import Hosts
+    from tileharvest.queue.polite_queue import LimitedQueue
     from tileharvest.queue.port import Exchange
 
 _NUMBERS = count()
@@ -40,9 +41,9 @@ class Clock:
 class Asking(Driven):
     """The worker of a map. It is asked at the time of the clock."""
 
-    queue: PacedQueue
+    queue: PoliteQueue
 
-    def __init__(self, make: Callable[[], PacedQueue], clock: Clock) -> None:
+    def __init__(self, make: Callable[[], PoliteQueue], clock: Clock) -> None:
         super().__init__(make)
         self.clock = clock
 
@@ -56,29 +57,28 @@ class Asking(Driven):
         return [lease.start for lease in self.ask(wanted).leases]
 
     def set_pace(self, pace: Pace) -> None:
-        self._tell_time()
         self.run(self.queue.set_pace(pace))
 
     def rest(self, host: str, seconds: float) -> float:
-        self._tell_time()
         return self.run(self.queue.rest(host, seconds))
 
     def claim_probe(self, host: str, seconds: float) -> bool:
-        self._tell_time()
         return self.run(self.queue.claim_probe(host, seconds))
 
-    def open_purse(self, budget: Budget) -> None:
-        self.run(self.queue.open_purse(budget))
+    def allow(self, host: str, worked: float = 0.0, **budget: Any) -> None:
+        self.run(self.queue.allow(host, Budget(**budget), worked))
 
-    def grant(self, requests: int = 0, size: int = 0, returned: tuple[int, int] = (0, 0)) -> Granted:
-        return self.run(self.queue.grant(Amount(requests, size), Amount(*returned)))
+    def spend(self, requests: int = 1) -> bool:
+        return self.run(self.queue.spend(requests))
 
-    def worked(self, seconds: float) -> Worked:
-        return self.run(self.queue.worked(seconds))
+    def start(self, number: int, size: int = 0, *, was_sent: bool = True) -> None:
+        """Start so many of the requests that were leased, each of which costs so many bytes."""
+        for _ in range(number):
+            self.queue.begin_request()
+            self.queue.end_request(size, was_sent=was_sent)
 
-    def _tell_time(self) -> None:
-        # A queue on a server has no other clock here than what it was told last.
-        self.extend(now=self.clock.now)
+    def work(self, seconds: float) -> None:
+        self.run(self.queue.work(seconds))
 
 
 class Opening(Protocol):
@@ -88,31 +88,38 @@ class Opening(Protocol):
 
 
 def in_memory(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
-    return _local(asked, map_name, pace, SqliteQueue(**_OPTIONS))
+    return _local(asked, map_name, pace, SqliteQueue(**_OPTIONS), HostFile(asked.folder / "hosts"))
 
 
 def in_sqlite(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
-    return _local(asked, map_name, pace, SqliteQueue(asked.folder / f"{map_name}.sqlite", **_OPTIONS))
+    inside = SqliteQueue(asked.folder / f"{map_name}.sqlite", **_OPTIONS)
+    return _local(asked, map_name, pace, inside, HostFile(asked.folder / "hosts"))
 
 
-def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue) -> Asking:
-    folder, random = asked.folder / "hosts", asked.chance.random
-    asking = Asking(partial(Paced, inside, folder, map_name, clock=asked.clock, random=random), asked.clock)
-    asking.open(asked.clock.now)
-    asking.run(asking.queue.set_pace(pace))
-    return asking
+def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue, hosts: Hosts) -> Asking:
+    return _opened(asked, pace, partial(_polite, asked, map_name, inside, hosts))
 
 
 def in_redis(server: RedisServer) -> Opening:
     def opened(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
-        name = f"{map_name}-of-{asked.host}"
-        asking = Asking(partial(queue_on, server, name, **_OPTIONS), asked.clock)
-        asking.open(asked.clock.now)
-        asking.extend(now=asked.clock.now)
-        asking.run(asking.queue.join(DAY, "first", pace))  # type: ignore[attr-defined]
-        return asking
+        def make() -> PoliteQueue:
+            inside = queue_on(server, f"{map_name}-of-{asked.host}", **_OPTIONS)
+            return _polite(asked, map_name, inside, inside.hosts())
+
+        return _opened(asked, pace, make)
 
     return opened
+
+
+def _polite(asked: AskedHost, map_name: str, inside: LimitedQueue, hosts: Hosts) -> PoliteQueue:
+    return PoliteQueue(inside, hosts, map_name, clock=asked.clock, random=asked.chance.random)
+
+
+def _opened(asked: AskedHost, pace: Pace, make: Callable[[], PoliteQueue]) -> Asking:
+    asking = Asking(make, asked.clock)
+    asking.open(asked.clock.now)
+    asking.set_pace(pace)
+    return asking
 
 
 @dataclass

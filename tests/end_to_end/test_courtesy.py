@@ -245,14 +245,14 @@ def test_the_run_after_goes_on_where_the_budget_ended_the_first(budgeted: Any) -
     assert [one["stopped"] for one in careful.project.harvests(NAME)] == [None]
 
 
-def test_a_budget_of_bytes_is_never_exceeded_and_used_up_to_one_tile(
+def test_a_budget_of_bytes_is_used_up_and_exceeded_by_no_more_than_is_on_the_way(
     careful: Careful, tmp_path: Path
 ) -> None:
     found = careful.harvest(BUDGET={"bytes": "300 kB"})
     received = sum(line.size for line in found.lines)
     site = tmp_path / "site"
     largest = max(file.stat().st_size for file in site.rglob("*.png"))
-    assert 300_000 - largest < received <= 300_000
+    assert 300_000 <= received < 300_000 + 4 * largest
     assert found.done.returncode == 4
 
 

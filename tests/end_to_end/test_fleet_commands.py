@@ -11,7 +11,6 @@ import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
-from tileharvest.politeness.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,8 +55,8 @@ def told(project: Project, *command: str) -> Any:
 
 def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str], Driven]) -> None:
     worker = join("small")
-    worker.run(worker.queue.join(DAY, "harvest", Pace("map.example.net", 3)))
-    worker.exchange(1, pushed=[entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9)])
+    worker.run(worker.queue.join(DAY, "harvest"))
+    worker.exchange(1, pushed=[entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9)], share=3)
     found = told(fleet, "queue", "small")
     (one,) = found.pop("workers")
     assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)

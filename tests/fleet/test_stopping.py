@@ -33,7 +33,7 @@ def harvest_stopped(fleet: Fleet, stopped_at: str) -> Worker:
     return worker
 
 
-@pytest.mark.parametrize("stopped_at", ["open_purse", "join"])
+@pytest.mark.parametrize("stopped_at", ["allow", "join"])
 def test_who_is_stopped_while_it_begins_complains_of_nothing_and_the_next_one_harvests_all(
     fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], stopped_at: str
 ) -> None:

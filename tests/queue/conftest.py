@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.queue.redis_maps import OF_HOST, SHARES, RedisMap
+from tests.queue.redis_maps import OF_HOST, RedisMap
 from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
@@ -24,6 +24,6 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture
 def world(server: RedisServer) -> Iterator[RedisMap]:
     """A map of the test's own, on a host of which nothing is known."""
-    server.ask("DEL", OF_HOST, SHARES)
+    server.ask("DEL", OF_HOST)
     with RedisMap(server) as one:
         yield one

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from tests.scheduler.driving import DAY, Driven
 from tests.servers.redis import queue_on
-from tileharvest.politeness.pace import Pace
+from tileharvest.politeness.rate_limit import Pace
+from tileharvest.queue.polite_queue import PoliteQueue
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from tests.contracts.paces import Clock
     from tests.servers.redis import RedisServer
 
 _NUMBERS = count()
 
 HOST = "map.example.net"
-OF_HOST = f"tileharvest:host:{{{HOST}}}"
-SHARES = f"{OF_HOST}:shares"
+OF_HOST = f"tileharvest:limit:{{{HOST}}}"
 """What all maps of the host have in common."""
 
 
@@ -37,13 +38,25 @@ class RedisMap:
         self._workers.append(Driven(partial(queue_on, self.server, self.name, **options)))
         return self._workers[-1].open()
 
-    def joined(
-        self, harvest: str = "first", pace: Pace | None = None, now: float = 0.0, **options: Any
-    ) -> Driven:
-        """Another worker, that works for a harvest of the day; by default at a pace that holds nothing up."""
+    def joined(self, harvest: str = "first", **options: Any) -> Driven:
+        """Another worker, that works for a harvest of the day."""
         worker = self.worker(**options)
-        worker.extend(now=now)
-        worker.run(worker.queue.join(DAY, harvest, pace or Pace(HOST, 100)))
+        worker.run(worker.queue.join(DAY, harvest))
+        return worker
+
+    def polite(
+        self, pace: Pace | None = None, *, clock: Clock | None = None, random: Any = None, **options: Any
+    ) -> Driven:
+        """Another worker, that keeps a pace; by default one that holds nothing up."""
+
+        def make() -> PoliteQueue:
+            inside = queue_on(self.server, self.name, **options)
+            now = clock or (lambda: 0.0)
+            return PoliteQueue(inside, inside.hosts(), self.name, clock=now, random=random or (lambda: 0.5))
+
+        self._workers.append(Driven(make))
+        worker = self._workers[-1].open()
+        worker.run(worker.queue.set_pace(pace or Pace(HOST, 100)))
         return worker
 
     def beside(self, **options: Any) -> Driven:

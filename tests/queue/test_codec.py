@@ -239,7 +239,7 @@ def test_a_tile_of_the_first_version_is_read_as_it_was_asked():
         b'"download_slot":"a.example"}}'
     )
     queued = decode(body)
-    assert queued.question == TileQuestion("day", Tile(-1, 2, -2), LATE, expected_bytes=9)
+    assert queued.question == TileQuestion("day", Tile(-1, 2, -2), LATE)
     assert (queued.meta, queued.version) == ({"download_slot": "a.example"}, 2)
 
 

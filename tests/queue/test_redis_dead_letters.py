@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.queue.redis_maps import HOST, SHARES, RedisMap
+from tests.queue.redis_maps import RedisMap
 from tests.scheduler.driving import DAY, entry
 from tests.servers.redis import redis_server
-from tileharvest.politeness.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,12 +126,10 @@ def test_what_is_known_of_no_harvest_and_of_no_worker_does_no_harm(world: RedisM
     first = world.joined()
     first.exchange(pushed=[entry("1")], is_seeded=True)
     world.ask("HSET", "harvests", DAY, content)
-    world.server.ask("HSET", SHARES, first.queue._session.client, content, "nobody", content)
     second = world.worker()
-    assert second.run(second.queue.join(DAY, "first", Pace(HOST, 1)))
-    assert second.exchange(9).share == 1
+    assert second.run(second.queue.join(DAY, "first"))
+    assert second.lease(9)
     first.exchange(9)
-    assert sorted(worker.share for worker in first.run(first.queue.workers())) == [0, 1]
 
 
 def test_strange_texts_do_no_harm(world: RedisMap) -> None:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.queue.redis_maps import HOST, RedisMap
 from tests.queue.test_redis_calls import CUTS, behind_proxy
 from tests.scheduler.driving import DAY, LEASE, Driven, entry
 from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
-from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import Gap
-from tileharvest.politeness.pace import Pace
 from tileharvest.queue.fleet import Ending
-from tileharvest.queue.pace import Amount, Granted
 from tileharvest.queue.port import Changes
+
+if TYPE_CHECKING:
+    from tests.queue.redis_maps import RedisMap
 
 GOES_ON, YOURS, ENDED = Ending.GOES_ON, Ending.YOURS, Ending.ENDED
 
 
 def join(worker: Driven, harvest: str) -> bool:
-    return worker.run(worker.queue.join(DAY, harvest, Pace(HOST, 100)))
+    return worker.run(worker.queue.join(DAY, harvest))
 
 
 def ending(worker: Driven) -> Ending:
@@ -171,7 +169,7 @@ def test_workers_that_wait_learn_of_the_end_at_once(world: RedisMap) -> None:
         try:
             for queue in queues:
                 await queue.open(0.0)
-                await queue.join(DAY, "one", Pace(HOST, 4))
+                await queue.join(DAY, "one")
                 await queue.wait_for_work(60)
             assert await queues[0].ending(DAY) is YOURS
             waiting = [asyncio.create_task(queue.wait_for_work(60)) for queue in queues[1:]]
@@ -214,20 +212,15 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
                 assert proxy.cuts == []
                 return answers[-1]
 
-            pace, pushed = Pace(HOST, 9, Gap.of_rate(10.0)), [entry("1"), entry("2"), entry("1")]
-            await cut(queue.join(DAY, "one", pace))
+            pushed = [entry("1"), entry("2"), entry("1")]
+            await cut(queue.join(DAY, "one"))
             answer = await cut(queue.exchange(Changes(pushed=pushed, is_seeded=True), 3, 0.0))
-            answers[-1] = [lease.start for lease in answer.leases], answer.share, answer.duplicates
+            answers[-1] = [lease.body for lease in answer.leases], answer.duplicates
             await queue.exchange(Changes(finished=answer.leases), 0, 0.0)
-            for work in (queue.ending(DAY), queue.rest(HOST, 9.0), queue.ended(DAY), queue.ending(DAY)):
+            for work in (queue.ending(DAY), queue.ended(DAY), queue.ending(DAY)):
                 await cut(work)
-            await cut(queue.join(DAY, "one", pace))
-            await cut(queue.claim_probe(HOST, 9.0))
-            await cut(queue.open_purse(Budget(requests=5)))
-            for wanted in (3, 2, 1):
-                await cut(queue.grant(Amount(wanted), Amount()))
+            await cut(queue.join(DAY, "one"))
             return [*answers, await queue.doubtful(DAY)]
 
-    wanted = [True, ([0.0, 0.1], 9, 1), YOURS, 9.0, None, ENDED, False]
-    wanted += [True, None, Granted(is_granted=True), Granted(is_granted=True), Granted(is_granted=False)]
+    wanted = [True, ([b"1", b"2"], 1), YOURS, None, ENDED, False]
     assert asyncio.run(call()) == [*wanted, {b"1": b"1"}]

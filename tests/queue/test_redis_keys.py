@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.asyncio import RedisCluster
 
-from tests.queue.redis_maps import HOST, OF_HOST, SHARES, RedisMap
+from tests.queue.redis_maps import HOST, OF_HOST, RedisMap
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import CLUSTER, queue_on, redis_server
-from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.pace import Pace
-from tileharvest.queue.pace import Amount
+from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.redis import calls
 
 if TYPE_CHECKING:
@@ -60,24 +58,19 @@ def everything(first: Driven, second: Driven) -> None:
     first.forget(DAY)
     first.forget_others(1, DAY)
     for worker in (first, second):
-        worker.run(worker.queue.join(DAY, "the first", Pace(HOST, 4, Gap.of_rate(10.0))))
+        worker.run(worker.queue.join(DAY, "the first"))
     first.exchange(9, pushed=[entry("1"), entry("1")], is_seeded=True)
     first.run(first.queue.confirm(DAY, [*first.run(first.queue.doubtful(DAY))]))
     first.run(first.queue.oldest_lease())
-    second.run(second.queue.rest(HOST, 5.0))
-    second.run(second.queue.claim_probe(HOST, 5.0))
     for worker in (first, second):
         worker.extend(now=900.0)
-        worker.run(worker.queue.set_pace(Pace(HOST, 4, Gap(0.1, 0.2), 5, Gap(0.1, 0.2))))
         worker.exchange(9, now=900.0)
-        worker.run(worker.queue.open_purse(Budget(9, 900)))
-        worker.run(worker.queue.grant(Amount(3, 300), Amount(1, 100)))
     assert first.run(first.queue.notes("none")) == {}
     first.note("none", "rate", "1/s")
     first.note("none", "rate", "")
     first.run(first.queue.ending(DAY))
     first.run(first.queue.ended(DAY))
-    first.run(first.queue.join(DAY, "the second", Pace(HOST, 4)))
+    first.run(first.queue.join(DAY, "the second"))
     first.push(*(entry(f"many{number}") for number in range(50)))
 
 
@@ -107,16 +100,14 @@ def test_scripts_touch_only_the_keys_that_were_named_and_those_have_one_slot(wor
     for who, words in monitored(world.server, lambda: everything(first, second)):
         if words[0] in ("EVALSHA", "EVAL"):
             keys = words[3 : 3 + int(words[2])]
-            others = {key for key in keys if not key.startswith(f"tileharvest:{{{world.name}}}:")}
-            # Those of all maps of a host, where there is no cluster.
-            assert others <= {OF_HOST, SHARES}
+            assert all(key.startswith(f"tileharvest:{{{world.name}}}:") for key in keys)
         elif who == "lua" and words[0] not in ("TIME", "PUBLISH"):
             assert words[1] in keys, words
             touched.add(words[1])
     names = {key.split(":")[2] for key in touched}
     wanted = {key.decode().split(":")[2] for key in calls.Keys("x").fixed}
     # Nothing was found that is no request.
-    assert names == wanted - {"dead"} | {"seen", "client", "doubtful", f"{{{HOST}}}"}
+    assert names == wanted - {"dead"} | {"seen", "client", "doubtful"}
 
 
 def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:
@@ -154,12 +145,19 @@ def test_the_client_for_clusters_will_do(cluster: RedisServer) -> None:
         assert world.all_keys() == []
 
 
-def test_in_a_cluster_each_map_keeps_the_rate_for_itself(cluster: RedisServer) -> None:
-    with RedisMap(cluster) as world:
-        worker = world.joined(pace=Pace(HOST, 100, Gap.of_rate(4.0)))
-        worker.push(*(entry(str(number)) for number in range(9)))
-        assert [lease.start for lease in worker.lease(9)] == [0.0, 0.25, 0.5]
-        assert world.key(f"host:{HOST}") in world.all_keys()
+@pytest.mark.parametrize("parameters", [{}, {"redis_cls": "redis.asyncio.RedisCluster"}])
+def test_the_maps_of_a_host_keep_one_rate_in_a_cluster_too(
+    cluster: RedisServer, parameters: dict[str, str]
+) -> None:
+    cluster.ask("DEL", OF_HOST)
+    pace, options = Pace(HOST, 100, host_gap=Gap.of(0.25)), {"url": cluster.url, **parameters}
+    with RedisMap(cluster) as world, RedisMap(cluster) as other:
+        workers = [one.polite(pace, parameters=options) for one in (world, other)]
+        found = []
+        for worker in workers:
+            worker.push(*(entry(str(number)) for number in range(9)))
+            found += [lease.start for lease in worker.lease(9)]
+        assert found == [0.0, 0.25, 0.5]
 
 
 @pytest.mark.parametrize("name", ["", "a{b", "a}b"])

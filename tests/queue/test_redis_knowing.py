@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from tests.queue.redis_maps import HOST, RedisMap
 from tests.queue.test_redis_calls import behind_proxy
 from tests.scheduler.driving import DAY, Driven, entry
-from tileharvest.politeness.pace import Pace
 from tileharvest.queue.port import Changes
 from tileharvest.queue.redis.filter import Pushed
+
+if TYPE_CHECKING:
+    from tests.queue.redis_maps import RedisMap
 
 # What is doubtful
 
@@ -94,9 +96,9 @@ def test_the_memory_of_what_was_pushed_is_bounded() -> None:
 
 
 def test_workers_are_told_with_what_they_do(world: RedisMap) -> None:
-    first, second = world.joined(pace=Pace(HOST, 3)), world.worker()
-    leases = first.exchange(4, pushed=[entry(str(number)) for number in range(8)]).leases
-    first.exchange(finished=leases[:2], failed=[(leases[2], "no")], now=5.0)
+    first, second = world.joined(), world.worker()
+    leases = first.exchange(4, pushed=[entry(str(number)) for number in range(8)], share=3).leases
+    first.exchange(finished=leases[:2], failed=[(leases[2], "no")], share=3, now=5.0)
     one, other = sorted(second.run(second.queue.workers()), key=lambda worker: worker.segment, reverse=True)
     assert (one.segment, one.share, one.leased, one.finished, one.rate) == (DAY, 3, 1, 3, 3 / 5)
     assert (other.segment, other.share, other.leased, other.finished, other.rate) == ("", None, 0, 0, 0.0)

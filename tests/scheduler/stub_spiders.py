@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 
-from tileharvest.queue import directions
+from tileharvest.queue import orders
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import HeldSpider
@@ -156,12 +156,13 @@ class StoppedScheduler(Scheduler):
     def from_crawler(cls, crawler: Crawler) -> Self:
         scheduler = super().from_crawler(crawler)
         queue, method = scheduler._scheduling.queue, crawler.settings["STOPPED_AT"]
+        queue = queue if hasattr(queue, method) else scheduler._scheduling.shared
         ask = getattr(queue, method)
 
         async def ask_stopped(*arguments: Any) -> Any:
             setattr(queue, method, ask)
-            await directions.stop(queue)
-            await asyncio.wait_for(scheduler._conduct._over.wait(), 5)
+            await orders.stop(queue)
+            await asyncio.wait_for(scheduler._politeness._over.wait(), 5)
             with suppress(TimeoutError):
                 async with asyncio.timeout(crawler.settings.getfloat("STOPPED_LONG")):
                     while scheduler._offers is not None:  # noqa: ASYNC110 - it knows of no event

@@ -15,15 +15,17 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
 from tests.middlewares.making import run_jumping
-from tests.queue.paced_memory import comes_true
+from tests.queue.polite_memory import comes_true
 from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.errors import QueueError
+from tileharvest.queue.hosts import HostMemory
+from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
-from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offers import Offers
+from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.settings import Scheduling
 from tileharvest.scheduler.spider import HeldSpider
 
@@ -47,24 +49,16 @@ class Offered:
         self.answers = self.in_flight = 0
         self.counted: Counter[str] = Counter()
         self.spider = Stub()
-        loop = asyncio.get_running_loop()
-        self.conduct = Conduct(
-            self.queue,
-            "world",
-            rules=None,
-            local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
-            clock=loop.time,
-            wake=self.wake,
-            stop=lambda error: None,
-            failed=self._failed,
+        polite = PoliteQueue(self.queue, HostMemory(), "world", clock=lambda: 0.0, random=lambda: 0.5)
+        self.politeness = Politeness(
+            polite, "world", self, rules=None, local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC)
         )
-        self.conduct._turn._clock = loop.time
         crawler: Any = Crawler(Stub)
         crawler.spider, crawler.stats = self.spider, self
         crawler.request_fingerprinter = SimpleNamespace(fingerprint=lambda request: request.url.encode())
         self.crawl = crawl_of(crawler)
         engine: Any = self
-        self.offers = Offers(scheduling(self.queue), self.conduct, crawler, engine)
+        self.offers = Offers(scheduling(polite), self.politeness, crawler, engine)
 
     def inc_value(self, name: str, count: int) -> None:
         self.counted[name] += count
@@ -82,8 +76,14 @@ class Offered:
         before = self.answers
         await comes_true(lambda: self.answers > before)
 
-    def _failed(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         raise error
+
+    def stop(self, error: Exception | None) -> None:
+        """Nothing ends here."""
+
+    def check(self) -> None:
+        """There is room."""
 
 
 def scheduling(queue: Any) -> Scheduling:
@@ -154,20 +154,6 @@ def test_who_has_its_share_in_flight_is_offered_no_more() -> None:
             assert one.offers.next() is None
             one.in_flight = 0
             assert one.offers.next() is not None
-
-    run_jumping(test())
-
-
-def test_who_may_have_nothing_in_flight_leaves_what_may_be_spent_to_the_others() -> None:
-    async def test() -> None:
-        async with offered() as one:
-            idle: list[int] = []
-            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
-            one.queue.adds = {"share": 0}
-            one.push("a")
-            await one.hear()
-            assert len(idle) == 1
-            assert not one.offers.worker.is_empty
 
     run_jumping(test())
 
@@ -266,31 +252,15 @@ def test_a_request_that_was_not_offered_ends_without_a_trace() -> None:
     run_jumping(test())
 
 
-def test_the_conduct_hears_of_each_end() -> None:
+def test_politeness_hears_of_each_end() -> None:
     async def test() -> None:
         async with offered("a") as one:
             ended: list[Any] = []
-            one.conduct.over = ended.append  # type: ignore[method-assign]
+            one.politeness.over = ended.append  # type: ignore[method-assign]
             request = one.offers.next()
             for _ in range(2):
                 one.offers.completed(request)
             assert ended == [request]
-
-    run_jumping(test())
-
-
-def test_what_may_be_spent_is_left_to_others_only_when_nothing_is_in_flight() -> None:
-    async def test() -> None:
-        async with offered("a") as one:
-            idle: list[int] = []
-            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
-            request = one.offers.next()
-            one.offers.worker.look_again()
-            await one.hear()
-            assert idle == []
-            one.offers.completed(request)
-            await one.hear()
-            assert len(idle) == 1
 
     run_jumping(test())
 

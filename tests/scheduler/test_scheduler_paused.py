@@ -8,7 +8,7 @@ import pytest
 
 from tests.end_to_end.project import answered, await_condition
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.queue import directions
+from tileharvest.queue import orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +29,11 @@ def test_what_waits_in_the_downloader_goes_back_into_the_queue_in_a_pause(crawls
     crawls.push(*[order(f"{crawls.server.url}/{number}") for number in range(PAGES)])
     with crawls.running(run(CONCURRENT_REQUESTS=8, DOWNLOAD_DELAY=0.4)) as process:
         assert await_condition(lambda: answered(crawls.server) == 1, process)
-        crawls.tell(directions.pause, "10:00")
+        crawls.tell(orders.pause, "10:00")
         while "is paused since 10:00" not in process.stderr.readline():
             assert process.poll() is None
         asked = len(crawls.asked())
-        crawls.tell(directions.stop)
+        crawls.tell(orders.stop)
         process.communicate(timeout=20)
     # One may have been on its way.
     assert asked <= len(crawls.asked()) <= asked + 1 < 7

@@ -12,7 +12,6 @@ from scrapy.spiders import Spider
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -53,8 +52,8 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
 
 
 def of_this_worker(found: Scheduling) -> Any:
-    """The queue inside of that which keeps the pace; one in Redis keeps it itself."""
-    return found.queue._queue if isinstance(found.queue, Paced) else found.queue
+    """The queue inside of that which keeps the pace."""
+    return found.queue._queue
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
         settings.set(name, value)
     found = scheduling(settings)
     assert isinstance(of_this_worker(found), kind)
-    assert (found.shared is found.queue) is (kind is RedisQueue)
+    assert (found.shared is of_this_worker(found)) is (kind is RedisQueue)
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
@@ -112,7 +111,7 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     assert of_this_worker(scheduling(settings)).is_in_memory
 
 
-def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:
+def test_a_spider_that_harvests_no_map_has_no_rules(settings: Settings) -> None:
     assert scheduling(settings, harvests=False).rules is None
 
 

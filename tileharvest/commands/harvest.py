@@ -33,7 +33,7 @@ from tileharvest.monitoring.figures import moment_in_words
 from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.settings import QueueKind, directions_for, queue_kind
+from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome
@@ -171,7 +171,7 @@ class Command(BaseRunSpiderCommand):
         """Tells whether the map is paused, and says so: it would keep the other maps waiting."""
         assert self.settings is not None
         try:
-            since = (await directions_for(self.settings, name)).paused
+            since = (await orders_for(self.settings, name)).paused
         except QueueError:
             # The harvest will meet the same error and say so.
             return False
@@ -230,7 +230,7 @@ class _WatchedCrawl:
         self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
         assert spider.crawl.rules is not None
         self._crawl = spider.crawl
-        self._courtesy = spider.crawl.rules
+        self._rules = spider.crawl.rules
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
@@ -239,10 +239,10 @@ class _WatchedCrawl:
 
     def quiet_until(self) -> str | None:
         now = datetime.now(self.harvesting.description.zone_info)
-        return moment_in_words(self._courtesy.quiet_until(now))
+        return moment_in_words(self._rules.quiet_until(now))
 
     async def paused_since(self) -> str | None:
-        return (await directions_for(self._settings, self.harvesting.description.name)).paused
+        return (await orders_for(self._settings, self.harvesting.description.name)).paused
 
     async def progress(self) -> HarvestSummary | None:
         if self._is_dry:

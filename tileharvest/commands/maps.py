@@ -16,7 +16,7 @@ from tileharvest.history.settings import has_history, open_history_for_reading
 from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.queue.settings import directions_for
+from tileharvest.queue.settings import orders_for
 
 if TYPE_CHECKING:
     import argparse
@@ -83,7 +83,7 @@ async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str
 async def _since(settings: BaseSettings, name: str) -> str | None:
     """Returns None also if the queue cannot be asked: the list is of use without it."""
     try:
-        return (await directions_for(settings, name)).paused
+        return (await orders_for(settings, name)).paused
     except QueueError as error:
         write_error(str(error))
         return None

@@ -11,7 +11,7 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.maps.settings import described_map
-from tileharvest.queue.directions import pause
+from tileharvest.queue.orders import pause
 from tileharvest.queue.settings import is_worked_on
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
 def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
     """The state of a harvest that is worked on, as queue and clock tell it. Only a worker knows, for example,
     that the host is down."""
-    paused = overview.directions.paused
+    paused = overview.orders.paused
     description = described_map(settings, name)
     rules, now = rules_for(settings, description), datetime.now(description.zone_info)
     reasons = {Reason.PAUSED} if paused is not None else set()
@@ -92,7 +92,7 @@ def _figures(progress: HarvestSummary, overview: Overview, state: State | None, 
     """The figures; without a state nobody works on the harvest."""
     if state is not None:
         return Figures.of(progress, state, workers)
-    paused = overview.directions.paused
+    paused = overview.orders.paused
     return Figures.of(progress, State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped))
 
 

@@ -14,8 +14,8 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.maps.rates import parse_rate, rate_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.directions import set_rate
-from tileharvest.queue.settings import directions_for, has_queue
+from tileharvest.queue.orders import set_rate
+from tileharvest.queue.settings import has_queue, orders_for
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +47,7 @@ class Command(MapCommand, ScrapyCommand):
                 ask_queue(settings, name, lambda queue: set_rate(queue, rate[0]))
             elif has_queue(settings, name):
                 ask_queue(settings, name, lambda queue: set_rate(queue, None))
-        by_hand = asyncio.run(directions_for(settings, name)).rate
+        by_hand = asyncio.run(orders_for(settings, name)).rate
         if opts.json:
             told = None if by_hand is None else _in_words(by_hand)
             write_json({"map": name, "by_hand": told, "own": _in_words(own)})

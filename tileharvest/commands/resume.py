@@ -10,7 +10,7 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.maps.settings import described_map
-from tileharvest.queue.directions import resume
+from tileharvest.queue.orders import resume
 from tileharvest.queue.settings import has_queue, is_worked_on
 
 if TYPE_CHECKING:

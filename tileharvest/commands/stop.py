@@ -11,7 +11,7 @@ from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import TileHarvestError
 from tileharvest.maps.settings import described_map
-from tileharvest.queue.directions import stop
+from tileharvest.queue.orders import stop
 from tileharvest.queue.settings import has_queue, is_worked_on
 
 if TYPE_CHECKING:

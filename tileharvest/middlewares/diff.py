@@ -92,7 +92,6 @@ class DiffMiddleware:
         answer = _answer(response)
         verdict = self._judge(request, question, answer, latest)
         if verdict is NextStep.GET:
-            state_of(request).question = replace(question, expected_bytes=answer.length)
             return _get(request)
         if verdict is NextStep.GET_IF_NONE_MATCH:
             self._refusing_head.add(request.meta["download_slot"])

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
-from tileharvest.queue.directions import Directions, directions
 from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.lanes import Lane
+from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.port import Counts
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Overview:
     """Seconds since it was handed out; None if nothing is leased, and where it is not known."""
     dead_letters: int = 0
     """Entries in Redis that are no requests. A local queue has such entries among its failures."""
-    directions: Directions = field(default_factory=Directions)
+    orders: Orders = field(default_factory=Orders)
     """What a person has told the map's harvest to do."""
 
     def as_plain(self) -> dict[str, Any]:
@@ -91,8 +91,8 @@ class Overview:
             "oldest_lease_seconds": None if self.oldest_lease is None else round(self.oldest_lease, 3),
             "dead_letters": self.dead_letters,
             "workers": None if self.crew is None else self.crew.as_plain(),
-            "paused": self.directions.paused,
-            "rate": None if self.directions.rate is None else rate_in_words(self.directions.rate),
+            "paused": self.orders.paused,
+            "rate": None if self.orders.rate is None else rate_in_words(self.orders.rate),
         }
 
     def rows(self) -> list[list[str]]:
@@ -101,10 +101,10 @@ class Overview:
         if self.crew is not None:
             oldest = "" if self.oldest_lease is None else seconds_in_words(self.oldest_lease)
             rows += [["oldest lease", oldest], ["dead letters", f"{self.dead_letters:,}"]]
-        if self.directions.paused is not None:
-            rows.append(["paused since", self.directions.paused])
-        if self.directions.rate is not None:
-            rows.append(["rate by hand", rate_in_words(self.directions.rate)])
+        if self.orders.paused is not None:
+            rows.append(["paused since", self.orders.paused])
+        if self.orders.rate is not None:
+            rows.append(["rate by hand", rate_in_words(self.orders.rate)])
         return rows
 
 
@@ -117,12 +117,12 @@ async def look(queue: RequestQueue, now: float) -> Overview:
 
     This takes several calls, between which the queue may change. Raises QueueError.
     """
-    told = await directions(queue)
+    orders = await orders_of(queue)
     counts = await queue.counts(now)
     if not isinstance(queue, SharedQueue):
-        return Overview(counts, directions=told)
+        return Overview(counts, orders=orders)
     crew = await crew_of(queue, now)
-    return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), told)
+    return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), orders)
 
 
 async def crew_of(queue: SharedQueue, now: float) -> Crew:

@@ -1,4 +1,4 @@
-"""Whether further requests may start."""
+"""The gate of a crawl: whether further requests may start, and why not."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Reason(StrEnum):
 
 
 class HeldBackError(Exception):
-    """A request that was offered must not start any more: it has not been sent, and goes back."""
+    """A request that was offered must not start any more. It was not sent, and goes back to the queue."""
 
 
 class Gate:
-    """Open while there is no reason to hold requests back. What is on the way is not touched by it."""
+    """It is open while there is no reason to hold requests back. What is on the way is not touched by it."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         """`changed` is called whenever it has opened or shut."""
@@ -39,15 +39,15 @@ class Gate:
         return not self.reasons
 
     def holds(self, reason: Reason) -> bool:
-        """Whether for this reason, among others perhaps."""
+        """Whether it is shut for this reason. There may be others."""
         return reason in self.reasons
 
     def hold(self, reason: Reason) -> None:
-        """For this reason too."""
+        """Shut it for this reason too."""
         self._with(self.reasons | {reason})
 
     def let_go(self, reason: Reason) -> None:
-        """No more for this reason; there may be others."""
+        """Drop this reason. The gate stays shut while there are others."""
         self._with(self.reasons - {reason})
 
     def _with(self, reasons: set[Reason]) -> None:

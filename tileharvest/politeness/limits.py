@@ -1,4 +1,4 @@
-"""What ends a harvest before its time: a budget that is spent, or a disk that gets full."""
+"""What ends a harvest before its time: the daily budget is spent, or the disk gets full."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _Number = TypeVar("_Number", int, float)
 
 
 def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budget:
-    """What one run of the map's harvest may spend, when so much was spent of the day's budget.
+    """Returns what one run of the map's harvest may spend, when so much of the daily budget was spent.
 
-    Raises DaySpentError, before anything is asked, where nothing is left of that.
+    Raises DaySpentError where nothing of that is left. Nothing has been asked then.
     """
     left = {
         "requests": (daily.requests, spent.requests),
@@ -28,7 +28,7 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
         "seconds": (daily.seconds, spent.seconds),
     }
     for what, (most, already) in left.items():
-        # What would go on finding out what the site has is not worth asking for, and is in no record.
+        # A run that could only find out what the site has is not worth asking for, and is in no record.
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:
             raise DaySpentError(
@@ -58,7 +58,7 @@ TO_BEGIN: Final = 2
 
 
 class Room:
-    """A floor of free disk. Looks at each question: some microseconds."""
+    """Keeps some of the disk free. Each question looks at the disk, which takes some microseconds."""
 
     def __init__(self, folder: Path, least: int, free: Callable[[Path], int] | None = None) -> None:
         """`least` bytes stay free on the disk of the folder, or of the nearest one above it that exists."""
@@ -67,8 +67,8 @@ class Room:
         self._free = free or (lambda place: shutil.disk_usage(place).free)
 
     def check(self, coming: int = 0, *, is_all_kept: bool = True) -> None:
-        """Raises BudgetError where less would be free after so many bytes more. `is_all_kept` goes with
-        it."""
+        """Raises BudgetError where less would be free after so many more bytes. `is_all_kept` is passed on to
+        the error."""
         folder = self._folder
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent

@@ -1,4 +1,4 @@
-"""Whether what comes back from a host, and what does not, means that it is down. Pure."""
+"""Outages: when a host that does not answer is doubted, probed and given up. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _TLS: Final = re.compile(r" ssl:(<[^>]*>|\S+)")
 
 
 def no_answer_in_words(error: BaseException) -> str:
-    """Why a download brought no answer, for a person. What aiohttp raised, and of that what the system did,
-    is the cause of what Scrapy raises."""
+    """Says for a person why a download brought no answer. The cause of what Scrapy raises is aiohttp's error,
+    and the cause of that is the system's."""
     broken = getattr(error.__cause__, "os_error", error.__cause__)
     if isinstance(broken, ConnectionRefusedError):
         return "connection refused"
@@ -21,7 +21,7 @@ def no_answer_in_words(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OutageLimits:
-    """How much is tried. Raises ValueError for what would never probe, or without a pause."""
+    """How much is tried. Raises ValueError for limits that would never probe, or probe without a pause."""
 
     failures: int
     """In a row, of whatever requests, after which a host is doubted."""
@@ -59,7 +59,7 @@ class HostHealth:
         self.is_down = False
 
     def failed(self, now: float) -> bool:
-        """A request got no usable answer: whether that makes the host doubted."""
+        """A request got no usable answer. Returns whether the host is doubted from now on."""
         self._failures += 1
         if self.is_doubted or self._failures < self._failures_to_doubt:
             return False
@@ -68,37 +68,37 @@ class HostHealth:
         return True
 
     def answered(self) -> None:
-        """A request got any answer. Of a doubted host only a probe counts: the answer may be an old one."""
+        """A request got an answer, whichever. It does not end a doubt, as the answer may be an old one."""
         self._failures = 0
 
     def next_pause(self, now: float) -> float:
-        """Seconds until the next probe is to be made, twice as many each time. The last one is made when
-        patience ends."""
+        """Returns the seconds until the next probe is to be made, twice as many each time. The last probe is
+        made when patience ends."""
         pause = self.following_pause(now)
         self._is_last = self._left(now) <= pause
         self._pause = min(2 * self._pause, self._limits.longest_pause)
         return pause
 
     def following_pause(self, now: float) -> float:
-        """What `next_pause` would give."""
+        """Returns what `next_pause` would, and changes nothing."""
         left = self._left(now)
         return min(self._pause, left) if left > 0 else self._pause
 
     def postponed(self, seconds: float) -> None:
-        """So long it was not to be asked for other reasons: that is not held against the host."""
+        """The host was not asked for so long for other reasons, which is not held against it."""
         self._since += seconds
 
     def left_to_another(self) -> None:
-        """The probe was not made, as another worker makes one: it doubts the host too."""
+        """The probe was not made, as another worker makes one. So that one doubts the host, too."""
         self._is_confirmed = True
 
     def probe_failed(self) -> bool:
-        """A probe got no usable answer: whether the host is to be given up."""
+        """A probe got no usable answer. Returns whether the host is to be given up."""
         self.is_down = self._is_confirmed = True
         return self._is_last
 
     def probe_answered(self, now: float) -> float:
-        """The host is up: for how many seconds it was doubted."""
+        """The host is up. Returns for how many seconds it was doubted."""
         if not self._is_confirmed:
             self._failures_to_doubt *= 2
         self.is_doubted = self.is_down = self._is_confirmed = False

@@ -1,4 +1,4 @@
-"""What a map's owner may expect of a harvest: its entry in `maps.toml`, over what the settings say. Pure."""
+"""The rules of politeness for one map: what its owner may expect of a harvest. Pure."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All of it, resolved. Made by `tileharvest/wiring.py`."""
+    """What command line, `maps.toml` and settings say together."""
 
     host: str
-    """Of the map's page."""
+    """That of the map's page."""
     concurrency: int
-    """Requests of the map on the way at the same time, of all workers together."""
+    """Requests of the map on the way at the same time, from all workers together."""
     gap: Gap = NO_GAP
-    """Between two requests of the map, of all workers together."""
+    """Between two requests of the map, from all workers together."""
     host_concurrency: int | None = None
-    """The same of all maps of the host; None: as its maps say."""
+    """The same for all maps of the host. None: as its maps say."""
     host_gap: Gap = NO_GAP
     store_gap: Gap = NO_GAP
-    """Between the storing of two images, of one worker."""
+    """Between the storing of two images, for each worker."""
     autothrottle: bool = False
     quiet: tuple[QuietHours, ...] = ()
     quiet_gap: Gap | None = None
-    """Between two requests in the quiet hours; None: nothing is asked then."""
+    """Between two requests in the quiet hours. None: nothing is asked then."""
     budget: Budget = field(default_factory=Budget)
     """Of one run."""
     daily_budget: Budget = field(default_factory=Budget)
@@ -45,19 +45,19 @@ class Rules:
     robots: bool = True
     """Whether robots.txt is obeyed."""
     user_agents: tuple[str, ...] = ()
-    """At least one; of several, one at random for each request."""
+    """At least one. Of several, each request takes one at random."""
     crawl_gap: Gap = NO_GAP
     """What the site's robots.txt asks for between two requests."""
 
     def quiet_until(self, moment: datetime) -> datetime | None:
-        """When the quiet hours end that hold at this moment of the map's time zone; None if none do."""
+        """Returns when the present quiet hours end, for a moment of the map's time zone. None without any."""
         return quiet_until(self.quiet, moment)
 
     def gap_at(self, moment: datetime, *, by_hand: Gap | None = None) -> Gap | None:
-        """Between two requests at this moment; None while nothing may be asked.
+        """Returns the gap between two requests at this moment, or None while nothing may be asked.
 
-        A rate set by hand takes the place of the map's own, but not of that of its quiet hours or of the
-        site's robots.txt, where those are slower.
+        A rate set by hand takes the place of the map's own. It is never faster than the quiet hours and the
+        site's robots.txt allow.
         """
         gap = (self.gap if by_hand is None else by_hand).at_least(self.crawl_gap)
         if self.quiet_until(moment) is None:
@@ -66,8 +66,8 @@ class Rules:
 
 
 def most_generous(host: str, maps: Iterable[MapDescription]) -> tuple[int, Gap]:
-    """Concurrency and gap that hold for all maps of a host together where nothing is said of the host: what
-    the most generous of these maps may have alone.
+    """Returns the concurrency and the gap for all maps of a host together, where nothing is said of the host:
+    what the most generous of these maps may have alone.
 
     A single map keeps its own gap, so that the host needs none: else a rate set by hand could never be a
     faster one.

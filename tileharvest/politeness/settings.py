@@ -1,4 +1,4 @@
-"""Reads what is owed to a map's owner from the settings and the map's entry."""
+"""Reads the rules of politeness for a map from the settings and from `maps.toml`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
 
 
 def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
-    """Each thing as the command line says it (`-s DELAY=0.5`), else the map's entry, else the settings.
+    """Takes each rule from the command line (`-s DELAY=0.5`), else from the map's entry, else a setting.
 
     Raises ConfigurationError, naming the setting; also for one that `outage_limits` reads.
     """
@@ -60,7 +60,7 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
 
 
 def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
-    """Two settings tell the same: one of them on the command line takes the place of the table."""
+    """Two settings say the same. One of them on the command line takes the place of the table."""
     ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}
     at_once = {name: (settings.getpriority(name) or 0) >= _COMMAND_LINE for name in ways}
     if of_table is not None and not any(at_once.values()):
@@ -73,7 +73,7 @@ def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
 
 
 def outage_limits(settings: BaseSettings) -> OutageLimits:
-    """When a host is probed, and when it is given up. Raises ConfigurationError, naming the settings."""
+    """Reads when a host is probed and when it is given up. Raises ConfigurationError, naming the settings."""
     names = ("HOST_DOWN_AFTER", "HOST_DOWN_PAUSE", "HOST_DOWN_LONGEST_PAUSE", "HOST_DOWN_PATIENCE")
     after, pause, longest, patience = (_said(settings, name, None, float) for name in names)
     try:
@@ -87,7 +87,7 @@ def outage_limits(settings: BaseSettings) -> OutageLimits:
 
 
 def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Those that a person has listed, else the program's name with the address of who uses it."""
+    """Returns those that a person has listed, else the program's name with the address of who uses it."""
     own = description.user_agents or tuple(settings.getlist("USER_AGENTS"))
     if own:
         return own
@@ -107,7 +107,7 @@ def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], 
 
 
 def _plain(value: Any) -> Any:
-    """What the command line and the environment give as text, as a settings file would write it."""
+    """Returns a value as a settings file has it. Command line and environment give it as text."""
     if not isinstance(value, str):
         return value
     try:

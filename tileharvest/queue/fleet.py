@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from tileharvest.queue.pace import PacedQueue
+from tileharvest.queue.port import RequestQueue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from tileharvest.politeness.pace import Pace
 
 
 class Ending(Enum):
@@ -58,17 +56,16 @@ def silent_after(lease_seconds: float) -> float:
 
 
 @runtime_checkable
-class SharedQueue(PacedQueue, Protocol):
+class SharedQueue(RequestQueue, Protocol):
     """A queue that any number of workers share, each of which may come, go, freeze or be killed at any time.
 
-    Its `exchange` leases to each worker no more than its part of what waits, no faster than the pace of the
-    map and not while the host rests, and tells it its share of the concurrency: the shares of all workers
-    never add up to more than the pace's. What it drops as seen it may drop by mistake, at the rate of its
-    filter's errors: where requests are `doubtful`, each one dropped is kept for being looked up.
+    Its `exchange` leases to each worker no more than its part of what waits. What it drops as seen it may
+    drop by mistake, at the rate of its filter's errors: where requests are `doubtful`, each one dropped is
+    kept for being looked up.
     """
 
-    async def join(self, segment: str, harvest: str, pace: Pace) -> bool:
-        """Work for a harvest from now on, at this pace, which then holds for all of its workers.
+    async def join(self, segment: str, harvest: str) -> bool:
+        """Work for a harvest from now on.
 
         Whether the first requests are still to be pushed, in which case every worker that is told so may push
         them. Where the segment holds the work of another harvest, all of that is forgotten before.

@@ -84,7 +84,9 @@ class Changes:
     is_seeded: bool = False
     """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
     in_flight: int = 0
-    """Requests that this worker has on the way; for queues that several workers share."""
+    """Requests that this worker has on the way."""
+    share: int | None = None
+    """Requests that it may have on the way, for those who look at a queue that several workers share."""
 
 
 @dataclass(frozen=True, slots=True)

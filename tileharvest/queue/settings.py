@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.settings import data_folder
-from tileharvest.queue.directions import Directions, directions
 from tileharvest.queue.fleet import SharedQueue
+from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.paced import LocalQueue
+    from tileharvest.queue.polite_queue import LimitedQueue
     from tileharvest.queue.port import RequestQueue
     from tileharvest.queue.redis.queue import RedisQueue
 
@@ -113,12 +113,12 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
         await queue.close()
 
 
-async def directions_for(settings: BaseSettings, name: str) -> Directions:
+async def orders_for(settings: BaseSettings, name: str) -> Orders:
     """What holds for a map now; nothing for one that has no queue yet, which gets none. Raises QueueError."""
     if not has_queue(settings, name):
-        return Directions()
+        return Orders()
     async with open_beside(settings, name) as queue:
-        return await directions(queue)
+        return await orders_of(queue)
 
 
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
@@ -170,7 +170,7 @@ def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> Redi
     )
 
 
-def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LocalQueue:
+def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LimitedQueue:
     file = _queue_file(settings, name) if kind is QueueKind.SQLITE else None
     return SqliteQueue(file, **_queue_options(settings))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tileharvest.queue.port import Exchange, Failure, Lease
     from tileharvest.scheduler.completion import EngineHook
-    from tileharvest.scheduler.conduct import Conduct
+    from tileharvest.scheduler.politeness import Politeness
     from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
@@ -40,12 +40,12 @@ class Offers:
     def __init__(
         self,
         scheduling: Scheduling,
-        conduct: Conduct,
+        politeness: Politeness,
         crawler: Crawler,
         engine: EngineHook,
     ) -> None:
         self._scheduling = scheduling
-        self._conduct = conduct
+        self._politeness = politeness
         self._stats = crawler.stats
         self._engine = engine
         self._crawl = crawl_of(crawler)
@@ -88,11 +88,10 @@ class Offers:
         try:
             await queue.open(scheduling.clock())
         except QueueError:
-            discard = getattr(queue, "discard", None)
-            if not scheduling.fresh or discard is None:
+            if not scheduling.fresh:
                 raise
             # The way out of a queue that cannot be read, or that another version wrote.
-            await discard()
+            await queue.discard()
             await queue.open(scheduling.clock())
         if scheduling.shared is not None:
             # This comes before it can tell the others anything, and before the history hears of this harvest,
@@ -105,7 +104,7 @@ class Offers:
                 is_history_local=scheduling.is_history_local,
             )
         # From now on the crawl can be told to stop. What was told before is not for this crawl.
-        await self._conduct.begin()
+        await self._politeness.begin()
         if scheduling.fresh:
             await queue.forget(current)
         await queue.forget_others(scheduling.segments_kept, current)
@@ -118,7 +117,7 @@ class Offers:
         The requests that the segment had are dropped unless its work is continued. Returns None when the
         crawl is about to end. Raises QueueError.
         """
-        queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._conduct.pace
+        queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._politeness.pace
         is_first, segment = True, self._segment
         if not continued and shared is None:
             await queue.forget(segment)
@@ -126,14 +125,14 @@ class Offers:
         # A harvest makes no request of an earlier one: each would take a turn only to be dropped. They are
         # dropped only now, because the filter has been made for as many requests as the last segment had.
         await queue.forget_others(1, segment)
-        if pace is not None and shared is not None:
-            is_first = await shared.join(segment, harvest, pace)
-        elif pace is not None:
+        if pace is not None:
             await queue.set_pace(pace)
-        if self._conduct.is_over:
+            if shared is not None:
+                is_first = await shared.join(segment, harvest)
+        if self._politeness.is_over:
             return None
         if pace is not None:
-            self._conduct.offers(self.worker, pace)
+            self._politeness.offers(self.worker, pace)
         fleet = self.start(is_first=is_first, has_joined=pace is not None)
         self._engine.wake()
         return fleet
@@ -184,13 +183,13 @@ class Offers:
 
     def next(self) -> Request | None:
         """Returns the request that starts now, or None while none may start."""
-        if self._fleet is None or not self._conduct.may_offer() or self._has_its_share():
+        if self._fleet is None or not self._politeness.may_offer() or self._has_its_share():
             return None
         waiting, self._waiting = self._waiting or self._leased(), None
         if waiting is None:
             return None
         request, lease = waiting
-        if not self._conduct.comes(request):
+        if not self._politeness.comes(request):
             self._waiting = waiting
             return None
         self._under_way[request] = lease
@@ -201,7 +200,7 @@ class Offers:
         lease = self._under_way.pop(request, None)
         if lease is None:
             return
-        self._conduct.over(request)
+        self._politeness.over(request)
         reason = request.meta.get(FAILURE)
         if not self._crawl.is_all_kept:
             self.worker.give_back(lease)
@@ -240,7 +239,7 @@ class Offers:
     @property
     def may_start(self) -> bool:
         """Whether any request may start."""
-        return self._conduct.may_offer()
+        return self._politeness.may_offer()
 
     def exchanged(self, answer: Exchange) -> None:
         """The queue has answered."""
@@ -255,8 +254,6 @@ class Offers:
         self._share = self._share if answer.share is None else answer.share
         if self._fleet is not None:
             self._fleet.exchanged()
-        if not self._under_way and (self.worker.is_empty or self._has_its_share()):
-            self._conduct.idles()
         self._engine.wake()
 
     def wake(self) -> None:

@@ -12,10 +12,9 @@ from tileharvest.errors import QueueError, TileHarvestError
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.completion import EngineHook
-from tileharvest.scheduler.conduct import Conduct
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offers import Offers
-from tileharvest.scheduler.resting import Resting
+from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import as_held
 
@@ -57,8 +56,15 @@ class Scheduler(BaseScheduler):
         """While the queue is open."""
         self._crawl = crawl_of(crawler)
         self._crawl.scheduler = self
-        self._resting = Resting(scheduling.queue, self._crawl.end)
-        self._conduct = self._made_conduct()
+        harvest = self._crawl.harvest
+        self._politeness = Politeness(
+            scheduling.queue,
+            scheduling.name,
+            self,
+            rules=scheduling.rules,
+            local_time=scheduling.local_time,
+            traffic=None if harvest is None else harvest.traffic,
+        )
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -87,12 +93,12 @@ class Scheduler(BaseScheduler):
         return self._offers is not None and self._offers.must_stay()
 
     async def _open(self) -> None:
-        offers = Offers(self._scheduling, self._conduct, self._crawler, self._engine)
+        offers = Offers(self._scheduling, self._politeness, self._crawler, self._engine)
         try:
             await offers.open()
         except TileHarvestError as error:
             self._crawl.end(error)
-            await self._conduct.end()
+            await self._politeness.end()
             await self._scheduling.queue.close()
         else:
             self._offers = offers
@@ -140,8 +146,7 @@ class Scheduler(BaseScheduler):
     async def _last_counts(self, offers: Offers) -> Counts:
         """Let the queue go, and return its counts just before. Raises QueueError."""
         try:
-            await self._conduct.end()
-            await self._resting.end()
+            await self._politeness.end()
             return await self._scheduling.queue.counts(self._scheduling.clock())
         finally:
             await offers.worker.close()
@@ -160,7 +165,7 @@ class Scheduler(BaseScheduler):
             return await self._offers.join(harvest, continued=continued)
         except (QueueError, RuntimeError) as error:
             # An end that came meanwhile may have closed the queue.
-            if self._conduct.is_over:
+            if self._politeness.is_over:
                 return None
             if not isinstance(error, QueueError):
                 raise
@@ -171,43 +176,43 @@ class Scheduler(BaseScheduler):
         """Returns what is known of the queue, or None while it is not open. Reads all that waits."""
         if self._offers is None:
             return None
-        return await look(self._scheduling.queue, self._scheduling.clock())
+        return await look(self._scheduling.shared or self._scheduling.queue, self._scheduling.clock())
 
     # What the map's owner may expect
 
     @property
     def gate(self) -> Gate:
         """Whether requests may start; any part of the crawl may hold it shut for a reason of its own."""
-        return self._conduct.gate
+        return self._politeness.gate
 
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is about to end."""
-        await self._conduct.may_go_on()
+        await self._politeness.may_go_on()
 
     async def allow(self, budget: Budget) -> None:
         """Let the crawl spend no more than this. Raises QueueError."""
-        await self._conduct.allow(budget)
+        await self._politeness.allow(budget)
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for besides, from `release` on."""
-        self._conduct.obey(crawl_gap)
+        self._politeness.obey(crawl_gap)
 
     async def aside(self) -> None:
         """Returns when a request may be made that is not offered here.
 
         Raises BudgetError and QueueError, and CancelledError when the crawl is about to end.
         """
-        await self._conduct.aside()
+        await self._politeness.aside()
 
     async def received_aside(self, received_bytes: int) -> None:
         """Count the answer to such a request. Raises BudgetError, QueueError."""
-        await self._conduct.received_aside(received_bytes)
+        await self._politeness.received_aside(received_bytes)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Whether this crawl, and for so many seconds no other one, may find out whether a host is back."""
         try:
             claimed = await self._scheduling.queue.claim_probe(host, seconds)
-            return claimed and await self._conduct.may_probe()
+            return claimed and await self._politeness.may_probe()
         except QueueError as error:
             self._crawl.end(error)
             return False
@@ -215,31 +220,27 @@ class Scheduler(BaseScheduler):
     def rest(self, host: str, seconds: float) -> None:
         """Let nobody else ask the host either for so long."""
         if self._offers is not None:
-            self._resting.rest(host, seconds)
+            self._politeness.rest(host, seconds)
 
-    def _made_conduct(self) -> Conduct:
-        scheduling, harvest = self._scheduling, self._crawl.harvest
-        besides: dict[str, Any] = {}
-        if harvest is not None:
-            besides = {"traffic": harvest.traffic, "check": harvest.check_room}
-        return Conduct(
-            scheduling.queue,
-            scheduling.name,
-            rules=scheduling.rules,
-            local_time=scheduling.local_time,
-            clock=scheduling.clock,
-            wake=self._engine.wake,
-            stop=self._stopped,
-            failed=self._crawl.end,
-            **besides,
-        )
+    # What politeness tells
 
-    # How a crawl ends before its time
+    def wake(self) -> None:
+        """A request may start that had to wait."""
+        self._engine.wake()
+
+    def check(self) -> None:
+        """Raises BudgetError where too little room is left on the disk."""
+        if self._crawl.harvest is not None:
+            self._crawl.harvest.check_room()
+
+    def fail(self, error: TileHarvestError) -> None:
+        """The queue cannot go on. What was leased is offered again next time."""
+        self._crawl.end(error)
 
     def cut_short(self) -> None:
         """The crawl ends: nobody waits any more for what is held back."""
-        self._conduct.cut_short()
+        self._politeness.cut_short()
 
-    def _stopped(self, error: BudgetError | None) -> None:
+    def stop(self, error: BudgetError | None) -> None:
         """Nothing further starts: a budget is spent, or a person has said so."""
         self._crawl.end(error or "stopped")

@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 from tileharvest.harvest.settings import switch
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder
-from tileharvest.queue.paced import Paced
+from tileharvest.queue.hosts import HostFile, HostMemory
+from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.fleet import SharedQueue
-    from tileharvest.queue.pace import PacedQueue
+    from tileharvest.queue.hosts import Hosts
+    from tileharvest.queue.redis.queue import RedisQueue
 
 _REDIS: Final = QueueKind.REDIS
 
@@ -40,9 +42,9 @@ class Scheduling:
 
     name: str
     """The map's name, or the spider's."""
-    queue: PacedQueue
+    queue: PoliteQueue
     shared: SharedQueue | None
-    """The same queue, where other workers may share it."""
+    """The queue inside, where other workers may share it."""
     rules: Rules | None
     """What the map's owner may expect. None for a spider that harvests no map."""
     is_history_local: bool
@@ -98,7 +100,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
-        queue=shared or _paced(settings, name, kind, is_kept=not refused),
+        queue=_polite(settings, name, shared, kind, is_kept=not refused),
         shared=shared,
         rules=crawl.rules,
         is_history_local=database_url(settings).startswith("sqlite"),
@@ -128,11 +130,18 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
     return min(most, max(_LEAST_AHEAD, wanted))
 
 
-def _paced(settings: BaseSettings, name: str, kind: QueueKind, *, is_kept: bool) -> Paced:
+def _polite(
+    settings: BaseSettings, name: str, shared: RedisQueue | None, kind: QueueKind, *, is_kept: bool
+) -> PoliteQueue:
+    """The map's queue, with what all its workers, or all processes of this machine, know of hosts."""
     folder = data_folder(settings)
+    hosts: Hosts = HostMemory()
+    if shared is not None:
+        return PoliteQueue(shared, shared.hosts(), name, clock=time.time, random=random.random)
     # A dry run makes no folder.
-    hosts = folder / "hosts" if is_kept and (kind is QueueKind.SQLITE or folder.is_dir()) else None
-    return Paced(_own_queue(settings, name, kind), hosts, name, clock=time.time, random=random.random)
+    if is_kept and (kind is QueueKind.SQLITE or folder.is_dir()):
+        hosts = HostFile(folder / "hosts")
+    return PoliteQueue(_own_queue(settings, name, kind), hosts, name, clock=time.time, random=random.random)
 
 
 def _patience(setting: Any) -> float | None:

@@ -42,8 +42,6 @@ class TileQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     asked: Asked = ON_WALK
     once_more: bool = False
     """Whether the request was given up without an answer, and is tried a last time."""
-    expected_bytes: int | None = None
-    """Length of the answer to a GET, as the HEAD before it has told; None where it is not known."""
 
     @property
     def place(self) -> tuple[str, Tile]:

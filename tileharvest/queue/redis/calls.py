@@ -31,7 +31,7 @@ _NAMES: Final = (
     *("requests", "attempts", "holders", "leases", "held"),
     "failures",
     *("segments", "filters", "accepted", "done", "remarks"),
-    *("numbers", "dead", "workers", "harvests", "purse"),
+    *("numbers", "dead", "workers", "harvests"),
 )
 """In the order in which the scripts expect the keys."""
 
@@ -41,14 +41,9 @@ _FIRST: Final = ("common", "requests")
 _BEFORE: Final = {
     "ended": ("fleet",),
     "ending": ("fleet",),
-    "exchange": ("filter", "fleet", "limits", "shares", "pace"),
-    "extend": ("shares",),
+    "exchange": ("filter", "fleet"),
     "forget": ("forgetting",),
-    "join": ("fleet", "forgetting", "limits", "shares"),
-    "probe": ("limits",),
-    "purse": ("fleet",),
-    "rest": ("limits",),
-    "set_pace": ("limits",),
+    "join": ("fleet", "forgetting"),
 }
 """What stands before a script besides."""
 
@@ -88,17 +83,6 @@ class Keys:
     def of_segment(self, segment: str) -> tuple[bytes, bytes]:
         """In the order in which the scripts expect them."""
         return self.filter(segment), self.doubtful(segment)
-
-    def of_host(self, host: str, *, is_shared: bool) -> tuple[bytes, bytes]:
-        """What is known of a host: how fast it may be asked, until when it rests, when the next request may
-        start; and what each worker may have on the way. In the order in which the scripts expect them.
-
-        Shared by all maps of the host; in a cluster each map has its own, as a script may touch one node
-        only: several maps of one host then add up.
-        """
-        prefix = "tileharvest:host:{%s}" if host and is_shared else f"{self._prefix}host:%s"
-        name = (prefix % host).encode(errors="backslashreplace")
-        return name, name + b":shares"
 
     @property
     def pattern(self) -> bytes:
@@ -144,21 +128,17 @@ class Done(msgspec.Struct, array_like=True, tag="done"):
     leased_elsewhere: int
     until: float
     buried: int
-    held_until: float | None
-    rests_until: float | None
-    share: int | None
+    waits: bool
+    """Whether something waits that was not leased."""
     before: int
     """Number of the exchange before this one, as Redis remembers it; 0 if it remembers none."""
-    leases: list[tuple[int, int, int, float, bytes, bytes]]
-    """Id, attempt, priority, start, segment, body."""
+    leases: list[tuple[int, int, int, bytes, bytes]]
+    """Id, attempt, priority, segment, body."""
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _EXCHANGED: Final[msgspec.msgpack.Decoder[Filters | Done]] = msgspec.msgpack.Decoder(Filters | Done)
-_PURSE: Final = msgspec.msgpack.Decoder(tuple[str, bool])
-_WORKED: Final = msgspec.msgpack.Decoder(tuple[str, float])
 _TRUTH: Final = msgspec.msgpack.Decoder(bool)
-_SECONDS: Final = msgspec.msgpack.Decoder(float)
 
 
 def told(
@@ -185,7 +165,7 @@ def told(
         "failed": [(lease.id, lease.attempt, text(reason)) for lease, reason in changes.failed],
         "returned": [(lease.id, lease.attempt) for lease in changes.returned],
         "is_seeded": changes.is_seeded,
-        "in_flight": changes.in_flight,
+        "share": changes.share is not None and changes.share,
     }
 
 
@@ -215,8 +195,8 @@ def decoded(answer: bytes, kind: type[Value]) -> Value:
 
 def leases_of(done: Done) -> list[Lease]:
     return [
-        Lease(number, attempt, body, text_of(segment), priority, done.until, start)
-        for number, attempt, priority, start, segment, body in done.leases
+        Lease(number, attempt, body, text_of(segment), priority, done.until)
+        for number, attempt, priority, segment, body in done.leases
     ]
 
 
@@ -246,16 +226,6 @@ def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
     }
 
 
-def purse(answer: bytes) -> tuple[str, bool]:
-    """`granted`, `refused` or `lost`; and whether others hold what they may return."""
-    return _PURSE.decode(answer)
-
-
-def worked(answer: bytes) -> tuple[str, float]:
-    """`granted`, `refused` or `lost`; and for how many seconds."""
-    return _WORKED.decode(answer)
-
-
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """What was found where requests are, and is none."""
@@ -270,10 +240,6 @@ def dead_letter(found: bytes) -> DeadLetter:
     head, _, content = found.partition(b"\n")
     name, _, what = text_of(head).partition(" ")
     return DeadLetter(name, what, content)
-
-
-def seconds(answer: bytes) -> float:
-    return _SECONDS.decode(answer)
 
 
 def truth(answer: bytes) -> bool:

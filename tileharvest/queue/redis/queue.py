@@ -12,8 +12,8 @@ from tileharvest.queue.lanes import Turns
 from tileharvest.queue.port import Exchange
 from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.filter import FilterShape, KnownShapes, Pushed
+from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
-from tileharvest.queue.redis.pace import RedisPacing
 from tileharvest.queue.redis.session import Joined, Session
 from tileharvest.queue.redis.workers import Workers
 from tileharvest.queue.sentences import expired, sentence
@@ -21,7 +21,6 @@ from tileharvest.queue.sentences import expired, sentence
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from tileharvest.politeness.pace import Pace
     from tileharvest.queue.fleet import Worker
     from tileharvest.queue.port import Changes, Counts, Failure, Lease
     from tileharvest.queue.redis.connection import Client
@@ -34,11 +33,13 @@ _AT_ONCE: Final = 10_000
 """Fingerprints in one command."""
 
 _REMEMBERED: Final = 600
-"""Seconds at least for which the last answer to a worker is kept, and a host's pace. A call is repeated
-within less."""
+"""Seconds at least for which the last answer to a worker is kept. A call is repeated within less."""
+
+_AGAIN: Final = 0.1
+"""Seconds after which it is worth asking again for what other workers were to have."""
 
 
-class RedisQueue(RedisPacing):
+class RedisQueue:
     """A `SharedQueue` for as many workers as there are, and any number of programs beside them.
 
     Each call is one script, which Redis runs as one step. A call whose answer did not arrive is made again
@@ -52,7 +53,7 @@ class RedisQueue(RedisPacing):
     `Entry.maybe_seen` is not looked at, as no worker knows what another one has pushed.
 
     A worker gets at most what is its part if all workers take the same of what waits, and is told in
-    `held_until` when to ask for more. One that has neither joined a harvest nor set a pace has no share.
+    `held_until` when to ask for more.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class RedisQueue(RedisPacing):
         Turns(minus_share)
         self._shape = FilterShape.fitting(expected, error_rate)
         self._error_rate = error_rate
-        super().__init__(RedisLink(connect, map_name, patience))
+        self._link = RedisLink(connect, map_name, patience)
+        self._session: Session | None = None
         self._keys = calls.Keys(map_name)
         self._workers = Workers(
             self._link, self._keys, lease_seconds=lease_seconds, has_server_clock=server_clock
@@ -92,6 +94,8 @@ class RedisQueue(RedisPacing):
         self._keeps_doubtful = keeps_doubtful
         self._pushed = Pushed()
         self._interruptions = 0
+        self._waits = False
+        self._was_short = False
         self._options = {
             "lease_seconds": lease_seconds,
             "max_attempts": max_attempts,
@@ -103,7 +107,6 @@ class RedisQueue(RedisPacing):
             "silent": self._workers.silent,
             "server_clock": server_clock,
             "channel": self._keys.channel,
-            "map": calls.text(map_name),
         }
 
     async def open(self, now: float) -> None:
@@ -146,16 +149,22 @@ class RedisQueue(RedisPacing):
             session.number += 1
             answer = await self._exchanged(session, changes, {**session.argument(now), "wanted": wanted})
             self._note(session, changes, answer)
+        self._waits = answer.waits
+        if wanted:
+            # Else nobody was turned away now, but whoever was before is to come again.
+            self._was_short = answer.waits and len(answer.leases) < wanted
         return Exchange(
             calls.leases_of(answer),
             answer.duplicates,
             refused=answer.refused,
             next_due=answer.next_due,
             leased_elsewhere=answer.leased_elsewhere,
-            held_until=answer.held_until,
-            rests_until=answer.rests_until,
-            share=answer.share,
+            held_until=now + _AGAIN if self._was_short else None,
         )
+
+    async def has_waiting(self) -> bool:
+        """Whether something was left that was due at the last exchange. Asks nobody."""
+        return self._waits
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         """Also tells that this worker is alive."""
@@ -213,11 +222,15 @@ class RedisQueue(RedisPacing):
         found = await self._link.attempt(lambda client: client.hgetall(self._keys.remarks))
         return calls.remarks(segment, found)
 
-    async def join(self, segment: str, harvest: str, pace: Pace) -> bool:
+    def hosts(self) -> RedisHosts:
+        """Returns what all workers on this Redis know of hosts, for as long as the queue is open."""
+        return RedisHosts(self._link, silent=self._workers.silent, server_clock=self._has_server_clock)
+
+    async def join(self, segment: str, harvest: str) -> bool:
         session = self._opened()
         if not session.is_worker:
             raise RuntimeError("only a worker of a queue joins a harvest")
-        session.joined, session.pace = Joined(segment, harvest, was_seeded=False), pace
+        session.joined = Joined(segment, harvest, was_seeded=False)
         argument = {"segments": [calls.text(segment)]}
         is_first = calls.truth(await session.run_once("join", argument, [segment]))
         session.joined.was_seeded = not is_first
@@ -347,6 +360,12 @@ class RedisQueue(RedisPacing):
         self._pushed.forget()
         argument = {"segments": [calls.text(name) for name in segments]}
         await self._opened().run_once("forget", argument, segments)
+
+    def _opened(self) -> Session:
+        """Raises RuntimeError if the queue is not open."""
+        if self._session is None:
+            raise RuntimeError("the queue is not open")
+        return self._session
 
     def _forget_when_interrupted(self) -> bool:
         """Whether any call was repeated since this was asked last: then nothing is sure any more."""

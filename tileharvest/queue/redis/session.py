@@ -20,7 +20,6 @@ from tileharvest.queue.sentences import sentence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tileharvest.politeness.pace import Pace
     from tileharvest.queue.redis.link import RedisLink
     from tileharvest.queue.redis.workers import Workers
 
@@ -46,13 +45,6 @@ class Joined:
             "harvest": calls.text(self.harvest),
             "was_seeded": self.was_seeded,
         }
-
-
-def _told(pace: Pace) -> tuple[float, ...]:
-    """A pace for a script, see `limits.lua`."""
-    gap, host_gap = pace.gap, pace.host_gap
-    of_map = (pace.concurrency, gap.least, gap.most)
-    return *of_map, pace.host_concurrency or 0, host_gap.least, host_gap.most
 
 
 class Session:
@@ -86,10 +78,6 @@ class Session:
         self.wake = WakeUp(link.client, keys.channel, self.client)
         self.joined: Joined | None = None
         """None for who works for no harvest, as other spiders than those of maps."""
-        self.pace: Pace | None = None
-        """None for who keeps none, and has no share."""
-        self.has_purse = False
-
         self._now = 0.0
         self._is_known = False
 
@@ -111,8 +99,7 @@ class Session:
         try:
             await self.wake.close()
             if self._is_known:
-                _, shares = self._keys_of_host()
-                await self._workers.sign_off(self.client, shares)
+                await self._workers.sign_off(self.client)
         except QueueError as error:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
 
@@ -121,25 +108,19 @@ class Session:
         self._now = self._now if now is None else now
         argument = {**self._options, "now": self._now, "client": self.client, "number": self.number}
         argument |= {"joined": False} if self.joined is None else self.joined.told()
-        argument["pace"] = self.pace is not None and _told(self.pace)
-        argument["seed"] = secrets.randbits(31)
         if self.is_worker:
             argument["worker"] = _worker()
         return argument
 
-    async def run(
-        self, name: str, argument: Mapping[str, Any], segments: Iterable[str] = (), host: str = ""
-    ) -> bytes:
-        """The answer of a script, which is told of these segments and of this host, or that of the pace."""
-        return await self._link.run(name, self._all_keys(segments, host), argument)
+    async def run(self, name: str, argument: Mapping[str, Any], segments: Iterable[str] = ()) -> bytes:
+        """The answer of a script, which is told of these segments."""
+        return await self._link.run(name, self._all_keys(segments), argument)
 
-    async def run_once(
-        self, name: str, particular: Mapping[str, Any], segments: Iterable[str] = (), host: str = ""
-    ) -> bytes:
+    async def run_once(self, name: str, particular: Mapping[str, Any], segments: Iterable[str] = ()) -> bytes:
         """With a number, so that it does nothing again when it is repeated."""
         async with self.turn:
             self.number += 1
-            return await self.run(name, {**self.argument(), **particular}, segments, host)
+            return await self.run(name, {**self.argument(), **particular}, segments)
 
     def joined_to(self, segment: str) -> Joined:
         """Raises RuntimeError if it does not work for it."""
@@ -147,15 +128,9 @@ class Session:
             raise RuntimeError(f"only who has joined segment '{segment}' ends it")
         return self.joined
 
-    def _all_keys(self, segments: Iterable[str] = (), host: str = "") -> list[bytes]:
+    def _all_keys(self, segments: Iterable[str] = ()) -> list[bytes]:
         of_segments = [key for name in segments for key in self._keys.of_segment(name)]
-        own = self._keys.client(self.client)
-        return [*self._keys.fixed, own, *self._keys_of_host(host), *of_segments]
-
-    def _keys_of_host(self, host: str = "") -> tuple[bytes, bytes]:
-        if not host and self.pace is not None:
-            host = self.pace.host
-        return self._keys.of_host(host, is_shared=not self._link.is_cluster)
+        return [*self._keys.fixed, self._keys.client(self.client), *of_segments]
 
 
 @cache

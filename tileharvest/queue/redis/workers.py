@@ -43,13 +43,11 @@ class Workers:
         """Redis' present time, in seconds since 1970; in a cluster that of the node that has the map."""
         return await self._link.attempt(self._time)
 
-    async def sign_off(self, own: str, shares: bytes) -> None:
-        """The worker is listed no more, and leaves its share, in the hash of that key, to the others. Tries
-        once."""
+    async def sign_off(self, own: str) -> None:
+        """The worker is listed no more. Tries once."""
 
         async def sign_off(client: Client) -> None:
             await client.zrem(self._keys.workers, own)
-            await client.hdel(shares, own)
             await client.delete(self._keys.client(own))
 
         await self._link.attempt(sign_off, patience=0.0)

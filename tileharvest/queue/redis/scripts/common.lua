@@ -15,13 +15,10 @@ local FAILURES = KEYS[10]
 local SEGMENTS, FILTERS, ACCEPTED, DONE, REMARKS = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 -- Workers by when they were last heard of.
 local NUMBERS, DEAD, WORKERS = KEYS[16], KEYS[17], KEYS[18]
--- By segment what is known of its harvest; what a run of the map may yet spend, and who holds some of it.
-local HARVESTS, PURSE = KEYS[19], KEYS[20]
-local CLIENT = KEYS[21]
--- What is known of a host; and by worker, of all of its maps, its part of what may be on the way.
-local HOST, SHARES = KEYS[22], KEYS[23]
+-- By segment what is known of its harvest.
+local HARVESTS, CLIENT = KEYS[19], KEYS[20]
 -- From here on two keys for each segment that the script is told of.
-local FIRST_OF_SEGMENTS = 24
+local FIRST_OF_SEGMENTS = 21
 
 -- Seconds over which a worker's rate is taken.
 local WINDOW = 5

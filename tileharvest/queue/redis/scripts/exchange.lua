@@ -7,6 +7,7 @@
 -- finished: id, attempt, number of the segment; failed: id, attempt, reason; returned: id, attempt
 -- is_seeded: whether all first requests of the harvest have been pushed now
 -- wanted, minus_share, channel
+-- share: requests that the worker may have on the way, false if that is not limited
 
 -- Whether an entry was seen may be an error, so that it is kept as long as the filter.
 local function doubt(dropped)
@@ -158,14 +159,20 @@ local function take(wanted)
     return ids
 end
 
-local function lease(wanted, expiry, pace, now)
+-- For one of so many that are alive: else whoever asks first has all that waits.
+local function part(wanted, now)
+    local after = string.format('(%.17g', now - SILENT)
+    local living = redis.call('ZRANGEBYSCORE', WORKERS, after, '+inf')
+    return math.min(wanted, math.ceil(waiting() / math.max(1, #living)))
+end
+
+local function lease(wanted, expiry, now)
     local leased, holders, ends = {}, {}, {}
     local since = string.format(' %.3f', now)
     repeat
         local ids = take(wanted - #leased)
         for _, request in ipairs(requests_of(ids)) do
             leased[#leased + 1] = request
-            request.start = take_start(pace, now)
             holders[#holders + 1] = request.id
             holders[#holders + 1] = call.client .. ' ' .. string.format('%d', request.attempt) .. since
             ends[#ends + 1] = expiry
@@ -178,46 +185,33 @@ local function lease(wanted, expiry, pace, now)
     if #leased > 0 then
         redis.call('HINCRBY', HELD, call.client, #leased)
     end
-    keep_slots(pace, #leased, now)
     return leased
 end
 
--- A start of 0 is that of a request that may start at once, on every clock.
-local function lines_of(leased, shift)
+local function lines_of(leased)
     local lines = {}
     for number, request in ipairs(leased) do
-        local start = request.start > 0 and request.start - shift or 0
-        local head = pack(tonumber(request.id), request.attempt, request.priority, start)
-        lines[number] = array(6) .. head .. bytes(request.segment) .. bytes(request.body)
+        local head = pack(tonumber(request.id), request.attempt, request.priority)
+        lines[number] = array(5) .. head .. bytes(request.segment) .. bytes(request.body)
     end
     return array(#lines) .. table.concat(lines)
 end
 
--- `result`: duplicates, refused, expiry, held, rest, share, before (the worker's last exchange)
+-- `result`: duplicates, refused, expiry, waits, before (the worker's last exchange)
 local function answered(shift, result, buried, leased)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
     local next_due = due and tonumber(due) - shift or nil
     local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
     local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
-    local held = result.held and result.held - shift or nil
     local head = pack('done', result.duplicates, result.refused, next_due, elsewhere)
-    local rest = result.rest and result.rest - shift or nil
-    local tail = pack(result.expiry - shift, buried) .. pack(held) .. pack(rest) .. pack(result.share)
-    return array(12) .. head .. tail .. pack(result.before) .. lines_of(leased, shift)
+    local tail = pack(result.expiry - shift, buried, result.waits, result.before)
+    return array(10) .. head .. tail .. lines_of(leased)
 end
 
 -- What an earlier, equal call answered: of the leases those that are still held.
 local function again(remembered, shift)
     local result, leases = cmsgpack.unpack(remembered)
-    local starts = {}
-    for _, one in ipairs(leases) do
-        starts[id_of(one[1])] = one[3]
-    end
-    local held = requests_of(ids_of(held_of(leases)))
-    for _, request in ipairs(held) do
-        request.start = starts[request.id]
-    end
-    return answered(shift, result, 0, held)
+    return answered(shift, result, 0, requests_of(ids_of(held_of(leases))))
 end
 
 -- Something new of this harvest ends the right to end it.
@@ -237,9 +231,9 @@ end
 local function keep_answer(result, leased)
     local leases = {}
     for number, request in ipairs(leased) do
-        leases[number] = { tonumber(request.id), request.attempt, request.start }
+        leases[number] = { tonumber(request.id), request.attempt }
     end
-    remember(pack(result, leases), 'exchanged', call.number, 'share', result.share or '')
+    remember(pack(result, leases), 'exchanged', call.number, 'share', call.share or '')
 end
 
 -- The duplicates, and how many leases were refused.
@@ -266,10 +260,8 @@ local function exchange(now, shift)
     local result = { expiry = now + call.lease_seconds }
     result.before = tonumber(redis.call('HGET', CLIENT, 'exchanged')) or 0
     result.duplicates, result.refused = take_in(now, shift)
-    local pace = pace_at(now)
-    local leased = lease(allowed(call.wanted, pace, now), result.expiry, pace, now)
-    result.share, result.held = pace.share, held_until(#leased, pace, now)
-    result.rest = pace.host.rest > now and pace.host.rest or nil
+    local leased = lease(part(call.wanted, now), result.expiry, now)
+    result.waits = waiting() > 0
     keep_answer(result, leased)
     if was_empty and waiting() > 0 then
         -- Whoever may not publish can work nevertheless: the others find it when they look.

@@ -11,5 +11,4 @@ for _, one in ipairs(held_of(call.leases)) do
 end
 apply('ZADD', LEASES, ends)
 heartbeat(now, 0)
-touch_share(now)
 return pack(#ends / 2)

@@ -1,7 +1,6 @@
 -- The worker works for a harvest from now on. Whether its first requests are still to be pushed.
 --
 -- segments: the name of its segment
--- pace: see `limits.lua`; it holds for all workers of the map from now on
 
 local function join(now)
     local segment = call.segments[1]
@@ -15,10 +14,8 @@ local function join(now)
         harvest = { name = call.harvest, is_seeded = false, has_ended = false, closer = '' }
         keep_harvest(segment, harvest)
     end
-    keep_share(new_share(now))
-    keep_pace(now)
     heartbeat(now, 0)
-    redis.call('HSET', CLIENT, 'segment', segment, 'share', 0)
+    redis.call('HSET', CLIENT, 'segment', segment, 'share', '')
     local answer = pack(not harvest.is_seeded)
     remember(answer)
     return answer

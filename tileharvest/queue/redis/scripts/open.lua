@@ -5,13 +5,13 @@
 local TYPES = {
     'zset', 'zset', 'zset', 'zset', 'hash', 'hash', 'hash', 'zset', 'hash', 'hash',
     'zset', 'hash', 'hash', 'hash', 'hash', 'hash', 'list', 'zset',
-    'hash', 'hash',
+    'hash',
 }
 
 -- Every command of the scripts that may be forbidden to a user: one that is refused in the middle of a
 -- script would leave half of it done. The last key is one for trying, in no other use.
 local TRIED = {
-    { 'DEL' }, { 'HSET', 'field', 1 }, { 'HINCRBY', 'field', 1 }, { 'HGET', 'field' }, { 'HMGET', 'field' },
+    { 'DEL' }, { 'SET', 1 }, { 'GET' }, { 'DEL' }, { 'HSET', 'field', 1 }, { 'HINCRBY', 'field', 1 }, { 'HGET', 'field' }, { 'HMGET', 'field' },
     { 'HLEN' }, { 'HGETALL' }, { 'HKEYS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' },
     { 'ZADD', 1, 'member' }, { 'ZSCORE', 'member' }, { 'ZCARD' }, { 'ZRANGE', 0, 0 }, { 'ZREVRANGE', 0, 0 },
     { 'ZRANGEBYSCORE', 0, 0 }, { 'ZREMRANGEBYSCORE', 0, 0 }, { 'ZREM', 'none' }, { 'ZPOPMIN', 1 },

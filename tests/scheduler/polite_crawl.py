@@ -1,4 +1,4 @@
-"""Crawls whose conduct is tested, without Scrapy: what they were told, and when they woke."""
+"""Crawls that are to be polite, without Scrapy: what they were told, and when they woke."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tests.queue.paced_memory import paced_memory
+from tests.queue.polite_memory import polite_memory
 from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rules import Rules
-from tileharvest.scheduler.conduct import Conduct
+from tileharvest.scheduler.politeness import Politeness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tileharvest.errors import BudgetError, QueueError
-    from tileharvest.queue.paced import Paced
+    from tileharvest.queue.polite_queue import PoliteQueue
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOST = "map.example.net"
 
 
-class Exchanging:
+class Worker:
     """Hears how far apart requests are to start."""
 
     def __init__(self) -> None:
@@ -40,45 +40,48 @@ class Exchanging:
 
 
 class Crawl:
-    """What behaves, with what it was told; its times stand still unless they are set."""
+    """What is polite, with what it was told; its times stand still unless they are set."""
 
-    def __init__(self, queue: Paced, rules: Rules | None, check: Any = lambda: None) -> None:
+    def __init__(self, queue: PoliteQueue, rules: Rules | None, check: Any = lambda: None) -> None:
         self.queue = queue
+        self.check = check
         self.local_time = NOON
         self.worked = 0.0
         self.wakes = 0
         self.traffic = Traffic(clock=lambda: self.worked)
         self.ends: list[BudgetError | None] = []
         self.errors: list[QueueError] = []
-        self.exchanging: Any = Exchanging()
-        self.conduct = Conduct(
+        self.worker: Any = Worker()
+        self.politeness = Politeness(
             queue,
             "world",
+            self,
             rules=rules,
             local_time=lambda: self.local_time,
-            clock=lambda: 0.0,
-            wake=self._wake,
-            stop=self.ends.append,
-            failed=self.errors.append,
             traffic=self.traffic,
-            check=check,
         )
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         self.wakes += 1
 
+    def stop(self, error: BudgetError | None) -> None:
+        self.ends.append(error)
+
+    def fail(self, error: QueueError) -> None:
+        self.errors.append(error)
+
     def offers(self) -> None:
-        pace = self.conduct.pace
+        pace = self.politeness.pace
         assert pace is not None
-        self.conduct.offers(self.exchanging, pace)
+        self.politeness.offers(self.worker, pace)
 
 
 @asynccontextmanager
 async def crawling(check: Any = lambda: None, **rules: Any) -> AsyncIterator[Crawl]:
-    async with paced_memory() as queue:
+    async with polite_memory() as queue:
         crawl = Crawl(queue, Rules(HOST, 4, **rules), check)
-        await crawl.conduct.begin()
+        await crawl.politeness.begin()
         try:
             yield crawl
         finally:
-            await crawl.conduct.end()
+            await crawl.politeness.end()

@@ -1,7 +1,9 @@
-"""How several workers on a queue in Redis keep one pace: shares, the rate, rests, and who gets what waits."""
+"""How the workers on a Redis keep one limit of a host: shares, starts, budgets, and who gets what waits."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,16 +13,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from tests.queue.redis_maps import HOST, OF_HOST, SHARES, RedisMap
+from tests.contracts.paces import Clock
+from tests.queue.redis_maps import HOST, OF_HOST, RedisMap
+from tests.queue.test_redis_calls import CUTS, behind_proxy
 from tests.scheduler.driving import Driven, entry
+from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.pace import Pace
+from tileharvest.politeness.rate_limit import HORIZON, Host, Pace, Spent
+from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-HORIZON = 0.5
-"""Seconds by which starts are given ahead."""
 
 
 def push(worker: Driven, number: int, now: float = 0.0) -> None:
@@ -29,6 +32,14 @@ def push(worker: Driven, number: int, now: float = 0.0) -> None:
 
 def starts(worker: Driven, wanted: int, now: float = 0.0) -> list[float]:
     return [lease.start for lease in worker.lease(wanted, now)]
+
+
+def gaps(found: Sequence[float]) -> list[float]:
+    return [later - sooner for sooner, later in pairwise(found)]
+
+
+def known(world: RedisMap) -> Host:
+    return msgspec.json.decode(world.server.ask("GET", OF_HOST), type=Host)
 
 
 # Shares
@@ -45,8 +56,8 @@ class Simulated:
 
     @property
     def name(self) -> str:
-        client: str = self.queue.queue._session.client
-        return client
+        process: str = self.queue.queue._hosts.process
+        return process
 
     def exchange(self, now: float, chance: Random) -> None:
         told = self.in_flight
@@ -79,6 +90,9 @@ class Fleet:
         self.come()
         self.change()
 
+    def __call__(self) -> float:
+        return self.now
+
     def pace(self, world: RedisMap) -> Pace:
         return Pace(HOST, self.limits[world], host_concurrency=self.host_limit)
 
@@ -92,7 +106,7 @@ class Fleet:
     def come(self) -> None:
         if len(self.alive) < 6:
             world = self.chance.choice([*self.limits])
-            self.alive.append(Simulated(world.joined(pace=self.pace(world), now=self.now), world))
+            self.alive.append(Simulated(world.polite(self.pace(world), clock=self), world))
 
     def end(self) -> None:
         if self.alive:
@@ -126,7 +140,8 @@ class Fleet:
 
     def fair(self) -> dict[Simulated, int]:
         """One at a time to who has least, the oldest first."""
-        shares = dict.fromkeys(sorted(self.alive, key=lambda one: (self.joined(one), one.name)), 0)
+        order = [process.id for process in known(self.alive[0].world).processes]
+        shares = dict.fromkeys(sorted(self.alive, key=lambda one: order.index(one.name)), 0)
         of_map = Counter(self.limits)
         for _ in range(sum(self.limits.values()) if self.host_limit is None else self.host_limit):
             if eligible := [one for one in shares if of_map[one.world]]:
@@ -134,11 +149,6 @@ class Fleet:
                 shares[least] += 1
                 of_map[least.world] -= 1
         return shares
-
-    def joined(self, one: Simulated) -> float:
-        record = one.world.server.ask("HGET", SHARES, one.name)
-        joined: float = msgspec.msgpack.decode(record)[2]
-        return joined
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -157,21 +167,21 @@ def test_all_workers_of_two_maps_together_never_have_more_on_the_way_than_is_all
 
 
 def test_a_worker_that_is_only_heard_of_keeps_its_share(world: RedisMap) -> None:
-    pace = Pace(HOST, 4, host_concurrency=4)
+    pace, clock = Pace(HOST, 4, host_concurrency=4), Clock(0.0)
     with RedisMap(world.server) as other:
-        paused, late = world.joined(pace=pace), other.joined(pace=pace)
+        paused, late = (one.polite(pace, clock=clock) for one in (world, other))
         assert paused.exchange(in_flight=4).share == 2
-        for now in (20.0, 40.0, 60.0):
-            paused.extend(now=now)
-            assert late.exchange(now=now).share == 0
-        assert late.exchange(now=90.0).share == 4
+        for clock.now in (20.0, 40.0, 60.0):
+            paused.extend(now=clock.now)
+            assert late.exchange(now=clock.now).share == 0
+        clock.now = 90.0
+        assert late.exchange(now=clock.now).share == 4
 
 
-def test_a_share_grows_only_when_the_others_are_known_to_have_less(world: RedisMap) -> None:
-    pace = Pace(HOST, 4)
-    first = world.joined(pace=pace)
+def test_a_share_of_a_map_grows_only_when_its_others_are_known_to_have_less(world: RedisMap) -> None:
+    first = world.polite(Pace(HOST, 4))
     assert first.exchange().share == 4
-    second = world.joined(pace=pace)
+    second = world.polite(Pace(HOST, 4))
     assert second.exchange().share == 0
     assert first.exchange(in_flight=1).share == 2
     # It may have begun more before it heard of that.
@@ -182,22 +192,12 @@ def test_a_share_grows_only_when_the_others_are_known_to_have_less(world: RedisM
     assert second.exchange().share == 4
 
 
-def test_a_worker_without_a_share_leases_nothing_and_looks_again_soon(world: RedisMap) -> None:
-    pace = Pace(HOST, 1)
-    first, second = world.joined(pace=pace), world.joined(pace=pace, now=1.0)
-    push(first, 3, now=1.0)
-    answer = second.exchange(3, 1.0)
-    assert (answer.share, answer.leases) == (0, [])
-    assert answer.held_until is not None
-    assert 1 < answer.held_until <= 2
-
-
-# The rate
+# Starts
 
 
 def test_the_starts_of_three_workers_are_as_far_apart_as_the_rate_says(world: RedisMap) -> None:
     chance, pace = Random(1), Pace(HOST, 30, Gap.of_rate(8.0))
-    workers = [world.joined(pace=pace) for _ in range(3)]
+    workers = [world.polite(pace) for _ in range(3)]
     push(workers[0], 100)
     now, found = 0.0, []
     while now < 4:
@@ -211,43 +211,71 @@ def test_the_starts_of_three_workers_are_as_far_apart_as_the_rate_says(world: Re
     assert len(found) >= 4 * 8
 
 
-def test_what_was_not_asked_while_nothing_was_to_do_is_not_made_up_for(world: RedisMap) -> None:
-    worker = world.joined(pace=Pace(HOST, 100, Gap.of_rate(10.0)))
-    push(worker, 100)
-    assert starts(worker, 1) == [0.0]
-    assert starts(worker, 99, 60.0) == pytest.approx([60.0, 60.1, 60.2, 60.3, 60.4, 60.5])
+@pytest.mark.parametrize("wrong", [5e8, 0.0, -3.0])
+def test_starts_are_told_on_the_callers_clock(world: RedisMap, wrong: float) -> None:
+    def clock() -> float:
+        return time.time() + wrong
+
+    pace = Pace(HOST, 100, Gap.of_rate(10.0))
+    workers = [world.polite(pace, clock=clock, server_clock=True) for _ in range(2)]
+    push(workers[0], 9, clock())
+    began = clock()
+    found = [start for worker in workers for start in starts(worker, 2, clock())]
+    assert gaps(found) == pytest.approx([0.1] * 3, abs=0.05)
+    assert found[0] - began < 60
 
 
-@pytest.mark.parametrize(("rate", "later"), [(100.0, 0.1), (0.5, 2 - HORIZON)])
-def test_who_is_held_up_by_the_rate_learns_when_to_ask_again(
-    world: RedisMap, rate: float, later: float
-) -> None:
-    worker = world.joined(pace=Pace(HOST, 100, Gap.of_rate(rate)))
-    push(worker, 100)
-    answer = worker.exchange(99)
-    assert 0 < len(answer.leases) < 99
-    assert answer.held_until == pytest.approx(later)
-    assert worker.exchange(now=later).held_until is not None
-    assert worker.lease(now=later)
+def test_workers_that_ask_at_the_same_moment_are_given_no_start_twice(world: RedisMap) -> None:
+    workers = [world.polite(Pace(HOST, 100, Gap.of_rate(100.0))) for _ in range(3)]
+    push(workers[0], 40)
 
+    async def ask(worker: Driven) -> list[float]:
+        found: list[float] = []
+        for _ in range(4):
+            answer = await worker.queue.exchange(Changes(), 3, 0.0)
+            found += [lease.start for lease in answer.leases]
+        return found
 
-def test_starts_are_told_on_the_callers_clock(world: RedisMap) -> None:
-    worker = world.joined(pace=Pace(HOST, 100, Gap.of_rate(10.0)), server_clock=True)
-    push(worker, 9, 5e9)
-    assert starts(worker, 2, 5e9) == pytest.approx([5e9, 5e9 + 0.1], abs=0.001)
+    async def together() -> list[float]:
+        found = await asyncio.gather(*(ask(worker) for worker in workers))
+        return sorted(start for some in found for start in some)
+
+    for worker in workers:
+        # A client belongs to the loop that it was used in first.
+        worker.stop()
+
+    async def whole() -> list[float]:
+        for worker in workers:
+            await worker.queue.open(0.0)
+        try:
+            return await together()
+        finally:
+            for worker in workers:
+                await worker.queue.close()
+
+    found = asyncio.run(whole())
+    assert len(found) > 20
+    assert found == pytest.approx([number / 100 for number in range(len(found))])
 
 
 def test_what_is_known_of_a_host_is_forgotten_some_minutes_after_its_last_request(world: RedisMap) -> None:
-    worker = world.joined(pace=Pace(HOST, 100, host_gap=Gap(30.0, 30.0)))
+    worker = world.polite(Pace(HOST, 100, host_gap=Gap(30.0, 30.0)))
     push(worker, 9)
     worker.lease(9)
     assert 630 <= world.server.ask("TTL", OF_HOST) <= 631
-    assert 600 <= world.server.ask("TTL", SHARES) <= 601
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"written": "now"}'])
+def test_what_is_no_state_of_a_host_is_begun_anew(world: RedisMap, content: bytes) -> None:
+    worker = world.polite(Pace(HOST, 7))
+    world.server.ask("SET", OF_HOST, content)
+    assert worker.exchange().share == 7
 
 
 def test_random_gaps_are_drawn_anew_in_each_exchange_of_each_worker(world: RedisMap) -> None:
-    gap, host_gap = Gap(0.1, 0.3), Gap(0.2, 0.25)
-    workers = [world.joined(pace=Pace(HOST, 30, gap, host_gap=host_gap)) for _ in range(3)]
+    gap, host_gap, chance = Gap(0.1, 0.3), Gap(0.2, 0.25), Random(3)
+    pace = Pace(HOST, 30, gap, host_gap=host_gap)
+    workers = [world.polite(pace, random=chance.random) for _ in range(3)]
     push(workers[0], 60)
     now, found = 0.0, []
     for number in range(60):
@@ -260,16 +288,10 @@ def test_random_gaps_are_drawn_anew_in_each_exchange_of_each_worker(world: Redis
     assert 15 <= sum(gap <= host_gap.most for gap in gaps) <= 55
 
 
-def test_as_much_is_leased_ahead_as_a_random_gap_allows_in_the_mean(world: RedisMap) -> None:
-    worker = world.joined(pace=Pace(HOST, 100, Gap(0.0, 0.2)))
-    push(worker, 99)
-    assert len(starts(worker, 99)) == 6
-
-
 def test_the_starts_of_a_host_are_divided_among_the_maps_that_have_work(world: RedisMap) -> None:
     pace = Pace(HOST, 100, host_gap=Gap(0.05, 0.05))
     with RedisMap(world.server) as other:
-        busy, idle = world.joined(pace=pace), other.joined(pace=pace)
+        busy, idle = world.polite(pace), other.polite(pace)
         push(busy, 99)
         idle.lease(9)
         assert len(starts(busy, 99)) == 11
@@ -279,53 +301,62 @@ def test_the_starts_of_a_host_are_divided_among_the_maps_that_have_work(world: R
 
 
 def test_another_gap_holds_for_all_workers_at_once_whoever_sets_it(world: RedisMap) -> None:
-    first, second = (world.joined(pace=Pace(HOST, 9, Gap(3600.0, 3600.0))) for _ in range(2))
-    beside = world.beside()
+    first, second = (world.polite(Pace(HOST, 9, Gap(3600.0, 3600.0))) for _ in range(2))
     push(first, 9)
     assert starts(first, 9) == [0.0]
     assert starts(second, 9, 1.0) == []
-    beside.run(beside.queue.set_pace(Pace(HOST, 9, Gap(2.0, 2.0))))
+    first.run(first.queue.set_pace(Pace(HOST, 9, Gap(2.0, 2.0))))
     assert starts(second, 9, 2.0) == [2.0]
     second.run(second.queue.set_pace(Pace(HOST, 9)))
     assert starts(first, 2, 2.0) == [0.0, 0.0]
 
 
-# Rests
+# Budgets
 
 
-def test_a_host_that_rests_is_left_alone_by_all_workers_of_all_maps(world: RedisMap) -> None:
-    with RedisMap(world.server) as other:
-        workers = [world.joined(), world.joined(pace=Pace(HOST, 100, Gap.of_rate(10.0))), other.joined()]
-        push(workers[1], 9)
-        push(workers[2], 9)
-        workers[0].run(workers[0].queue.rest(HOST, 20.0))
-        for worker in workers:
-            answer = worker.exchange(9, 19.5)
-            assert (answer.leases, answer.held_until) == ([], 20.0)
-        assert starts(workers[1], 2, 20.0) == pytest.approx([20.0, 20.1])
-        assert workers[2].lease(now=20.0)
+def test_workers_spend_one_budget_together_and_those_that_have_ended_count(world: RedisMap) -> None:
+    first, second = (world.polite() for _ in range(2))
+    for worker in (first, second):
+        worker.run(worker.queue.allow(HOST, Budget(requests=10, received_bytes=100, seconds=60)))
+    push(first, 50)
+    assert len(first.lease(4)) == 4
+    for _ in range(4):
+        first.queue.begin_request()
+        first.queue.end_request(5, was_sent=True)
+    first.run(first.queue.work(20.0))
+    first.stop()
+    assert len(second.lease(20)) == 6
+    assert second.queue.spent == Spent(4, 20, 20.0)
+    late = world.polite()
+    # Its own budget does not matter.
+    late.run(late.queue.allow(HOST, Budget(requests=1000)))
+    assert (late.queue.budget.requests, late.lease(20)) == (10, [])
+    assert late.queue.lacking is None
+    late.run(late.queue.work(2.0))
+    second.run(second.queue.work(50.0))
+    assert late.queue.spent.seconds == 22.0
+    for _ in range(6):
+        second.queue.begin_request()
+    second.lease(1)
+    late.lease(1)
+    assert (second.queue.lacking, late.queue.lacking) == ("requests", "requests")
+    second.stop()
+    late.stop()
+    anew = world.polite()
+    anew.run(anew.queue.allow(HOST, Budget(requests=3)))
+    assert len(anew.lease(20)) == 3
 
 
-def test_of_several_rests_the_one_that_ends_last_counts(world: RedisMap) -> None:
-    worker = world.joined()
-    push(worker, 9)
-    for seconds in (5.0, 60.0, 20.0):
-        worker.run(worker.queue.rest(HOST, seconds))
-    assert worker.exchange(9).held_until == 60.0
+@pytest.mark.parametrize("cuts", CUTS)
+def test_a_step_that_was_cut_off_is_made_once(world: RedisMap, cuts: list[str]) -> None:
+    async def claim() -> list[bool]:
+        async with behind_proxy(world.server, map_name=world.name) as (proxy, queue):
+            hosts = queue.hosts()
+            hosts.open()
+            proxy.cuts = list(cuts)
+            return [await hosts.change(HOST, 0.0, lambda known, now: known.claim_probe(now, 9.0))]
 
-
-def test_other_hosts_do_not_rest(world: RedisMap) -> None:
-    worker = world.joined()
-    push(worker, 9)
-    worker.run(worker.queue.rest("other.example.net", 60.0))
-    assert len(worker.lease(9)) == 9
-
-
-@pytest.mark.parametrize(("host", "seconds"), [("", 5.0), (HOST, float("inf")), (HOST, float("nan"))])
-def test_what_is_no_rest_is_refused(world: RedisMap, host: str, seconds: float) -> None:
-    worker = world.joined()
-    with pytest.raises(ValueError, match="cannot rest"):
-        worker.run(worker.queue.rest(host, seconds))
+    assert asyncio.run(claim()) == [True]
 
 
 # Who gets what waits
@@ -336,6 +367,7 @@ def test_a_worker_takes_no_more_than_its_part_of_what_waits(world: RedisMap) -> 
     push(first, 10)
     answer = first.exchange(99)
     assert (len(answer.leases), answer.held_until) == (4, pytest.approx(0.1))
+    assert first.exchange(0).held_until is not None
     assert [len(worker.lease(99)) for worker in (second, third, second, third)] == [2, 2, 1, 1]
 
 

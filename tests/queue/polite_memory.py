@@ -1,4 +1,4 @@
-"""A queue in memory that keeps a pace, for tests of what steers a crawl; its clock stands still."""
+"""A queue in memory that keeps to rate limits and budgets, and whose clock stands still."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tests.scheduler.driving import QueueAtOnce
-from tileharvest.queue.pace import Granted
-from tileharvest.queue.paced import Paced
+from tileharvest.queue.hosts import HostMemory
+from tileharvest.queue.polite_queue import PoliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tileharvest.queue.pace import Amount
-
-
-class HeldByOthers:
-    """A purse that has nothing left but what other workers may return."""
-
-    async def grant(self, wanted: Amount, returned: Amount) -> Granted:
-        return Granted(False, others_hold=True)
-
 
 @asynccontextmanager
-async def paced_memory() -> AsyncIterator[Paced]:
-    queue = Paced(QueueAtOnce(minus_share=0), None, "world", clock=lambda: 0.0, random=lambda: 0.5)
+async def polite_memory() -> AsyncIterator[PoliteQueue]:
+    inside, hosts = QueueAtOnce(minus_share=0), HostMemory()
+    queue = PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=lambda: 0.5)
     await queue.open(0.0)
     try:
         yield queue

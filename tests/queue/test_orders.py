@@ -6,70 +6,70 @@ import asyncio
 
 import pytest
 
-from tests.queue.paced_memory import paced_memory
+from tests.queue.polite_memory import polite_memory
 from tileharvest.maps.rates import Gap
-from tileharvest.queue.directions import Directions, directions, pause, resume, set_rate, stop
+from tileharvest.queue.orders import Orders, orders_of, pause, resume, set_rate, stop
 
 
 def test_at_first_nothing_is_told() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
-            assert await directions(queue) == Directions()
+        async with polite_memory() as queue:
+            assert await orders_of(queue) == Orders()
 
     asyncio.run(test())
 
 
 def test_a_map_that_is_paused_twice_is_paused_since_the_first_time() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
+        async with polite_memory() as queue:
             assert await pause(queue, "10:00") is None
             assert await pause(queue, "11:00") == "10:00"
-            assert await directions(queue) == Directions(paused="10:00")
+            assert await orders_of(queue) == Orders(paused="10:00")
 
     asyncio.run(test())
 
 
 def test_who_resumes_hears_whether_it_was_paused() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
+        async with polite_memory() as queue:
             await pause(queue, "10:00")
             assert await resume(queue)
             assert not await resume(queue)
-            assert await directions(queue) == Directions()
+            assert await orders_of(queue) == Orders()
 
     asyncio.run(test())
 
 
 def test_a_rate_holds_until_it_is_taken_back() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
+        async with polite_memory() as queue:
             await set_rate(queue, "30/min")
-            assert await directions(queue) == Directions(rate=Gap(2.0, 2.0))
+            assert await orders_of(queue) == Orders(rate=Gap(2.0, 2.0))
             await set_rate(queue, None)
-            assert await directions(queue) == Directions()
+            assert await orders_of(queue) == Orders()
 
     asyncio.run(test())
 
 
 def test_what_is_no_rate_leaves_the_one_before() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
+        async with polite_memory() as queue:
             await set_rate(queue, "2/s")
             with pytest.raises(ValueError, match="is no rate"):
                 await set_rate(queue, "fast")
-            assert (await directions(queue)).rate == Gap(0.5, 0.5)
+            assert (await orders_of(queue)).rate == Gap(0.5, 0.5)
 
     asyncio.run(test())
 
 
 def test_each_order_to_stop_is_another_one_and_keeps_its_reason() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
+        async with polite_memory() as queue:
             await stop(queue, "budget: 1,000 requests")
-            first = await directions(queue)
+            first = await orders_of(queue)
             assert first.spent == "budget: 1,000 requests"
             await stop(queue)
-            second = await directions(queue)
+            second = await orders_of(queue)
             assert (second.spent, second.stop != first.stop) == (None, True)
 
     asyncio.run(test())
@@ -77,16 +77,16 @@ def test_each_order_to_stop_is_another_one_and_keeps_its_reason() -> None:
 
 def test_all_of_it_outlives_the_segment() -> None:
     async def test() -> None:
-        async with paced_memory() as queue:
+        async with polite_memory() as queue:
             await pause(queue, "10:00")
             await set_rate(queue, "2/s")
             for day in ("2026-11-20", "2026-11-21", "2026-11-22"):
                 await queue.forget_others(1, day)
                 await queue.forget(day)
-            assert await directions(queue) == Directions("10:00", Gap(0.5, 0.5))
+            assert await orders_of(queue) == Orders("10:00", Gap(0.5, 0.5))
 
     asyncio.run(test())
 
 
 def test_a_rate_that_is_not_understood_counts_as_none() -> None:
-    assert Directions.read({"rate": "warp 9", "paused": "10:00"}) == Directions(paused="10:00")
+    assert Orders.read({"rate": "warp 9", "paused": "10:00"}) == Orders(paused="10:00")

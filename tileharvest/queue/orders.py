@@ -1,4 +1,5 @@
-"""What a person tells a map's harvest while it runs: remarks in its queue, which all of its workers read.
+"""Orders: what a person tells a map's harvest while it runs. They are remarks in its queue, which all of its
+workers read.
 
 They belong to the map and to no segment, so that they outlive restarts: a map stays paused until it is
 resumed.
@@ -24,8 +25,8 @@ _STOP: Final = "stop"
 
 
 @dataclass(frozen=True, slots=True)
-class Directions:
-    """All that holds at one moment."""
+class Orders:
+    """All that hold at one moment."""
 
     paused: str | None = None
     """Since when the map is paused, for a person; None while it is not."""
@@ -37,7 +38,7 @@ class Directions:
     """Which budget is spent, where that was the reason to stop."""
 
     @classmethod
-    def read(cls, notes: Mapping[str, str]) -> Directions:
+    def read(cls, notes: Mapping[str, str]) -> Orders:
         """What cannot be understood, as a later version may have written it, counts as not said."""
         stop, _, spent = notes.get(_STOP, "").partition(" ")
         try:
@@ -47,26 +48,26 @@ class Directions:
         return cls(notes.get(_PAUSED) or None, rate, stop or None, spent or None)
 
 
-async def directions(queue: RequestQueue) -> Directions:
-    """What holds now. Raises QueueError, as all that follow."""
-    return Directions.read(await queue.notes(PUSHED))
+async def orders_of(queue: RequestQueue) -> Orders:
+    """Those that hold now. Raises QueueError, as all that follow."""
+    return Orders.read(await queue.notes(PUSHED))
 
 
 async def pause(queue: RequestQueue, since: str) -> str | None:
-    """Let no further request start; since when it was paused already, None if it was not."""
-    before = (await directions(queue)).paused
+    """Let no further request start. Returns since when it was paused already, None if it was not."""
+    before = (await orders_of(queue)).paused
     if before is None:
         await queue.note(PUSHED, _PAUSED, since)
     return before
 
 
 async def resume(queue: RequestQueue) -> bool:
-    """Let requests start again; whether it was paused."""
+    """Let requests start again. Returns whether it was paused."""
     return bool(await queue.note(PUSHED, _PAUSED, ""))
 
 
 async def set_rate(queue: RequestQueue, rate: str | None) -> None:
-    """Such as `2/s`; None: the map's own again. Raises ValueError for what is no rate."""
+    """Set a rate such as `2/s`; None: the map's own again. Raises ValueError for what is no rate."""
     if rate is not None:
         parse_rate(rate)
     await queue.note(PUSHED, _RATE, rate or "")

@@ -6,26 +6,22 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tests.middlewares.making import run_jumping
-from tests.queue.paced_memory import paced_memory
-from tileharvest.scheduler.resting import Resting
+from tests.scheduler.polite_crawl import HOST, crawling
 
 if TYPE_CHECKING:
     import pytest
-
-HOST = "map.example.net"
 
 
 def told(caplog: pytest.LogCaptureFixture, *rests: tuple[float, float]) -> list[str]:
     """What is said of rests: after how many seconds each is asked for, and how many it is to take."""
 
     async def test() -> None:
-        async with paced_memory() as queue:
-            queue._clock = asyncio.get_running_loop().time
-            resting = Resting(queue, lambda error: None)
+        async with crawling() as crawl:
+            crawl.queue._clock = asyncio.get_running_loop().time
             for pause, seconds in rests:
                 await asyncio.sleep(pause)
-                resting.rest(HOST, seconds)
-                await resting.end()
+                crawl.politeness.rest(HOST, seconds)
+                await asyncio.wait(crawl.politeness._telling)
 
     run_jumping(test())
     return [record.getMessage() for record in caplog.records]

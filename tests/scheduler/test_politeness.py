@@ -10,26 +10,26 @@ import pytest
 from scrapy import Request
 
 from tests.middlewares.making import run_jumping
-from tests.queue.paced_memory import comes_true
-from tests.scheduler.conducting import HOST, NOON, crawling
+from tests.queue.polite_memory import comes_true
+from tests.scheduler.polite_crawl import HOST, NOON, crawling
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.gate import Reason
-from tileharvest.politeness.pace import Pace
-from tileharvest.queue import directions
+from tileharvest.politeness.rate_limit import Pace
+from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
 
 
 def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with crawling() as crawl:
-            assert crawl.conduct.may_offer()
-            await directions.pause(crawl.queue, "10:00")
-            await comes_true(lambda: not crawl.conduct.may_offer())
-            going_on, wakes = asyncio.ensure_future(crawl.conduct.may_go_on()), crawl.wakes
-            await directions.resume(crawl.queue)
+            assert crawl.politeness.may_offer()
+            await orders.pause(crawl.queue, "10:00")
+            await comes_true(lambda: not crawl.politeness.may_offer())
+            going_on, wakes = asyncio.ensure_future(crawl.politeness.may_go_on()), crawl.wakes
+            await orders.resume(crawl.queue)
             await asyncio.wait_for(going_on, 5)
-            assert crawl.conduct.may_offer()
+            assert crawl.politeness.may_offer()
             assert crawl.wakes > wakes
 
     run_jumping(test())
@@ -43,11 +43,11 @@ def test_a_pause_is_no_time_worked() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             crawl.worked = 5.0
-            await directions.pause(crawl.queue, "10:00")
-            await comes_true(lambda: not crawl.conduct.may_offer())
+            await orders.pause(crawl.queue, "10:00")
+            await comes_true(lambda: not crawl.politeness.may_offer())
             crawl.worked = 100.0
-            await directions.resume(crawl.queue)
-            await comes_true(crawl.conduct.may_offer)
+            await orders.resume(crawl.queue)
+            await comes_true(crawl.politeness.may_offer)
             crawl.worked = 101.0
             assert crawl.traffic.worked == 6.0
 
@@ -57,11 +57,11 @@ def test_a_pause_is_no_time_worked() -> None:
 def test_who_waits_for_the_end_of_a_pause_ends_with_the_crawl() -> None:
     async def test() -> None:
         async with crawling() as crawl:
-            await directions.pause(crawl.queue, "10:00")
-            await comes_true(lambda: not crawl.conduct.may_offer())
-            waiting = asyncio.ensure_future(crawl.conduct.may_go_on())
+            await orders.pause(crawl.queue, "10:00")
+            await comes_true(lambda: not crawl.politeness.may_offer())
+            waiting = asyncio.ensure_future(crawl.politeness.may_go_on())
             await asyncio.sleep(0)
-            crawl.conduct.cut_short()
+            crawl.politeness.cut_short()
             await asyncio.wait([waiting], timeout=5)
             assert waiting.cancelled()
 
@@ -71,9 +71,9 @@ def test_who_waits_for_the_end_of_a_pause_ends_with_the_crawl() -> None:
 def test_after_its_end_nothing_is_asked_aside() -> None:
     async def test() -> None:
         async with crawling() as crawl:
-            crawl.conduct.cut_short()
+            crawl.politeness.cut_short()
             with pytest.raises(asyncio.CancelledError):
-                await crawl.conduct.aside()
+                await crawl.politeness.aside()
 
     run_jumping(test())
 
@@ -81,7 +81,7 @@ def test_after_its_end_nothing_is_asked_aside() -> None:
 def test_an_order_to_stop_ends_it() -> None:
     async def test() -> None:
         async with crawling() as crawl:
-            await directions.stop(crawl.queue)
+            await orders.stop(crawl.queue)
             await comes_true(lambda: bool(crawl.ends))
             assert crawl.ends == [None]
 
@@ -92,7 +92,7 @@ def test_requests_are_kept_apart_by_the_longer_of_the_gaps_of_map_and_host() -> 
     async def test() -> None:
         async with crawling(gap=Gap(0.1, 0.1), host_gap=Gap(0.5, 0.9)) as crawl:
             crawl.offers()
-            assert crawl.exchanging.apart == [0.5]
+            assert crawl.worker.apart == [0.5]
 
     run_jumping(test())
 
@@ -101,10 +101,10 @@ def test_a_rate_set_by_hand_is_the_pace_at_once() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(0.5, 0.5)) as crawl:
             crawl.offers()
-            await directions.set_rate(crawl.queue, "10/s")
-            await comes_true(lambda: len(crawl.exchanging.apart) > 1)
-            assert crawl.exchanging.apart == [0.5, 0.1]
-            assert crawl.conduct.pace == Pace(HOST, 4, Gap(0.1, 0.1))
+            await orders.set_rate(crawl.queue, "10/s")
+            await comes_true(lambda: len(crawl.worker.apart) > 1)
+            assert crawl.worker.apart == [0.5, 0.1]
+            assert crawl.politeness.pace == Pace(HOST, 4, Gap(0.1, 0.1))
 
     run_jumping(test())
 
@@ -114,12 +114,12 @@ def test_a_rate_set_by_hand_is_not_faster_than_robots_and_quiet_hours_want() -> 
 
     async def test() -> None:
         async with crawling(quiet=(quiet,), quiet_gap=Gap(9.0, 9.0)) as crawl:
-            await directions.set_rate(crawl.queue, "10/s")
-            await comes_true(lambda: crawl.conduct._steering.now.rate is not None)
-            crawl.conduct.obey(Gap(3.0, 3.0))
-            assert crawl.conduct.pace == Pace(HOST, 4, Gap(3.0, 3.0))
+            await orders.set_rate(crawl.queue, "10/s")
+            await comes_true(lambda: crawl.politeness._orders.rate is not None)
+            crawl.politeness.obey(Gap(3.0, 3.0))
+            assert crawl.politeness.pace == Pace(HOST, 4, Gap(3.0, 3.0))
             crawl.local_time = NOON + timedelta(hours=7)
-            assert crawl.conduct.pace == Pace(HOST, 4, Gap(9.0, 9.0))
+            assert crawl.politeness.pace == Pace(HOST, 4, Gap(9.0, 9.0))
 
     run_jumping(test())
 
@@ -127,8 +127,8 @@ def test_a_rate_set_by_hand_is_not_faster_than_robots_and_quiet_hours_want() -> 
 def test_quiet_hours_hold_everything_back_until_they_end(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with crawling(quiet=(QuietHours.parse("12:00-23:00"),)) as crawl:
-            assert not crawl.conduct.may_offer()
-            going_on = asyncio.ensure_future(crawl.conduct.may_go_on())
+            assert not crawl.politeness.may_offer()
+            going_on = asyncio.ensure_future(crawl.politeness.may_go_on())
             crawl.local_time = NOON + timedelta(hours=11)
             await asyncio.wait_for(going_on, 5)
 
@@ -139,12 +139,12 @@ def test_quiet_hours_hold_everything_back_until_they_end(caplog: pytest.LogCaptu
 def test_a_rate_that_is_set_while_the_first_requests_are_prepared_holds_for_them() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(0.1, 0.1)) as crawl:
-            pace = crawl.conduct.pace
+            pace = crawl.politeness.pace
             assert pace is not None
-            await directions.set_rate(crawl.queue, "2/s")
-            await comes_true(lambda: crawl.conduct._steering.gap == Gap(0.5, 0.5))
-            crawl.conduct.offers(crawl.exchanging, pace)
-            await comes_true(lambda: crawl.exchanging.apart[-1] == 0.5)
+            await orders.set_rate(crawl.queue, "2/s")
+            await comes_true(lambda: crawl.politeness._gap == Gap(0.5, 0.5))
+            crawl.politeness.offers(crawl.worker, pace)
+            await comes_true(lambda: crawl.worker.apart[-1] == 0.5)
 
     run_jumping(test())
 
@@ -152,12 +152,12 @@ def test_a_rate_that_is_set_while_the_first_requests_are_prepared_holds_for_them
 def test_what_is_asked_aside_waits_while_it_is_paused() -> None:
     async def test() -> None:
         async with crawling() as crawl:
-            await directions.pause(crawl.queue, "10:00")
-            await comes_true(lambda: not crawl.conduct.may_offer())
-            asking = asyncio.ensure_future(crawl.conduct.aside())
+            await orders.pause(crawl.queue, "10:00")
+            await comes_true(lambda: not crawl.politeness.may_offer())
+            asking = asyncio.ensure_future(crawl.politeness.aside())
             await asyncio.sleep(60)
             assert not asking.done()
-            await directions.resume(crawl.queue)
+            await orders.resume(crawl.queue)
             await asyncio.wait_for(asking, 5)
 
     run_jumping(test())
@@ -172,7 +172,7 @@ def test_what_is_asked_aside_leaves_the_host_alone_for_as_long_as_another_has_he
             crawl.queue._clock = now
             began = now()
             await crawl.queue.rest(HOST, 600.0)
-            await crawl.conduct.aside()
+            await crawl.politeness.aside()
             assert now() - began == pytest.approx(600)
 
     run_jumping(test())
@@ -183,9 +183,9 @@ def test_what_is_asked_aside_of_a_host_that_rests_ends_with_the_crawl() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             await crawl.queue.rest(HOST, 600.0)
-            asking = asyncio.ensure_future(crawl.conduct.aside())
+            asking = asyncio.ensure_future(crawl.politeness.aside())
             await asyncio.sleep(60)
-            crawl.conduct.cut_short()
+            crawl.politeness.cut_short()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(asking, 5)
 
@@ -196,9 +196,9 @@ def test_at_another_rate_what_was_leased_before_has_its_start_drawn_anew() -> No
     async def test() -> None:
         async with crawling(gap=Gap(0.1, 0.1)) as crawl:
             crawl.offers()
-            await directions.set_rate(crawl.queue, "2/s")
-            await comes_true(lambda: crawl.exchanging.apart[-1] == 0.5)
-            assert crawl.exchanging.anew == 1
+            await orders.set_rate(crawl.queue, "2/s")
+            await comes_true(lambda: crawl.worker.apart[-1] == 0.5)
+            assert crawl.worker.anew == 1
 
     run_jumping(test())
 
@@ -207,12 +207,12 @@ def test_when_it_goes_on_what_was_leased_before_has_its_start_drawn_anew() -> No
     async def test() -> None:
         async with crawling() as crawl:
             crawl.offers()
-            crawl.conduct.gate.hold(Reason.DOWN)
-            crawl.conduct.gate.hold(Reason.PAUSED)
-            crawl.conduct.gate.let_go(Reason.DOWN)
-            assert crawl.exchanging.anew == 0
-            crawl.conduct.gate.let_go(Reason.PAUSED)
-            assert crawl.exchanging.anew == 1
+            crawl.politeness.gate.hold(Reason.DOWN)
+            crawl.politeness.gate.hold(Reason.PAUSED)
+            crawl.politeness.gate.let_go(Reason.DOWN)
+            assert crawl.worker.anew == 0
+            crawl.politeness.gate.let_go(Reason.PAUSED)
+            assert crawl.worker.anew == 1
 
     run_jumping(test())
 
@@ -220,10 +220,10 @@ def test_when_it_goes_on_what_was_leased_before_has_its_start_drawn_anew() -> No
 def test_a_clock_that_is_put_back_holds_up_what_is_asked_aside_no_longer_than_the_gap() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(0.01, 0.01)) as crawl:
-            crawl.conduct._clock = lambda: 3600.0
-            await crawl.conduct.aside()
-            crawl.conduct._clock = lambda: 0.0
-            await asyncio.wait_for(crawl.conduct.aside(), 5)
+            crawl.local_time = NOON + timedelta(hours=1)
+            await crawl.politeness.aside()
+            crawl.local_time = NOON
+            await asyncio.wait_for(crawl.politeness.aside(), 5)
 
     run_jumping(test())
 
@@ -231,10 +231,10 @@ def test_a_clock_that_is_put_back_holds_up_what_is_asked_aside_no_longer_than_th
 def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(3600.0, 3600.0)) as crawl:
-            await crawl.conduct.aside()
-            asking = asyncio.ensure_future(crawl.conduct.aside())
+            await crawl.politeness.aside()
+            asking = asyncio.ensure_future(crawl.politeness.aside())
             await asyncio.sleep(0)
-            crawl.conduct.cut_short()
+            crawl.politeness.cut_short()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(asking, 5)
 
@@ -244,14 +244,13 @@ def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
 def test_what_is_asked_aside_keeps_the_gap_of_the_host_too() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(0.01, 0.01), host_gap=Gap(3600.0, 3600.0)) as crawl:
-            crawl.conduct._clock = lambda: 100.0
-            await crawl.conduct.aside()
-            asking = asyncio.ensure_future(crawl.conduct.aside())
+            await crawl.politeness.aside()
+            asking = asyncio.ensure_future(crawl.politeness.aside())
             await asyncio.sleep(0.02)
             assert not asking.done()
             crawl.offers()
-            assert crawl.exchanging.not_before == 3700.0
-            crawl.conduct.cut_short()
+            assert crawl.worker.not_before == NOON.timestamp() + 3600
+            crawl.politeness.cut_short()
             await asyncio.wait([asking], timeout=5)
 
     asyncio.run(test())
@@ -261,9 +260,9 @@ def test_nobody_is_woken_for_a_request_whose_turn_comes_after_the_end() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             first, late = (Request(f"http://{HOST}/{name}", meta={DELAY: 30}) for name in "ab")
-            assert crawl.conduct.comes(first)
-            assert not crawl.conduct.comes(late)
-            crawl.conduct.cut_short()
+            assert crawl.politeness.comes(first)
+            assert not crawl.politeness.comes(late)
+            crawl.politeness.cut_short()
             wakes = crawl.wakes
             await asyncio.sleep(60)
             assert crawl.wakes == wakes
@@ -274,9 +273,8 @@ def test_nobody_is_woken_for_a_request_whose_turn_comes_after_the_end() -> None:
 def test_the_first_request_that_is_offered_keeps_its_distance_from_the_last_one_aside() -> None:
     async def test() -> None:
         async with crawling(gap=Gap(0.5, 0.5)) as crawl:
-            crawl.conduct._clock = lambda: 100.0
-            await crawl.conduct.aside()
+            await crawl.politeness.aside()
             crawl.offers()
-            assert crawl.exchanging.not_before == 100.5
+            assert crawl.worker.not_before == NOON.timestamp() + 0.5
 
     run_jumping(test())

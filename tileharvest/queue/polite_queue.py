@@ -1,0 +1,358 @@
+"""A queue that leases no faster than the rate limits and budgets of its map, and of its host, allow."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from math import isfinite
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from tileharvest.errors import QueueError
+from tileharvest.maps.budgets import Budget
+from tileharvest.politeness.rate_limit import Account, Host, Spent, is_spent
+from tileharvest.queue.port import Changes, RequestQueue
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from tileharvest.politeness.rate_limit import Pace, Standing
+    from tileharvest.queue.hosts import Hosts
+    from tileharvest.queue.port import Counts, Exchange, Failure, Lease
+
+    Result = TypeVar("Result")
+
+_logger = logging.getLogger(__name__)
+
+
+class LimitedQueue(RequestQueue, Protocol):
+    """One that can be told how much to lease."""
+
+    async def has_waiting(self) -> bool:
+        """Whether something is left that was due at the last exchange. Cheap."""
+        ...
+
+
+class PoliteQueue:
+    """A `RequestQueue` around another one, whose `exchange` leases what rate limit, rests and budget allow.
+
+    Each lease has its own `start`; `held_until` tells when to ask again for what was held back, `share` how
+    many requests this process may have on the way, `rests_until` how long the host is to be left alone. The
+    shares of all processes of a map never add up to more than its concurrency, those of all processes of a
+    host to no more than the host's. Other processes are known by their `Hosts`.
+
+    A budget is that of a run, which all processes of the map spend together, and which begins anew when none
+    of them is left. No more requests are leased than it has; bytes and seconds may be exceeded by what is on
+    the way. What a killed process has spent counts as far as it was told.
+
+    Without a pace everything is as the queue inside has it.
+    """
+
+    def __init__(
+        self,
+        queue: LimitedQueue,
+        hosts: Hosts,
+        map_name: str,
+        *,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+    ) -> None:
+        """`clock` gives seconds since 1970, as callers do; `random` numbers from 0 to 1. Touches nothing
+        yet."""
+        self._queue = queue
+        self._hosts = hosts
+        self._map_name = map_name
+        self._clock = clock
+        self._random = random
+        self._host = ""
+        """That of the map; empty while neither pace nor budget is set."""
+        self._pace: Pace | None = None
+        self._is_open = False
+        self._is_lost = False
+        """Whether the last call has failed."""
+        self._held_until: float | None = None
+        self._in_flight = 0
+        self._is_busy = False
+        self._leased: set[tuple[int, int]] = set()
+        """Leases that have not ended, by id and attempt."""
+        self._coming = 0
+        """Requests that may be leased by an exchange under way."""
+        self._under_way = 0
+        """Requests that were started and have not ended."""
+        self.budget = Budget()
+        """Of the run; without limits before `allow`."""
+        self.lacking: str | None = None
+        """The part of the budget that is spent, while something waits that it keeps from being leased."""
+        self._requests = 0
+        self._received_bytes = 0
+        self._seconds = 0.0
+        """Spent in the present run by this process; the seconds with those that had been worked before it
+        came."""
+        self._seconds_before = 0.0
+        self._others = Spent()
+        """Spent in the present run by all others, as far as was heard."""
+
+    async def open(self, now: float) -> None:
+        await self._queue.open(now)
+        try:
+            self._hosts.open()
+            self._is_open = True
+            if self._pace is not None:
+                await self.set_pace(self._pace)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Closing twice is harmless."""
+        was_open, self._is_open, self._held_until = self._is_open, False, None
+        self._leased.clear()
+        try:
+            if was_open and self._host and not self._is_lost:
+                await self._hosts.change(self._host, self._clock(), self._part)
+        except QueueError as error:
+            _logger.debug("this process counts until it is known to have ended: %s", error)
+        finally:
+            self._hosts.close()
+            await self._queue.close()
+
+    async def discard(self) -> None:
+        """Throw away whatever there is, to start afresh. Raises QueueError if somebody works on it; a queue
+        that ends with its process has nothing to throw away."""
+        discard = getattr(self._queue, "discard", None)
+        if discard is not None:
+            await discard()
+
+    # Rate limit
+
+    async def set_pace(self, pace: Pace) -> None:
+        """From now on this pace holds, for all processes of the map; what has been leased keeps its start.
+        May be set before the queue is open. Raises ValueError for another host."""
+        if self._pace is not None and pace.host != self._pace.host:
+            raise ValueError(
+                f"'{pace.host}' is not the host of map '{self._map_name}', '{self._pace.host}' is"
+            )
+        self._pace, self._host = pace, pace.host
+        if self._is_open:
+            account = self._account()
+            await self._changed(
+                self._clock(), lambda known, now: known.limit(self._hosts.process, account, pace, now)
+            )
+
+    async def rest(self, host: str, seconds: float) -> float:
+        """The host asks to be left alone for so long: nothing is leased to any process of it meanwhile, of
+        whatever map. Of several rests the one that ends last counts: for how many seconds that is from now
+        on, is told; with 0 seconds nothing else is done. Raises ValueError for what is no time."""
+        if not host or not isfinite(seconds):
+            raise ValueError(f"host '{host}' cannot rest for {seconds} s")
+        if seconds <= 0:
+            known, now = await self._hosts.look(host, self._clock())
+            return max(0.0, known.rests_until - now)
+        return await self._hosts.change(
+            host, self._clock(), lambda known, now: known.rest(now + seconds) - now
+        )
+
+    async def claim_probe(self, host: str, seconds: float) -> bool:
+        """Whether this process, and for so many seconds no other one, may make the one request that finds out
+        whether a host that was down answers again. Once only for who has claimed it, too. Raises ValueError
+        for what is no time."""
+        if not host or not (isfinite(seconds) and seconds > 0):
+            raise ValueError(f"a probe of host '{host}' cannot take {seconds} s")
+        return await self._hosts.change(
+            host, self._clock(), lambda known, now: known.claim_probe(now, seconds)
+        )
+
+    # Budget
+
+    async def allow(self, host: str, budget: Budget, worked: float = 0.0) -> None:
+        """Spend from now on; so many seconds have been worked by now.
+
+        The first process of a run sets what all processes of it may spend together. Of those that come while
+        others are at it the budget does not matter.
+        """
+        self._host, self._requests, self._received_bytes = host, 0, 0
+
+        def begin(known: Host, now: float) -> tuple[Budget, Spent]:
+            known.begin(self._hosts.process, Account(self._map_name), budget, now)
+            run = known.maps[self._map_name].run
+            return budget if run is None else run.budget, known.spent(self._map_name)
+
+        self.budget, self._others = await self._hosts.change(host, self._clock(), begin)
+        self._seconds_before = max(0.0, self._others.seconds - worked)
+        self._seconds = self._seconds_before + worked
+
+    async def work(self, worked: float) -> None:
+        """So many seconds have been worked by now. Hears what the others have spent."""
+        self._seconds = self._seconds_before + worked
+        await self._tell()
+
+    async def spend(self, requests: int = 1) -> bool:
+        """Whether so many requests may be made besides those that are leased; they count then."""
+        account = self._account()
+        self._requests += requests
+
+        def step(known: Host, now: float) -> bool:
+            return known.spend(self._hosts.process, account, requests, now)
+
+        may_spend = not self.budget or await self._changed(self._clock(), step)
+        if not may_spend:
+            self._requests -= requests
+        return may_spend
+
+    def begin_request(self) -> None:
+        """One of those that were leased is started."""
+        self._requests += 1
+        self._under_way += 1
+
+    def end_request(self, received_bytes: int, *, was_sent: bool) -> None:
+        """It is over, and has cost so much; nothing at all if it was not sent."""
+        self._under_way -= 1
+        self._requests -= not was_sent
+        self._received_bytes += received_bytes
+
+    def receive(self, received_bytes: int) -> None:
+        """So long was the answer to a request that was not leased."""
+        self._received_bytes += received_bytes
+
+    @property
+    def spent(self) -> Spent:
+        """In the present run, by all processes, as far as is known here."""
+        others = self._others
+        return Spent(
+            others.requests + self._requests,
+            others.received_bytes + self._received_bytes,
+            max(others.seconds, self._seconds),
+        )
+
+    # The queue
+
+    async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
+        pace = self._pace
+        if pace is None or not self._is_open:
+            return await self._queue.exchange(changes, wanted, now)
+        began = self._clock()
+        standing = await self._stand(pace, changes, wanted, now)
+        self._coming = standing.allowed
+        try:
+            told = replace(changes, share=standing.share)
+            answer = await self._queue.exchange(told, standing.allowed, now)
+        except QueueError:
+            self._is_lost = True
+            raise
+        finally:
+            self._coming = 0
+        self._leased.update((lease.id, lease.attempt) for lease in answer.leases)
+        self._is_busy = bool(answer.leases) or (self._is_busy and not wanted)
+        leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead
+        now += self._clock() - began
+        is_over_reserved = standing.budget.requests is not None and len(leases) < standing.allowed
+        if (leases and standing.has_gap) or is_over_reserved:
+            leases, next_start = await self._started(leases, standing, now)
+        if wanted > 0:
+            is_short = len(leases) < len(answer.leases) or answer.held_until is not None
+            if len(answer.leases) == standing.allowed < wanted:
+                is_short = is_short or await self._queue.has_waiting()
+            again = standing.ask_again(next_start, now + ahead, has_some=bool(leases)) - ahead
+            self._held_until = again if is_short else None
+            self._is_busy = self._is_busy or is_short
+            self.lacking = is_spent(self.budget, standing.spent) if is_short else None
+        # Else nobody was turned away now, but whoever was before is to come again.
+        return replace(
+            answer,
+            leases=leases,
+            held_until=self._held_until,
+            rests_until=None if standing.rests_until is None else standing.rests_until - ahead,
+            share=standing.share,
+        )
+
+    async def extend(self, leases: Sequence[Lease], now: float) -> int:
+        held = await self._queue.extend(leases, now)
+        await self._tell()
+        return held
+
+    async def counts(self, now: float) -> Counts:
+        return await self._queue.counts(now)
+
+    async def failures(self) -> Sequence[Failure]:
+        return await self._queue.failures()
+
+    async def clear_failures(self) -> int:
+        return await self._queue.clear_failures()
+
+    def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
+        return self._queue.fingerprints(segment)
+
+    async def forget(self, segment: str) -> None:
+        await self._queue.forget(segment)
+
+    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
+        return await self._queue.forget_others(kept, current)
+
+    async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
+        return await self._queue.note(segment, key, value)
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        return await self._queue.notes(segment)
+
+    async def _stand(self, pace: Pace, changes: Changes, wanted: int, now: float) -> Standing:
+        ended = [*changes.finished, *(lease for lease, _ in changes.failed), *changes.returned]
+        self._leased.difference_update((lease.id, lease.attempt) for lease in ended)
+        self._in_flight = changes.in_flight
+        account = self._account()
+        return await self._changed(
+            now, lambda known, now: known.stand(self._hosts.process, account, pace, wanted=wanted, now=now)
+        )
+
+    async def _started(
+        self, leases: Sequence[Lease], standing: Standing, now: float
+    ) -> tuple[Sequence[Lease], float]:
+        """The leases, each with its start, and when the next request may start, by the hosts' clock."""
+        number = len(leases) if standing.has_gap else 0
+
+        def take(known: Host, now: float) -> tuple[list[float], float]:
+            return known.take_starts(
+                self._hosts.process, self._account(), number, now=now, random=self._random
+            )
+
+        try:
+            starts, next_start = await self._changed(now, take)
+        except QueueError as error:
+            # What was told has been done and is not to be told again, so this exchange must not fail; the
+            # next one will, unless it was for a moment only.
+            _logger.warning("%s", error)
+            self._leased.difference_update((lease.id, lease.attempt) for lease in leases)
+            await self._queue.exchange(Changes(returned=leases), 0, now)
+            return (), now + self._hosts.ahead
+        ahead = self._hosts.ahead
+        _logger.debug("requests of map '%s' start at %s", self._map_name, starts)
+        timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=False)]
+        return timed or leases, next_start
+
+    async def _tell(self) -> None:
+        if self._host and self._is_open:
+            await self._changed(
+                self._clock(), lambda known, now: known.tell(self._hosts.process, self._account(), now)
+            )
+
+    async def _changed(self, now: float, step: Callable[[Host, float], Result]) -> Result:
+        """The step's result; learns what the others have spent."""
+
+        def both(known: Host, now: float) -> tuple[Result, Spent]:
+            return step(known, now), known.spent(self._map_name, but=self._hosts.process)
+
+        self._is_lost = True
+        result, self._others = await self._hosts.change(self._host, now, both)
+        self._is_lost = False
+        return result
+
+    def _account(self) -> Account:
+        return Account(
+            self._map_name,
+            self._in_flight,
+            self._is_busy or self._in_flight > 0,
+            max(0, len(self._leased) - self._under_way + self._coming),
+            Spent(self._requests, self._received_bytes, self._seconds) if self.budget else Spent(),
+        )
+
+    def _part(self, known: Host, now: float) -> None:
+        known.tell(self._hosts.process, self._account(), now)
+        known.part(self._hosts.process)

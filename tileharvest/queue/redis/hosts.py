@@ -1,0 +1,106 @@
+"""What workers that share a Redis know of the hosts that they ask: a key for each host."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from functools import cache
+from importlib import resources
+from math import ceil
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from tileharvest.queue.hosts import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tileharvest.politeness.rate_limit import Host
+    from tileharvest.queue.redis.link import RedisLink
+
+    Result = TypeVar("Result")
+
+_REMEMBERED: Final = 600
+"""Seconds for which a host is remembered after the last step, and after the last moment that matters."""
+
+_WRONG: Final = 0.1
+"""Seconds by which the time of a step may differ from Redis' own. Twice as many for each further attempt, as
+a way to Redis may take long."""
+
+
+class RedisHosts:
+    """`Hosts` for all workers of all maps, also in a cluster: each host's key has a hash tag of its own.
+
+    Redis' clock counts. Each step is made here, with what was read last, and kept if that is still what Redis
+    has: mostly one call, and one more where another worker was faster. A step whose answer was lost may be
+    made twice: a start may be left out then, or a probe.
+    """
+
+    def __init__(self, link: RedisLink, *, silent: float, server_clock: bool = True) -> None:
+        """`link` is opened and closed by others. Who was not heard of for `silent` seconds has ended.
+        `server_clock=False` is for tests: then the times that callers give are taken for Redis' own."""
+        self._link = link
+        self._silent = silent
+        self._server_clock = server_clock
+        self._known: dict[str, bytes] = {}
+        """As Redis had it last, by host."""
+        self.ahead = 0.0
+        self.process = ""
+
+    def open(self) -> None:
+        """The link must be open."""
+        self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
+
+    async def look(self, host: str, now: float) -> tuple[Host, float]:
+        key = _key(host)
+        found: bytes | None = await self._link.attempt(lambda client: client.get(key))
+        return self._settled(host, found or b"", now + self.ahead), now + self.ahead
+
+    async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
+        began, wrong = time.monotonic(), _WRONG
+        while True:
+            sent = now + (time.monotonic() - began if self._server_clock else 0.0)
+            before, moment = self._known.get(host, b""), sent + self.ahead
+            known = self._settled(host, before, moment)
+            result = step(known, moment)
+            known.writer = secrets.token_hex(4)
+            after, kept = msgspec.json.encode(known), _REMEMBERED + ceil(known.matters_until - moment)
+            told = repr(moment) if self._server_clock else ""
+            is_kept, its_time = await self._swap(host, before, after, kept, told, wrong)
+            if self._server_clock:
+                # As far as the answer shows that it is wrong.
+                received = now + time.monotonic() - began
+                self.ahead = min(max(self.ahead, its_time - received), its_time - sent)
+            if is_kept:
+                return result
+            wrong *= 2
+
+    def close(self) -> None:
+        """What it has not told any more is known when it has been silent for long."""
+        self._known.clear()
+
+    async def _swap(self, host: str, *arguments: bytes | str | float) -> tuple[bool, float]:
+        """Whether it is kept, and Redis' time. Learns what there is now."""
+        is_kept, self._known[host], seconds, fraction = await self._link.attempt(
+            lambda client: client.eval(_script(), 1, _key(host), *arguments)
+        )
+        return bool(is_kept), int(seconds) + int(fraction) / 1e6
+
+    def _settled(self, host: str, content: bytes, moment: float) -> Host:
+        known = decoded(content, f"{_key(host)!a} of Redis")
+        others = [one for one in known.processes if one.id != self.process]
+        known.settle(moment, [one.id for one in others if one.heard <= moment - self._silent])
+        return known
+
+
+def _key(host: str) -> bytes:
+    """Quoted, as whatever a link names may come here, and a brace would end the hash tag."""
+    return f"tileharvest:limit:{{{quote(host, safe=':[]', errors='backslashreplace')}}}".encode()
+
+
+@cache
+def _script() -> str:
+    return resources.files(__package__).joinpath("scripts", "swap.lua").read_text(encoding="utf-8")

@@ -1,0 +1,15 @@
+-- Keeps what is known of a host if nobody else has changed it since it was read. Stands alone.
+--
+-- KEYS: the host. ARGV: what was read; what is to be kept; for how many seconds; the present time as the caller
+-- believes, or an empty text where that does not matter; and by how much it may be wrong.
+-- The answer: whether it is kept, or was when this call was made before; what is there now; Redis' time.
+
+local time = redis.call('TIME')
+local found = redis.call('GET', KEYS[1]) or ''
+local wrong = ARGV[4] == '' and 0 or math.abs(time[1] + time[2] / 1e6 - tonumber(ARGV[4]))
+local is_kept = found == ARGV[2]
+if not is_kept and found == ARGV[1] and wrong <= tonumber(ARGV[5]) then
+    redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+    is_kept, found = true, ARGV[2]
+end
+return { is_kept and 1 or 0, found, time[1], time[2] }

@@ -1,0 +1,448 @@
+"""Whether the next request of a crawl may start: what its host may expect, and what a person has told it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tileharvest.errors import BudgetError, QueueError
+from tileharvest.maps.budgets import OF_DAY, PARTS, Budget
+from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
+from tileharvest.politeness.gate import Gate, Reason
+from tileharvest.politeness.rate_limit import Pace, is_spent
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.orders import Orders, orders_of, stop
+from tileharvest.queue.requests import DELAY, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from datetime import datetime
+
+    from tileharvest.history.costs import Traffic
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.queue.polite_queue import PoliteQueue
+    from tileharvest.scheduler.worker import QueueWorker
+
+_logger = logging.getLogger(__name__)
+
+LOOK: Final = 1.0
+"""Seconds between two looks: a person who pauses a fleet waits for no more than two."""
+
+_WORTH_A_WORD: Final = 10.0
+"""Seconds of rest from which on a person wonders why nothing happens."""
+
+
+class PolitenessListener(Protocol):
+    """The crawl that is to be polite."""
+
+    def wake(self) -> None:
+        """A request may start that had to wait."""
+        ...
+
+    def stop(self, error: BudgetError | None) -> None:
+        """Called once: the crawl is to end, by this error, or because a person has said so."""
+        ...
+
+    def fail(self, error: QueueError) -> None:
+        """The queue cannot go on."""
+        ...
+
+    def check(self) -> None:
+        """Raises BudgetError where something else than the budget ends the crawl. Asked every second."""
+        ...
+
+
+class Politeness:
+    """Of one crawl. `may_offer` and `comes` decide at once; everything else takes its time.
+
+    Every second it looks for what a person has told the map, for quiet hours, and for what other processes
+    have spent of the budget.
+    """
+
+    def __init__(
+        self,
+        queue: PoliteQueue,
+        name: str,
+        listener: PolitenessListener,
+        *,
+        rules: Rules | None,
+        local_time: Callable[[], datetime],
+        traffic: Traffic | None = None,
+    ) -> None:
+        """`name` is that of the map or the spider. Without `rules` only a person limits it. `local_time`
+        gives the present time in the map's zone. `traffic` knows for how long was worked; it stands still
+        while nothing may start."""
+        self._queue = queue
+        self._name = name
+        self._listener = listener
+        self._rules = rules
+        self._local_time = local_time
+        self._traffic = traffic
+        self.gate = Gate(self._gate_changed)
+        self._gate_moved = asyncio.Event()
+        self._orders = Orders()
+        """As last heard."""
+        self._stop_before: str | None = None
+        """The order to stop that was there when it began, or that it has obeyed."""
+        self._gap: Gap | None = None
+        """Between two requests, as it was last looked up; None while none may start."""
+        self._worker: QueueWorker | None = None
+        self._last_start = float("-inf")
+        self._delayed: tuple[Any, float] | None = None
+        """The request that waits for its own delay, which is drawn once, and its seconds."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_aside = 0.0
+        """In seconds since 1970."""
+        self._said_rests: dict[str, float] = {}
+        """Until when each host rests as was said last, on the event loop's clock."""
+        self._looking: asyncio.Task[None] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+        self._has_ended = False
+        """Whether all were told that a budget is spent."""
+        self._over = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Hear what a person has told the map, and go on hearing. Raises QueueError."""
+        if self.gate.is_open and self._traffic is not None:
+            self._traffic.start()
+        self._stop_before = (await orders_of(self._queue)).stop
+        await self.look()
+        self._looking = asyncio.ensure_future(self._look_on())
+
+    async def end(self) -> None:
+        """Nothing further starts; returns when the queue knows all that it was to be told."""
+        self.cut_short()
+        if self._looking is not None:
+            await cancel(self._looking)
+        if self._telling:
+            await asyncio.wait(self._telling)
+
+    def cut_short(self) -> None:
+        """Nobody waits any more for what is held back."""
+        self._over.set()
+        self._gate_moved.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the crawl is about to end, or has ended."""
+        return self._over.is_set()
+
+    # Requests that are offered
+
+    @property
+    def pace(self) -> Pace | None:
+        """At which requests are to be offered now; None without a map."""
+        rules = self._rules
+        if rules is None:
+            return None
+        gap = self._gap_now()
+        return Pace(
+            rules.host,
+            rules.concurrency,
+            rules.gap if gap is None else gap,
+            rules.host_concurrency,
+            rules.host_gap,
+        )
+
+    def offers(self, worker: QueueWorker, pace: Pace) -> None:
+        """From now on requests are offered, at this pace. If another one was heard of since it was looked up,
+        the next look tells it."""
+        self._worker, self._gap = worker, pace.gap
+        worker.keep_apart(pace.least)
+        if self._last_aside > 0:
+            worker.wait_until(self._last_aside + pace.least)
+
+    def may_offer(self) -> bool:
+        """Whether any request may start. The crawl ends where none may any more, as a budget is spent that
+        something waits for."""
+        if self._queue.lacking is not None:
+            self._spend_all(self._queue.lacking)
+        return self.gate.is_open
+
+    def comes(self, request: Any) -> bool:
+        """Whether the request may start now; if so it is taken for started. Ask again for the same one
+        else."""
+        left = self._due(request) - asyncio.get_running_loop().time()
+        if left > 0:
+            self._wait(left)
+            return False
+        part = is_spent(replace(self._queue.budget, requests=None), self._queue.spent)
+        if part is not None:
+            self._spend_all(part)
+            return False
+        self._last_start, self._delayed = asyncio.get_running_loop().time(), None
+        self._queue.begin_request()
+        return True
+
+    def over(self, request: Any) -> None:
+        """The request has ended, however."""
+        state = state_of(request)
+        self._queue.end_request(state.received_bytes, was_sent=state.was_sent)
+
+    def obey(self, crawl_gap: Gap) -> None:
+        """Keep what the site's robots.txt asks for, too."""
+        if self._rules is not None:
+            self._rules = replace(self._rules, crawl_gap=crawl_gap)
+
+    # Requests aside
+
+    async def may_go_on(self) -> None:
+        """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
+        waits for it is to end too."""
+        while not (self.gate.is_open or self.is_over):
+            self._gate_moved.clear()
+            await self._gate_moved.wait()
+        if self.is_over:
+            raise asyncio.CancelledError
+
+    async def aside(self) -> None:
+        """The turn of a request that probes a site. Raises BudgetError, QueueError, and as `may_go_on`."""
+        host_gap = NO_GAP if self._rules is None else self._rules.host_gap
+        seconds = (self._gap or NO_GAP).at_least(host_gap).draw(random.random())  # noqa: S311 - no secret
+        await self._sleep(min(seconds, self._last_aside + seconds - self._now()))
+        await self.may_go_on()
+        # What another process has heard, or one that ended meanwhile, holds for this one's first request too.
+        while self._rules is not None and await self._sit_out(self._rules.host):
+            await self.may_go_on()
+        self._last_aside = self._now()
+        if not await self._queue.spend():
+            raise self._exceeded("requests")
+
+    async def received_aside(self, received_bytes: int) -> None:
+        """So long was the answer to it. Raises BudgetError."""
+        self._queue.receive(received_bytes)
+        most = self._queue.budget.received_bytes
+        if most is not None and self._queue.spent.received_bytes > most:
+            raise self._exceeded("bytes")
+
+    async def may_probe(self) -> bool:
+        """Whether a request may be made although none may start: one that finds out whether a host is back.
+        The crawl ends where the budget does not allow it. Raises QueueError."""
+        if await self._queue.spend():
+            return True
+        self._spend_all("requests")
+        return False
+
+    # Rests and budgets
+
+    def rest(self, host: str, seconds: float) -> None:
+        """Let nobody else ask the host either for so long."""
+        self._tell(self._rest(host, seconds))
+
+    async def allow(self, budget: Budget) -> None:
+        """Spend no more than this from now on. Raises QueueError."""
+        if budget and self._rules is not None:
+            await self._queue.allow(self._rules.host, budget, self._worked)
+
+    # Every second
+
+    async def look(self) -> None:
+        """Do what a person has told since the last look, and what the hour asks for. Raises QueueError."""
+        before, self._orders = self._orders, await orders_of(self._queue)
+        self._hold(Reason.PAUSED, holds=self._orders.paused is not None)
+        gap = self._gap_now()
+        if gap is None and not self.gate.holds(Reason.QUIET):
+            self._say_quiet()
+        self._hold(Reason.QUIET, holds=gap is None)
+        if gap is not None and gap != self._gap:
+            await self._keep(gap)
+        self._gap = gap
+        self._say_orders(before, self._orders)
+        if self._orders.stop != self._stop_before:
+            self._stop_before = self._orders.stop
+            self._obey_stop(self._orders.spent)
+        try:
+            await self._check_time()
+            self._listener.check()
+        except BudgetError as error:
+            self._end_for_all(error)
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            try:
+                await self.look()
+            except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
+                self._listener.fail(error if isinstance(error, QueueError) else _unexpected(error))
+                return
+
+    async def _check_time(self) -> None:
+        """Raises BudgetError when the time of the run is spent."""
+        if self._queue.budget:
+            await self._queue.work(self._worked)
+            if is_spent(Budget(seconds=self._queue.budget.seconds), self._queue.spent) is not None:
+                raise self._exceeded("seconds")
+
+    async def _keep(self, gap: Gap) -> None:
+        """Another gap holds, for all processes of the map."""
+        pace = self.pace
+        if self._worker is not None and pace is not None:
+            pace = replace(pace, gap=gap)
+            await self._queue.set_pace(pace)
+            self._worker.keep_apart(pace.least)
+            # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
+            self._worker.lease_anew()
+
+    def _hold(self, reason: Reason, *, holds: bool) -> None:
+        (self.gate.hold if holds else self.gate.let_go)(reason)
+
+    def _gate_changed(self) -> None:
+        if self._traffic is not None:
+            (self._traffic.resume if self.gate.is_open else self._traffic.pause)()
+        self._gate_moved.set()
+        if self.gate.is_open and self._worker is not None:
+            self._worker.lease_anew()
+        self._listener.wake()
+
+    def _gap_now(self) -> Gap | None:
+        by_hand = self._orders.rate
+        if self._rules is None:
+            return by_hand or NO_GAP
+        return self._rules.gap_at(self._local_time(), by_hand=by_hand)
+
+    @property
+    def _worked(self) -> float:
+        return 0.0 if self._traffic is None else self._traffic.worked
+
+    def _now(self) -> float:
+        """Seconds since 1970."""
+        return self._local_time().timestamp()
+
+    # The end
+
+    def _obey_stop(self, spent: str | None) -> None:
+        if self._has_ended:
+            # It has told itself, with all others.
+            return
+        if spent is None:
+            _logger.info("a person has stopped map '%s'", self._name)
+        self._listener.stop(None if spent is None else self._exceeded(spent))
+
+    def _spend_all(self, part: str) -> None:
+        self._end_for_all(self._exceeded(part))
+
+    def _end_for_all(self, error: BudgetError) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self.gate.hold(Reason.SPENT)
+            self._tell(stop(self._queue, error.reason))
+            self._listener.stop(error)
+
+    def _exceeded(self, what: str) -> BudgetError:
+        """For the name of a budget's part, or for a reason that another worker has told."""
+        reason = self._budget_in_words(what) if what in PARTS else what
+        when = "tomorrow " if reason.startswith(OF_DAY) else ""
+        message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
+        return BudgetError(f"{message} run it again {when}to go on", reason)
+
+    def _budget_in_words(self, part: str) -> str:
+        """Not what was left of the day's, which is a number that nobody has written."""
+        rules, words = self._rules, self._queue.budget.in_words(part)
+        if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
+            return f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
+        return f"budget: {words}"
+
+    # Waiting and telling
+
+    def _due(self, request: Any) -> float:
+        """When the request may start by its own delay, on the event loop's clock."""
+        delay = request.meta.get(DELAY)
+        if delay is None:
+            return self._last_start
+        if self._delayed is None or self._delayed[0] is not request:
+            self._delayed = (request, Gap.of(delay).draw(random.random()))  # noqa: S311 - no secret
+        return self._last_start + self._delayed[1]
+
+    def _wait(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._waited)
+
+    def _waited(self) -> None:
+        self._timer = None
+        self._listener.wake()
+
+    async def _sleep(self, seconds: float) -> None:
+        """Returns when the seconds have passed, at once for less than none, or as soon as it is over."""
+        if seconds > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), seconds)
+
+    async def _sit_out(self, host: str) -> bool:
+        """Wait until the host may be asked again, or it is over. Whether there was anything to wait for: then
+        another rest may have begun. Raises QueueError."""
+        left = await self._queue.rest(host, 0.0)
+        if left > 0:
+            self._say_rest(host, left)
+            await self._sleep(left)
+        return left > 0
+
+    async def _rest(self, host: str, seconds: float) -> None:
+        left = await self._queue.rest(host, seconds)
+        now = asyncio.get_running_loop().time()
+        # Once for all the requests that were on the way together.
+        if now >= self._said_rests.get(host, float("-inf")):
+            self._said_rests[host] = now + left
+            self._say_rest(host, left)
+
+    def _tell(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it soon."""
+
+        async def told() -> None:
+            try:
+                await work
+            except QueueError as error:
+                self._listener.fail(error)
+
+        task = asyncio.ensure_future(told())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    # What a person reads
+
+    def _say_orders(self, before: Orders, now: Orders) -> None:
+        if now.paused is not None and now.paused != before.paused:
+            _logger.warning(
+                "map '%s' is paused since %s: nothing is asked; `scrapy resume %s` lets it go on",
+                self._name,
+                now.paused,
+                self._name,
+            )
+        elif now.paused is None and before.paused is not None:
+            _logger.info("map '%s' goes on", self._name)
+        if now.rate != before.rate:
+            rate = "the map's own again" if now.rate is None else rate_in_words(now.rate)
+            _logger.info("the rate of map '%s', set by hand: %s", self._name, rate)
+
+    def _say_quiet(self) -> None:
+        assert self._rules is not None
+        until = self._rules.quiet_until(self._local_time())
+        assert until is not None
+        _logger.warning(
+            "map '%s' has quiet hours: nothing is asked until %s; `scrapy stop %s` ends the harvest",
+            self._name,
+            f"{until:%Y-%m-%d %H:%M %Z}",
+            self._name,
+        )
+
+    @staticmethod
+    def _say_rest(host: str, seconds: float) -> None:
+        if seconds >= _WORTH_A_WORD:
+            _logger.warning(
+                "%s has asked to be left alone: nothing is asked of it for %.0f s, then the harvest goes on",
+                host,
+                seconds,
+            )
+
+
+def _unexpected(error: Exception) -> QueueError:
+    _logger.error("a mistake in the program stopped the crawl", exc_info=error)
+    return QueueError(
+        f"what a person tells the harvest cannot be heard any more ({error!r}), so it ends; nothing was lost:"
+        " run again, and report this"
+    )

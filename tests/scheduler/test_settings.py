@@ -14,7 +14,7 @@ from tileharvest.harvest.settings import harvesting_for
 from tileharvest.politeness.settings import courtesy_for
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
-from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
+from tileharvest.queue.settings import QueueKind, has_queue, local_queue, queue_kind
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.settings import scheduling_for
 
@@ -131,7 +131,7 @@ def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -
 
 def test_a_map_without_a_queue_file_has_no_queue(settings: Settings) -> None:
     assert not has_queue(settings, "m")
-    file = sqlite_queue(settings, "m")._file
+    file = local_queue(settings, "m")._file
     file.parent.mkdir(parents=True)
     file.touch()
     assert has_queue(settings, "m")

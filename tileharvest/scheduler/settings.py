@@ -13,7 +13,7 @@ from tileharvest.harvest.settings import switch
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder
 from tileharvest.queue.paced import Paced
-from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
+from tileharvest.queue.settings import QueueKind, local_queue, queue_kind, redis_queue, segment_resolver
 from tileharvest.scheduler.exchanging import LINGER
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = harvesting is None and getattr(spider, "holds_scheduler", False)
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
-    shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
+    shared = redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
         queue=shared or _paced(settings, name, kind, is_kept=not refused),
@@ -130,7 +130,8 @@ def _paced(settings: BaseSettings, name: str, kind: QueueKind, *, is_kept: bool)
     folder = data_folder(settings)
     # A dry run makes no folder.
     hosts = folder / "hosts" if is_kept and (kind is QueueKind.SQLITE or folder.is_dir()) else None
-    return Paced(_own_queue(settings, name, kind), hosts, name, clock=time.time, random=random.random)
+    queue = local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
+    return Paced(queue, hosts, name, clock=time.time, random=random.random)
 
 
 def _patience(setting: Any) -> float | None:

@@ -1,1 +1,1 @@
-"""How fast a harvest is, and whether it stays so as a map grows: `make bench`."""
+"""The benchmarks of `make bench`: how fast a harvest is, and whether it stays so as a map grows."""

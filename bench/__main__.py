@@ -1,4 +1,4 @@
-"""`make bench`: tiles per second against stock Scrapy and as the map grows; the viewer; fleets of workers.
+"""The command `make bench`: measures harvests, schedulers, the viewer and fleets of workers.
 
     make bench                               all parts
     make bench ARGS="ratio --pairs 1"        ours against stock, once each
@@ -11,9 +11,9 @@
     make bench ARGS="walks --walked 1000"    full, pruned and conditional harvests as tiles change
     make bench ARGS="stock"                  stock Scrapy alone
 
-A crawler alone has one core to itself and nginx another. The cost of the same command on a map of 4 tiles
-is taken away, so that start-up does not blur the cost of a tile. Tables go to standard error, one JSON
-object to standard output.
+A single crawler has one core to itself, and nginx has another. The cost of the same command on a map of 4
+tiles is subtracted, so that start-up does not blur the cost of a tile. Tables go to standard error, and one
+JSON object goes to standard output.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import fleet, walks
+from bench.cost import Cost, cores, on_core, run
 from bench.harvest import PROJECT, check, harvest_twice
-from bench.measuring import Cost, cores, on_core, run
 from bench.site import count, depth_for, generate
 from bench.viewer import measure
 from tests.servers.nginx import nginx
@@ -68,9 +68,9 @@ class Figure:
     what: str
     tiles: int
     whole: Cost
-    """Of the whole process."""
+    """The cost of the whole process."""
     net: Cost
-    """Start-up taken away."""
+    """The cost without start-up."""
 
     @property
     def tiles_per_second(self) -> float:
@@ -90,7 +90,7 @@ class Figure:
 
 
 class Bench:
-    """Runs against generated sites that live in one temporary folder."""
+    """Measured runs against generated sites, which lie in one temporary folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,13 +111,13 @@ class Bench:
         return self._figure("stock", depth, self._stock(depth), self._start_up("stock"))
 
     def with_scheduler(self, name: str, depth: int) -> Figure:
-        """The unchanged harvest with that scheduler; `ours`, or Scrapy's in memory."""
+        """Measures the unchanged harvest with our scheduler (`ours`), or else with Scrapy's in memory."""
         settings = () if name == "ours" else SCRAPYS_SCHEDULER
         whole = self._ours(depth, settings)[1]
         return self._figure(f"{name} scheduler", depth, whole, self._start_up("unchanged"))
 
     def ours(self, depth: int) -> tuple[Figure, Figure]:
-        """The first harvest and the unchanged one."""
+        """Measures the first harvest and the unchanged one."""
         first, unchanged = self._ours(depth)
         return (
             self._figure("first", depth, first, self._start_up("first")),
@@ -128,7 +128,7 @@ class Bench:
         return Figure(what, count(depth), whole, whole.without(start_up))
 
     def _start_up(self, what: str) -> Cost:
-        """The same command's cost on a map of 4 tiles."""
+        """Returns the cost of the same command on a map of 4 tiles. It is measured once."""
         if what not in self._start_ups:
             if what == "stock":
                 self._start_ups["stock"] = self._stock(1)
@@ -167,14 +167,14 @@ def table(title: str, figures: list[Figure]) -> Table:
 
 
 def ratio(bench: Bench, console: Console, pairs: int) -> dict[str, Any]:
-    """Ours and stock in turn, so that what else the machine does falls on both."""
+    """Measures ours and stock in turn, so that the machine's other work falls on both."""
     depth, figures = depth_for(RATIO_SIZE), list[Figure]()
     for _ in range(pairs):
         figures += [*bench.ours(depth), bench.stock(depth)]
     console.print(table("Against stock Scrapy", figures))
     ours, theirs = ([figure for figure in figures if figure.what == what] for what in ("unchanged", "stock"))
     by_wall = _speed(ours) / _speed(theirs)
-    # Less disturbed by what else the machine does.
+    # CPU time is less disturbed by the machine's other work than the clock.
     by_cpu = _cpu(theirs) / _cpu(ours)
     console.print(
         f"Times as fast as stock Scrapy: {by_wall:.2f} by the clock, {by_cpu:.2f} by CPU (medians)."
@@ -197,7 +197,7 @@ def flat(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
 
 
 def schedulers(bench: Bench, console: Console, pairs: int) -> dict[str, Any]:
-    """Whole unchanged harvests with our scheduler and with Scrapy's in memory, in turn."""
+    """Measures whole unchanged harvests with our scheduler and with Scrapy's in memory, in turn."""
     depth = depth_for(RATIO_SIZE)
     figures = [bench.with_scheduler(name, depth) for _ in range(pairs) for name in ("ours", "Scrapy's")]
     console.print(table("A harvest with our scheduler, and with Scrapy's in memory", figures))
@@ -208,7 +208,7 @@ def schedulers(bench: Bench, console: Console, pairs: int) -> dict[str, Any]:
 
 
 def queues(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
-    """Schedulers alone: enqueue, next and finish."""
+    """Measures schedulers alone: enqueue, next and finish."""
     found = [queue_figures(kind, size, bench.folder) for size in sizes for kind in KINDS]
     columns = ("requests_per_second", "seen_bytes_per_request", "waiting_megabytes", "peak_megabytes")
     result = Table("scheduler", "requests", "requests/s", "bytes per seen", "MB waiting", "MB at most")
@@ -219,11 +219,11 @@ def queues(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
 
 
 def queue_figures(kind: str, size: int, folder: Path) -> dict[str, Any]:
-    """One scheduler in a process of its own, on one core."""
+    """Measures one scheduler in a process of its own, on one core."""
     place = folder / f"queue-{kind}-{size}"
     place.mkdir()
     with on_core(cores()[0]):
-        command = [sys.executable, "-m", "bench.scheduling", kind, str(size), str(place)]
+        command = [sys.executable, "-m", "bench.scheduler", kind, str(size), str(place)]
         printed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
     shutil.rmtree(place)
     figures: dict[str, Any] = json.loads(printed)
@@ -231,7 +231,7 @@ def queue_figures(kind: str, size: int, folder: Path) -> dict[str, Any]:
 
 
 def viewer(bench: Bench, console: Console, versions: int) -> dict[str, Any]:
-    """What visitors wait for, and how many images per second they can get."""
+    """Measures how long visitors wait, and how many images per second they can get."""
     found = measure(bench.folder, versions)
     title = "{versions:,} versions of {tiles:,} tiles on {days} days".format_map(found)
     waits = Table("question", "asked", "p50 ms", "p95 ms", "p99 ms", "CPU ms", title=title)

@@ -1,8 +1,8 @@
-"""Small computers for workers: each may use a part of a core only.
+"""Boxes: small computers for workers, each of which may use only a part of a core.
 
-Two cores cannot show how four workers add up that need a core each. Workers that have a tenth of a core each
-can: then it is the worker that limits the rate, as on a box of its own, and not this computer. It takes
-control groups (Linux), and the right to make some.
+Two cores cannot show how four workers add up that need a core each. Four workers with a tenth of a core each
+can show it: then the worker limits the rate, as on a box of its own, and not this computer. Boxes need Linux'
+control groups, and the right to make some.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ if TYPE_CHECKING:
 
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _PERIOD: Final = 20_000
-"""Microseconds in which a box may use its part: far less than a worker's answers take to come."""
+"""Microseconds in which a box may use its part once. Answers take far longer to come to a worker."""
 
 
 class Box:
-    """A control group of its own."""
+    """One small computer: a control group."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def take_in(self, process: int) -> None:
-        """The process, not those it has started already. Raises OSError where it is gone."""
+        """Moves the process into the box, but not the processes that it has started already.
+
+        Raises OSError where the process is gone.
+        """
         (self._folder / "cgroup.procs").write_text(str(process))
 
     def limit(self, cores: float) -> None:
@@ -41,11 +44,12 @@ class Box:
 
 @contextmanager
 def boxes(number: int, cores: float) -> Iterator[list[Box]]:
-    """So many, each with its part of a core. All processes in them must have ended when the block does.
+    """Makes so many boxes, each with its part of a core, until the block ends.
 
-    Raises OSError where the kernel has no control groups for the processor, or does not let us make one.
+    All processes in them must have ended by then. Raises OSError where the kernel has no control groups for
+    the processor, or does not let us make one.
     """
-    # Version 1 has a folder of its own for the processor.
+    # Version 1 of control groups has a folder of its own for the processor.
     root = _GROUPS / "cpu" if (_GROUPS / "cpu").is_dir() else _GROUPS
     with ExitStack() as made:
         found = []

@@ -1,11 +1,11 @@
-"""Workers that share a queue in Redis, beside workers of scrapy-redis, on a map that is 50 ms away.
+"""Fleets: workers that share a queue in Redis, beside workers of scrapy-redis, on a map that is 50 ms away.
 
-Measured is the harvest of a map in which nothing has changed. What the workers of one map have on the way at
-the same time is bound by the map's `concurrency`, for all together. So more workers are faster only where it
-grows with them, or where the processor of each is what limits it, and there are three series: the same
+Each walk is the harvest of a map in which nothing has changed. The map's `concurrency` limits the requests
+that all workers together have on the way. So more workers are faster only where the concurrency grows with
+them, or where the processor of each worker is the limit. Therefore there are three series: the same
 concurrency per worker; the same in total; the same in total with workers on small computers.
 
-Site, Redis and PostgreSQL, which keeps our history, share a core. The workers may use every core.
+The site, Redis and PostgreSQL, which keeps our history, share a core. The workers may use every core.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Column, Table
 
 from bench.boxes import boxes, can_make_boxes
-from bench.distant import distant_site
-from bench.measuring import cores, family_cpu, on_core
+from bench.cost import cores, family_cpu, on_core
+from bench.distant_site import distant_site
 from bench.programs import ScrapyRedis, TileHarvest, check_asked
 from bench.redis_figures import RedisFigures, counted
 from bench.site import depth_for
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bench.boxes import Box
-    from bench.distant import DistantSite
+    from bench.distant_site import DistantSite
     from bench.programs import Program
     from tests.servers.postgresql import PostgresqlServer
     from tests.servers.redis import RedisServer
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 LATENCY: Final = 0.05
 """Seconds until each answer."""
 EACH: Final = 8
-"""Requests at a time per worker: few, so that four workers together need less than a core."""
+"""Requests at a time per worker. They are few, so that four workers together need less than a core."""
 TOTAL: Final = 64
-"""Requests at a time of all workers: enough for 1,280 tiles/s."""
+"""Requests at a time of all workers together: enough for 1,280 tiles/s."""
 BOX: Final = 0.1
-"""Part of a core that a small computer has: four of them manage less than `TOTAL` allows."""
+"""The part of a core that a small computer has. Four of them manage fewer requests than `TOTAL` allows."""
 
 _AS_RECOMMENDED: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
 _START_UPS: Final = 3
-"""Measured, of which the median counts."""
+"""How often the cost of start-up is measured; the median counts."""
 _TITLES: Final = {
     "each": f"{EACH} requests at a time per worker: the rate is to grow with the workers",
     "total": f"{TOTAL} requests at a time in total: CPU per tile is to stay flat",
@@ -68,18 +68,22 @@ class Walk:
     """Requests at a time, of all workers together."""
     tiles: int
     seconds: float
-    """From the first tenth of the tiles, when all workers have long come, to the last tile's request."""
+    """Seconds from the end of the first tenth of the tiles to the last tile's request.
+
+    By the first tenth all workers have long come."""
     seconds_to_end: float
-    """From there until the last worker had ended. Those of scrapy-redis are told to end."""
+    """Seconds from the last tile's request until the last worker had ended.
+
+    Workers of scrapy-redis are told to end."""
     cpu: float
-    """Seconds, of all workers; what as many need for a map of 4 tiles is taken away."""
+    """Seconds of CPU of all workers, without those that as many workers need for a map of 4 tiles."""
     rss: float
     """The most memory that one worker held, in MB of 2^20 bytes."""
     redis: RedisFigures
     database_cpu: float
-    """Seconds of the history's server, which scrapy-redis does not use."""
+    """Seconds of CPU of the history's server, which scrapy-redis does not use."""
     site_load: float
-    """Of the core that it shares with the other servers."""
+    """The share that the site used of the core on which all servers run."""
 
     @property
     def tiles_per_second(self) -> float:
@@ -96,7 +100,7 @@ class Walk:
 
     @property
     def round_trips(self) -> float:
-        """Per tile."""
+        """Round trips to Redis per tile."""
         return self.redis.reads / self.tiles
 
     def as_json(self) -> dict[str, Any]:
@@ -111,20 +115,20 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where a history is kept."""
+    """The database of a history."""
 
     name: str
     server: PostgresqlServer
 
     def cpu(self) -> float:
-        """Seconds that the server has used, all of its processes together."""
+        """Returns the seconds of CPU that all processes of the server have used."""
         first, *_ = (self.server.folder / "data" / "postmaster.pid").read_text(encoding="utf-8").split()
         return family_cpu(int(first))
 
 
 @dataclass(slots=True)
-class Ground:
-    """A site, and what walks down its map."""
+class Course:
+    """A site, and the programs that walk down its map."""
 
     folder: Path
     site: DistantSite
@@ -134,7 +138,7 @@ class Ground:
     programs: dict[str, Program] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Make the first harvest, which is not measured."""
+        """Makes the first harvest, which is not measured."""
         self.folder.mkdir()
         for program in (
             TileHarvest(
@@ -147,7 +151,10 @@ class Ground:
     def walk(
         self, series: str, program: str, workers: int, concurrency: int, small: Sequence[Box] = ()
     ) -> Walk:
-        """Start-up is part of the cost. Raises RunFailedError unless each tile was asked for once."""
+        """Measures one walk, start-up included.
+
+        Raises RunFailedError unless each tile was asked for once.
+        """
         self.walks += 1
         folder, before = self.folder / f"walk-{self.walks}", self.site.asked().cpu
         database_before = self.database.cpu()
@@ -175,7 +182,7 @@ class Ground:
 class Fleets:
     """All walks of the bench, one after the other."""
 
-    def __init__(self, tiny: Ground, middle: Ground, large: Ground) -> None:
+    def __init__(self, tiny: Course, middle: Course, large: Course) -> None:
         self._tiny = tiny
         self._middle = middle
         self._large = large
@@ -186,7 +193,7 @@ class Fleets:
             yield self._net(self._middle.walk("each", TileHarvest.name, workers, EACH * workers))
 
     def total(self, fleets: Sequence[int]) -> Iterator[Walk]:
-        """Ours and theirs in turn, so that what else the computer does falls on both."""
+        """Measures ours and theirs in turn, so that the computer's other work falls on both."""
         for workers in fleets:
             for program in (TileHarvest.name, ScrapyRedis.name):
                 yield self._net(self._large.walk("total", program, workers, TOTAL))
@@ -205,24 +212,25 @@ class Fleets:
 
 
 def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -> dict[str, Any]:
-    """All series; the one of small computers only where they can be made. Prints a table after each.
+    """Measures all series and prints a table after each.
 
-    The map has at least so many tiles; for the series that tell of rates a quarter of it will do. Raises
-    RunFailedError where a walk was not complete.
+    The series of small computers is left out where none can be made. The map has at least `tiles` tiles; the
+    series that tell of rates use one with a quarter of them. Raises RunFailedError where a walk was not
+    complete.
     """
     depth = depth_for(tiles)
     with ExitStack() as running:
         with on_core(cores()[1]):
             redis = running.enter_context(redis_server(*_AS_RECOMMENDED))
             postgresql = running.enter_context(postgresql_server())
-        grounds = []
+        courses = []
         for each in (1, depth - 1, depth):
             site = running.enter_context(distant_site(each, LATENCY))
             database = Database(running.enter_context(postgresql.database()), postgresql)
-            grounds.append(Ground(folder / f"fleet-{each}", site, redis, database))
-        for ground in grounds:
-            ground.begin()
-        found = Fleets(*grounds)
+            courses.append(Course(folder / f"fleet-{each}", site, redis, database))
+        for course in courses:
+            course.begin()
+        found = Fleets(*courses)
         walks = _shown(console, "each", list(found.each(fleets)))
         walks += _shown(console, "total", list(found.total(fleets)))
         if can_make_boxes():
@@ -252,7 +260,7 @@ def _shown(console: Console, series: str, walks: list[Walk]) -> list[Walk]:
 
 
 def _summary(console: Console, walks: list[Walk]) -> dict[str, Any]:
-    """Tiles per CPU second as multiples of scrapy-redis', by the number of workers."""
+    """Prints and returns tiles per CPU second as multiples of scrapy-redis', by the number of workers."""
     total = {(walk.program, walk.workers): walk for walk in walks if walk.series == "total"}
     fleets = sorted({workers for _, workers in total})
     pairs = [(total[TileHarvest.name, each], total[ScrapyRedis.name, each]) for each in fleets]

@@ -1,4 +1,4 @@
-"""Our own harvests of a generated site: the first, and the one of the next day that finds no change."""
+"""Our own harvests of a generated site: the first one, and that of the next day, which finds no change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.measuring import Cost, RunFailedError, run
+from bench.cost import Cost, RunFailedError, run
 from bench.site import count
 from bench.stock import CONCURRENCY
 
@@ -29,11 +29,11 @@ class Harvests:
 
 
 def harvest_twice(server: Nginx, depth: int, folder: Path, settings: Sequence[str] = ()) -> Harvests:
-    """Harvest the whole site on two days. `folder` must not exist; it gets the history and the store.
-    `settings` are further arguments of the command, such as `-s NAME=VALUE`.
+    """Harvests the whole site on two days.
 
-    Raises RunFailedError when a harvest ended with an error or did not ask what it should have asked,
-    as the server's log tells it.
+    `folder` must not exist; it gets the history and the store. `settings` are further arguments of the
+    command, such as `-s NAME=VALUE`. Raises RunFailedError when a harvest ended with an error, or when the
+    server's log shows other requests than the harvest should have made.
     """
     folder.mkdir()
     (folder / "maps.toml").write_text(
@@ -55,9 +55,9 @@ def _harvest(server: Nginx, folder: Path, day: str, settings: Sequence[str]) -> 
 
 
 def check(server: Nginx, wanted: dict[str, int]) -> None:
-    """Raise RunFailedError unless just so many tiles were answered with 200 since the log was cleared.
+    """Raises RunFailedError unless exactly so many tiles were answered with 200 since the log was cleared.
 
-    Figures of a run that skipped tiles, or fetched what it had, would be no figures.
+    The figures of a run that skipped tiles, or fetched known ones, would mean nothing.
     """
     answered = Counter(
         line.method for line in server.log() if line.path.endswith(".png") and line.status == 200

@@ -8,8 +8,8 @@ import time
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bench.cost import RunFailedError
 from bench.harvest import FIRST_DAY
-from bench.measuring import RunFailedError
 from bench.site import LAYER
 from bench.stock_redis import SEEDS
 from bench.workers import Workers
@@ -19,28 +19,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.boxes import Box
-    from bench.distant import Asked, DistantSite
-    from bench.measuring import Cost
+    from bench.cost import Cost
+    from bench.distant_site import Arrivals, DistantSite
     from tests.servers.redis import RedisServer
 
 _FIRST_CONCURRENCY: Final = 32
 
 
 class Program(Protocol):
-    """Walks down one site's map, each time with any number of workers. Folders must not exist yet."""
+    """A program that walks down one site's map with any number of workers. Folders must not exist yet."""
 
     name: str
 
     def walk(self, folder: Path, concurrency: int, boxes: Sequence[Box | None]) -> tuple[list[Cost], float]:
-        """What the workers cost, one in each box, and when the last had ended, on the monotonic clock.
+        """Walks with one worker in each box.
 
-        `concurrency` is that of all workers together. Raises RunFailedError where one ends with an error.
+        Returns the workers' costs, and when the last one had ended, on the monotonic clock. `concurrency` is
+        that of all workers together. Raises RunFailedError where a worker ends with an error.
         """
         ...
 
 
 class TileHarvest:
-    """Ours, with a history that grows by a day with each walk."""
+    """Our program, with a history that grows by a day with each walk."""
 
     name = "TileHarvest"
 
@@ -102,9 +103,12 @@ class ScrapyRedis:
         return costs, ended
 
     def _await_last_tile(self, workers: Workers) -> None:
-        """Then asks the workers to end, which waits for the answers that are on their way."""
+        """Waits until the last tile was asked for, and then asks the workers to end.
+
+        A worker that is asked to end still waits for the answers that are on their way.
+        """
         end = time.monotonic() + _patience(self._site)
-        # On a tiny map the first may be there before the last is ready for being told anything.
+        # On a tiny map the first worker may be through before the last one can be told anything.
         while self._site.heads() < self._site.tiles or not all(map(_is_ready, workers.output())):
             workers.expect_running()
             if time.monotonic() > end:
@@ -113,8 +117,8 @@ class ScrapyRedis:
         workers.ask_to_end()
 
 
-def check_asked(asked: Asked, *, heads: int, gets: int) -> None:
-    """Raises RunFailedError unless just so many tiles were asked for: other figures would be none."""
+def check_asked(asked: Arrivals, *, heads: int, gets: int) -> None:
+    """Raises RunFailedError unless exactly so many tiles were asked for: other figures would mean nothing."""
     if (len(asked.heads), asked.gets) != (heads, gets):
         raise RunFailedError(
             f"{len(asked.heads)} HEADs and {asked.gets} GETs of tiles were made, not {heads} and {gets}"
@@ -122,7 +126,7 @@ def check_asked(asked: Asked, *, heads: int, gets: int) -> None:
 
 
 def _patience(site: DistantSite) -> float:
-    """Seconds for a walk, start and end included."""
+    """Returns the seconds that a walk may take, start and end included."""
     return 60 + site.tiles / 100
 
 

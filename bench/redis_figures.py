@@ -1,4 +1,4 @@
-"""What a Redis had to do, by its own count."""
+"""The figures of a Redis: what it had to do, by its own count."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 _OURS: Final = frozenset({"info", "config|resetstat", "flushall"})
-"""Commands of the bench."""
+"""The bench's own commands, which `calls` leaves out."""
 
 
 @dataclass(slots=True)
 class RedisFigures:
-    """Of the time between two looks."""
+    """The figures of the time between two looks."""
 
     cpu: float = 0.0
-    """Seconds, user and system, its threads included."""
+    """Seconds of CPU, user and system, threads included."""
     reads: int = 0
-    """Times that it read something from a connection. As each client waits for its answer before it asks
-    again, these are the round trips, and some more for questions that do not fit into one read."""
+    """How often the server read from a connection.
+
+    Each client waits for its answer before it asks again, so these are the round trips. Some more reads come
+    from questions that do not fit into one."""
     commands: int = 0
-    """Executed, those within scripts and transactions included."""
+    """The commands that were executed, those within scripts and transactions included."""
     calls: dict[str, int] = field(default_factory=dict)
-    """The same by name, such as `evalsha`."""
+    """The number of executed commands by name, such as `evalsha`."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A generated Overviewer site of any size: a full quadtree of small, valid PNG files, no two alike."""
+"""A generated Overviewer site of any size: a full quadtree of small PNG files, no two of them alike."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ if TYPE_CHECKING:
 
 LAYER: Final = "world-lighting"
 TILE_SIZE: Final = 384
-"""Pixels along an edge, as Overviewer's own."""
+"""Pixels along an edge, as Overviewer's tiles have."""
 
 _RENDERED_AT: Final = 1_704_067_200
-"""2024-01-01 in UTC, as seconds since 1970: the time of the first file; each later one is a second on."""
+"""The time of the first file, in seconds since 1970: 2024-01-01 in UTC. Each file is a second newer than the
+one before."""
 
 
 def depth_for(tiles: int) -> int:
-    """The smallest depth whose full quadtree has at least this many tiles: 4 + 16 + ... + 4^depth."""
+    """Returns the smallest depth whose full quadtree has at least this many tiles: 4 + 16 + ... + 4^depth."""
     return next(depth for depth in itertools.count(1) if count(depth) >= tiles)
 
 
 def count(depth: int) -> int:
-    """Tiles of a full quadtree, the whole-map image not among them."""
+    """Returns the number of tiles of a full quadtree. The whole-map image is not counted."""
     return sum(1 << 2 * level for level in range(1, depth + 1))
 
 
 def tile_paths(depth: int) -> Iterator[str]:
-    """Every tile's file below the site, coarse levels first, such as `world-lighting/0/3.png`."""
+    """Yields every tile's path below the site, such as `world-lighting/0/3.png`, coarse levels first."""
     for level in range(1, depth + 1):
         for digits in itertools.product("0123", repeat=level):
             yield f"{LAYER}/{'/'.join(digits)}.png"
 
 
 def generate(folder: Path, depth: int) -> None:
-    """Write the site: about half a millisecond per file. `folder` must not exist."""
+    """Writes the site, in about half a millisecond per file. `folder` must not exist."""
     folder.mkdir(parents=True)
     (folder / "overviewerConfig.js").write_text(config(depth), encoding="utf-8")
     for level in range(depth):
@@ -58,7 +59,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-# One bit per pixel, all 0: the one colour that the palette gives.
+# Each pixel is one bit, and all bits are 0: the one colour of the palette.
 _ROW: Final = b"\0" * (1 + TILE_SIZE // 8)
 _START: Final = b"\x89PNG\r\n\x1a\n" + _chunk(
     b"IHDR", struct.pack(">IIBBBBB", TILE_SIZE, TILE_SIZE, 1, 3, 0, 0, 0)
@@ -67,12 +68,12 @@ _END: Final = _chunk(b"IDAT", zlib.compress(_ROW * TILE_SIZE, 9)) + _chunk(b"IEN
 
 
 def image(number: int) -> bytes:
-    """A PNG of one colour, the number's own: below 2^24 no two are alike. 120 bytes or so."""
+    """Returns a PNG of about 120 bytes. Its one colour is the number: below 2^24 no two are alike."""
     return _START + _chunk(b"PLTE", number.to_bytes(3, "big")) + _END
 
 
 def config(depth: int) -> str:
-    """What `overviewerConfig.js` holds."""
+    """Returns the text of `overviewerConfig.js`."""
     tileset = {
         "name": "Bench",
         "zoomLevels": depth,

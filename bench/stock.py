@@ -2,8 +2,8 @@
 
     python -m bench.stock http://127.0.0.1:8080 7
 
-Stock settings but for 32 requests at a time and the log level. Its last line on standard output is
-its own measurement as JSON.
+It has Scrapy's default settings but for 32 requests at a time and the log level. Its last line on standard
+output is its own measurement as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONCURRENCY = 32
 
 
 class StockSpider(Spider):
-    """Hands over its requests one by one, as Scrapy's documentation shows it."""
+    """A spider that yields its requests one by one, as Scrapy's documentation shows it."""
 
     name = "stock"
 

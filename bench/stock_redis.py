@@ -2,9 +2,10 @@
 
     python -m bench.stock_redis ETAGS LEVELS CONCURRENCY REDIS_URL
 
-ETAGS is a JSON file of every tile's address and ETag: looking there costs nothing, and nothing is recorded.
-LEVELS is how many slashes the addresses of the deepest tiles have. A `RedisSpider` never ends by itself, so
-it works until SIGTERM; it writes what it found to standard output, a line of JSON.
+ETAGS is a JSON file with every tile's address and ETag. The spider holds it in memory, so a look-up costs
+next to nothing, and it records nothing. LEVELS is how many slashes the addresses of the deepest tiles have. A
+`RedisSpider` never ends by itself, so it works until SIGTERM. Then it writes what it found to standard
+output, as one line of JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SEEDS: Final = f"{NAME}:start_urls"
 
 
 class Walker(RedisSpider):  # type: ignore[misc] # it has no types
-    """Asks HEAD for a tile, compares, and asks for the four below."""
+    """A spider that asks HEAD for a tile, compares its ETag, and asks for the four tiles below."""
 
     name = NAME
 

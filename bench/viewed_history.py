@@ -1,7 +1,8 @@
-"""A made-up history for the viewer: a map harvested day after day, a few places of which change all the time.
+"""A made-up history for the viewer: a map harvested day after day, in which a few places change all the time.
 
-Always the same for the same number of versions. Written in bulk, as the recorder would have left it: day
-by day, coarse levels first, a changed tile's ancestors changed with it. Nothing in it is ever gone.
+The same number of versions always gives the same history. It is written in bulk, but as the recorder would
+have left it: day by day, coarse levels first, and with a changed tile all its ancestors change. No tile is
+ever gone.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from PIL import Image as Pillow
 from sqlalchemy import create_engine, func, insert, select, text
 
-from bench.measuring import RunFailedError
+from bench.cost import RunFailedError
 from bench.site import LAYER, TILE_SIZE
-from tileharvest.history.beginning import NewHarvest, describe_layers, insert_harvest, layer_ids, map_id
 from tileharvest.history.database import History
-from tileharvest.history.ending import end
-from tileharvest.history.harvests import HarvestLayer
+from tileharvest.history.harvest_row import NewHarvest
+from tileharvest.history.harvests import Beginning
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, first_level
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image
 
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 Branches: TypeAlias = list[tuple[float, tuple[int, ...]]]
-"""For each tile of zoom 0 its chance to change on a day, and the numbers of itself and its ancestors."""
+"""For each tile of zoom 0 its chance to change on a day, and the numbers of the tile and its ancestors."""
 Changed: TypeAlias = "Iterator[tuple[date, list[int]]]"
-"""Days, each with the numbers of the tiles that changed."""
+"""The days, each with the numbers of the tiles that changed."""
 
 MAP: Final = "bench"
 DEEPEST: Final = "deepest"
@@ -49,11 +50,12 @@ DEEPEST_WIDTH: Final = 32
 DEPTH: Final = 8
 FIRST_DAY: Final = date(2024, 1, 1)
 IMAGES: Final = 400
-"""Different ones in the store. Each version names one of them, and never the one before it."""
+"""The number of different images in the store. Each version has another image than the version before it."""
 
 _SEED: Final = 20_240_101
 _RADIUS: Final = 69.0
-"""Of the map, in tiles of zoom 0: of a square of 256 x 256 some 15,000, and with their ancestors 20,000."""
+"""The map's radius in tiles of zoom 0. The square of 256 x 256 then has some 15,000 tiles of them, and some
+20,000 together with their ancestors."""
 _TOWNS: Final = 18
 _ANYWHERE: Final = 0.003
 """The chance that a tile far from every town changes on a day."""
@@ -61,13 +63,13 @@ _ANYWHERE: Final = 0.003
 
 @dataclass(frozen=True, slots=True)
 class ViewedHistory:
-    """What was written."""
+    """A history as it was written."""
 
     data: Path
     """The data folder, with history and store."""
     days: tuple[date, ...]
     tiles: tuple[Tile, ...]
-    """Of the large map, coarse ones first."""
+    """The tiles of the large map, coarse ones first."""
     images: tuple[Image, ...]
 
     @property
@@ -76,9 +78,9 @@ class ViewedHistory:
 
 
 def generate(data: Path, count: int) -> ViewedHistory:
-    """Write a history with this many versions of the large map, and a store. `data` must not exist.
+    """Writes a history with this many versions of the large map, and a store. `data` must not exist.
 
-    Takes half a minute for a million. Raises ValueError for fewer than the large map has tiles.
+    A million versions take half a minute. Raises ValueError for fewer versions than the large map has tiles.
     """
     random = Random(_SEED)  # noqa: S311 - nothing here is secret
     places, branches = _world(random)
@@ -86,7 +88,7 @@ def generate(data: Path, count: int) -> ViewedHistory:
         raise ValueError(f"{count} versions are too few for {len(places)} tiles on the first day")
     images = tuple(_store_images(data / "tiles", random))
     database = data / "history.sqlite"
-    # Its tables are made as every history's are; the second time it is told to write ahead.
+    # The first `open` makes the tables as every history's are; the second one switches to write-ahead.
     History.open(f"sqlite:///{database}").close()
     days = _write(database, images, places, _changed(len(places), branches, random, count))
     History.open(f"sqlite:///{database}").close()
@@ -94,11 +96,11 @@ def generate(data: Path, count: int) -> ViewedHistory:
 
 
 def _world(random: Random) -> tuple[tuple[Tile, ...], Branches]:
-    """Its tiles, coarse ones first, and how often they change."""
+    """Returns the map's tiles, coarse ones first, and how often they change."""
     places = sorted(_ground(random))
     every = sorted({tile.ancestor(levels) for tile in places for levels in range(DEPTH)})
     numbers = {tile: number for number, tile in enumerate(every)}
-    # Where, how wide, and how busy in the middle: the first towns are built on most.
+    # Each town has a middle, a width, and its activity in the middle. The first towns are the most active.
     towns = [(random.choice(places), random.uniform(2, 11), 1 / (1 + n / 8)) for n in range(_TOWNS)]
     branches = [
         (_chance(tile, towns), tuple(numbers[tile.ancestor(levels)] for levels in range(DEPTH)))
@@ -108,7 +110,7 @@ def _world(random: Random) -> tuple[tuple[Tile, ...], Branches]:
 
 
 def _ground(random: Random) -> Iterator[Tile]:
-    """The tiles of zoom 0 within an uneven coast."""
+    """Yields the tiles of zoom 0 within an uneven coast."""
     turns = [(waves, random.uniform(0, math.tau)) for waves in (2, 3, 5, 7)]
     centres = range(1 - 2**DEPTH, 2**DEPTH, 2)
     for x, y in ((x, y) for x in centres for y in centres):
@@ -135,25 +137,25 @@ def _store_images(folder: Path, random: Random) -> Iterator[Image]:
 
 
 def _picture(random: Random) -> bytes:
-    """A PNG as large as renderers' are: 30 to 120 kB."""
+    """Returns a PNG as large as those of renderers: 30 to 120 kB."""
     width, size = random.randint(60, 135), (TILE_SIZE, TILE_SIZE)
     noise = Pillow.frombytes("RGB", (width, width), random.randbytes(3 * width * width))
     slope = Pillow.linear_gradient("L").resize(size).convert("RGB")
-    # Enlarged without smoothing, so that it packs to about what was small.
+    # The noise is enlarged without smoothing, so that it packs to about its small size.
     blended = Pillow.blend(noise.resize(size, Pillow.Resampling.NEAREST), slope, 0.25)
     blended.convert("RGBA").save(file := io.BytesIO(), "PNG", compress_level=1)
     return file.getvalue()
 
 
 def _changed(known: int, branches: Branches, random: Random, count: int) -> Changed:
-    """Until there are so many versions; all `known` tiles on the first day."""
+    """Yields days until there are so many versions. On the first day all `known` tiles change."""
     day, left = FIRST_DAY, count - known
     yield day, list(range(known))
     while left:
         day += timedelta(days=1)
         busy = random.uniform(0.5, 1.5)
         chosen = (branch for chance, branch in branches if random.random() < chance * busy)
-        # Coarse ones come first, so that also on the last day no tile changes without its ancestors.
+        # Coarse tiles come first, so that even on the last day no tile changes without its ancestors.
         numbers = sorted({number for branch in chosen for number in branch})[:left]
         left -= len(numbers)
         yield day, numbers
@@ -171,7 +173,7 @@ def _write(file: Path, images: Sequence[Image], places: Sequence[Tile], changed:
         centres = range(1 - DEEPEST_WIDTH, DEEPEST_WIDTH, 2)
         small = _MapWriter(connection, DEEPEST, [Tile(0, x, y) for x in centres for y in centres], images)
         small.write_day(FIRST_DAY, list(range(DEEPEST_WIDTH**2)))
-        # What a map was before its last day can change no more, and is composed once for ever.
+        # A map's days before the last one can change no more, so their tiles are composed once for ever.
         small.write_day(FIRST_DAY + timedelta(days=1), [0])
         small.write_tiles()
         _check(connection)
@@ -181,20 +183,20 @@ def _write(file: Path, images: Sequence[Image], places: Sequence[Tile], changed:
 
 def _in_bulk(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file)
-    # 512 MB: rows of a day go all over the index of versions, and no page of it has to be read again.
+    # The cache has 512 MB: the rows of a day go all over the index of versions, and so no page is read twice.
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -524288"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
 
 
 class _MapWriter:
-    """Writes the rows of one map of one layer, in the order in which harvests do."""
+    """A writer of the rows of a map with one layer, in the order in which harvests write them."""
 
     def __init__(
         self, connection: Connection, name: str, places: Sequence[Tile], images: Sequence[Image]
     ) -> None:
         self._connection = connection
-        self._map = map_id(connection, name)
+        self._name = name
         self._layer = 0
         self._harvest = 0
         self._change = Outcome.ADDED
@@ -204,7 +206,7 @@ class _MapWriter:
         self._images = images
         self._written = connection.execute(select(func.count()).select_from(versions)).scalar_one()
         self._before = self._written
-        """Versions of earlier days; their ids are not above it."""
+        """The number of versions of earlier days. Their ids are not above it."""
         self._latest = [0] * len(places)
         self._changed = [0] * len(places)
 
@@ -220,7 +222,7 @@ class _MapWriter:
         self._connection.execute(insert(changes), [{**of_day, **row} for row in changed])
 
     def write_tiles(self) -> None:
-        """As the last harvest left them."""
+        """Writes the rows of all tiles as the last harvest left them."""
         rows = [self._tile(tile, None, Outcome.NOTHING) for tile in self._nothing]
         for tile, version in zip(self._places, self._latest, strict=True):
             found = self._change if version > self._before else Outcome.IGNORED
@@ -230,12 +232,11 @@ class _MapWriter:
     def _write_harvest(self, day: date) -> None:
         connection, started = self._connection, datetime.combine(day, time(6), UTC)
         new = NewHarvest(day.isoformat(), day, started, "overviewer")
-        self._harvest = insert_harvest(connection, self._map, new).id
-        layer = HarvestLayer(LAYER, DEPTH, "png", rendered=_seconds(day))
-        describe_layers(connection, "sqlite", self._harvest, self._map, [layer])
-        self._layer = layer_ids(connection, self._harvest)[LAYER]
-        # Counts nothing, as the map's tiles come last: `_write_counts` does.
-        end(connection, self._harvest, started + timedelta(minutes=1), FINISHED)
+        layer = Layer(LAYER, DEPTH, "png", rendered=_seconds(day))
+        row, layer_ids = Beginning(self._name, new, [layer], again=False)(connection)
+        self._harvest, self._layer = row.id, layer_ids[LAYER]
+        # This counts nothing, because the map's tiles are written last: `_write_counts` counts.
+        row.end(connection, started + timedelta(minutes=1), FINISHED)
 
     def _write_counts(self, changed: int) -> None:
         of_harvest = {"harvest": self._harvest, "layer": self._layer}
@@ -270,12 +271,12 @@ class _MapWriter:
 
 
 def _seconds(day: date) -> int:
-    """When the site rendered on that day, since 1970."""
+    """Returns when the site rendered on that day, in seconds since 1970."""
     return int(datetime.combine(day, time(2), UTC).timestamp())
 
 
 def _asked_in_vain(places: Sequence[Tile]) -> set[Tile]:
-    """Below each tile that exists all four are asked for."""
+    """Returns the tiles that a walk asks for in vain: it asks for all four below each tile that exists."""
     asked = {child for tile in places if tile.zoom < 0 for child in tile.children()}
     return (asked | set(first_level(DEPTH))).difference(places)
 
@@ -291,9 +292,9 @@ _STRAY_BLOCKS: Final = """
 
 
 def _check(connection: Connection) -> None:
-    """Raise RunFailedError unless `changes` is as the recorder keeps it: figures would be of no history."""
+    """Raises RunFailedError unless `changes` is as the recorder keeps it: no figure would count otherwise."""
     known = connection.execute(select(func.count()).select_from(versions)).scalar_one()
     counted = connection.execute(select(func.sum(changes.c.tiles))).scalar_one()
-    # Each version belongs to one block, so with none too many and the sum right none can be missing.
+    # Each version belongs to one block. No block has a wrong count and the sum is right: so none is missing.
     if counted != known or connection.execute(text(_STRAY_BLOCKS)).scalar_one():
         raise RunFailedError("in the made-up history `changes` does not count its versions")

@@ -1,7 +1,7 @@
-"""How fast the viewer answers on a long history, and how many images it serves per second.
+"""The viewer's speed: how fast it answers on a long history, and how many images it serves per second.
 
-`scrapy serve` has one core to itself and what asks it, this process, another. Beside it stand, so that
-figures of different computers can be compared, SQLite's own time for the same views, and nginx serving the
+`scrapy serve` has one core to itself; this process, which asks it, has another. So that figures of different
+computers can be compared, SQLite's own time for the same views is measured too, and nginx that serves the
 same files from the same core.
 """
 
@@ -26,19 +26,19 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bench.cost import RunFailedError, cores, on_core
 from bench.harvest import PROJECT
-from bench.measuring import RunFailedError, cores, on_core
 from bench.site import LAYER
 from bench.viewed_history import DEEPEST, DEEPEST_WIDTH, FIRST_DAY, MAP, ViewedHistory, generate
 from tests.servers.nginx import nginx
 from tileharvest.tiles.grid import TileRange
-from tileharvest.viewer.served import OUTLINE_AGE
+from tileharvest.viewer.served_maps import OUTLINE_AGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ZOOMS: Final = (0, -1, -2, -3)
-"""Those at which the map is at least as wide as a view."""
+"""The zooms at which the map is at least as wide as a view."""
 WIDTH: Final = 12
 """Tiles along an edge of a view: more than a screen of 4K has."""
 PERIOD: Final = timedelta(days=30)
@@ -48,7 +48,7 @@ LEISURELY: Final = 20
 CONNECTIONS: Final = 16
 SECONDS: Final = 3.0
 ROUNDS: Final = 3
-"""In turn with nginx, so that what else the machine does falls on both."""
+"""How often the viewer and nginx are measured in turn, so that the machine's other work falls on both."""
 OURS: Final = "viewer, 200"
 NGINX: Final = "nginx, 200"
 _QUESTIONS: Final = {
@@ -61,7 +61,7 @@ _SEED: Final = 12
 
 
 class Connection:
-    """A kept connection with at most one request under way. Does little: it is not what is measured."""
+    """A kept connection with at most one request under way. It does little, because it is not measured."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -69,14 +69,17 @@ class Connection:
         self._place = memoryview(bytearray(1 << 20))
         self._read = 0
         self.size = 0
-        """Bytes of the answer, its head included; 0 until the head is there."""
+        """Bytes of the answer, its head included; 0 until the head has come."""
 
     def ask(self, request: bytes) -> None:
         self._read = self.size = 0
         self.socket.sendall(request)
 
     def receive(self, status: int = 200) -> bool:
-        """Takes what has come, or waits for something to come. Whether the answer is complete."""
+        """Takes what has come, or waits for something to come. Returns whether the answer is complete.
+
+        Raises RunFailedError for another status, or for another length than the head says.
+        """
         read = self.socket.recv_into(self._place[self._read :])
         self._read += read
         if not self.size:
@@ -86,7 +89,7 @@ class Connection:
         return self._read == self.size
 
     def answer(self, request: bytes) -> bytes:
-        """Asks, and waits for the whole answer."""
+        """Asks, waits for the whole answer, and returns it."""
         self.ask(request)
         while not self.receive():
             pass
@@ -98,7 +101,7 @@ class Connection:
             if int(head[9:12]) != status:
                 raise RunFailedError(f"an answer that is no {status}: {head!r}")
             length = re.search(rb"Content-Length: (\d+)", head)
-            # A 304 may tell the length of what it leaves out.
+            # A 304 may tell the length of the body that it leaves out.
             body = int(length[1]) if length and status == 200 else 0
             self.size = len(head) + len(end) + body
 
@@ -108,28 +111,28 @@ class Server(NamedTuple):
     process: int
 
     def cpu(self) -> float:
-        """Seconds that it and its workers have used, user and system; to a hundredth."""
+        """Returns the seconds of CPU that the server and its workers have used, exact to a hundredth."""
         workers = Path(f"/proc/{self.process}/task/{self.process}/children").read_text().split()
         stats = [Path(f"/proc/{each}/stat").read_text() for each in (self.process, *workers)]
-        # Counted from behind the program's name, in which there may be spaces.
+        # The fields are counted from behind the program's name, which may have spaces in it.
         used = [stat.rpartition(")")[2].split()[11:13] for stat in stats]
         return sum(int(ticks) for both in used for ticks in both) / os.sysconf("SC_CLK_TCK")
 
 
 def asking(path: str, header: str = "Accept: */*") -> bytes:
-    """A request."""
+    """Returns the bytes of a request."""
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{header}\r\n\r\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a visitor looks at."""
+    """An area that a visitor looks at, on a day."""
 
     area: TileRange
     day: date
 
     def request(self, question: str) -> bytes:
-        """As a browser asks."""
+        """Returns the request as a browser makes it."""
         area = "&".join(f"{each.name}={getattr(self.area, each.name)}" for each in fields(self.area))
         period = f"after={self.day - PERIOD}&until={self.day}"
         asked = {"view": f"{area}&day={self.day}", "heat": f"{area}&{period}", "places": period}
@@ -138,7 +141,10 @@ class Look:
 
 
 def random_looks(history: ViewedHistory, count: int, random: Random) -> list[Look]:
-    """12 x 12 tiles around tiles of the map, not beyond its edges, at all zooms, on all days."""
+    """Returns views of 12 x 12 tiles around tiles of the map, at all zooms and on all days.
+
+    No view goes beyond the edges of the map.
+    """
     looks = []
     by_zoom = {zoom: [tile for tile in history.tiles if tile.zoom == zoom] for zoom in ZOOMS}
     columns = {zoom: sorted({tile.x for tile in found}) for zoom, found in by_zoom.items()}
@@ -151,7 +157,7 @@ def random_looks(history: ViewedHistory, count: int, random: Random) -> list[Loo
 
 
 def _around(centre: int, every: Sequence[int]) -> tuple[int, int]:
-    """The first and the last of a view's columns, or rows."""
+    """Returns the first and the last of a view's columns, or rows."""
     first = max(0, min(every.index(centre) - WIDTH // 2, len(every) - WIDTH))
     return every[first], every[first + WIDTH - 1]
 
@@ -159,7 +165,10 @@ def _around(centre: int, every: Sequence[int]) -> tuple[int, int]:
 def timed(
     what: str, questions: Sequence[Any], ask: Callable[[Any], Any], cpu: Callable[[], float], pause: float = 0
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Asks one after the other, `pause` seconds apart; how long until each answer's last byte, and these."""
+    """Asks one question after the other, `pause` seconds apart.
+
+    Returns the figures of how long it took until each answer's last byte, and the answers.
+    """
     milliseconds, answers, used = [], [], cpu()
     for question in questions:
         time.sleep(pause)
@@ -173,7 +182,7 @@ def timed(
 
 
 def latencies(history: ViewedHistory, server: Server) -> Iterator[dict[str, Any]]:
-    """Raises RunFailedError where a view is not what SQLite itself finds."""
+    """Yields the figures of each question. Raises RunFailedError where a view differs from SQLite's own."""
     random = Random(_SEED)  # noqa: S311 - nothing here is secret
     connection, database = Connection(server.port), sqlite3.connect(history.database)
     with closing(connection.socket), closing(database):
@@ -186,7 +195,7 @@ def latencies(history: ViewedHistory, server: Server) -> Iterator[dict[str, Any]
         views = [look.request("view") for look in looks]
         figures, answers = asked("view of 12 x 12 tiles", views)
         yield figures
-        # So that nothing is remembered of the look before.
+        # The pause is so long that the viewer remembers nothing of the look before.
         yield asked("the same, one a second", views[:LEISURELY], 1.1 * OUTLINE_AGE)[0]
         figures, found = timed("SQLite alone", looks, lambda look: _found(database, look), time.process_time)
         yield figures
@@ -196,7 +205,7 @@ def latencies(history: ViewedHistory, server: Server) -> Iterator[dict[str, Any]
             looks = random_looks(history, OTHERS, random)
             yield asked(what, [look.request(question) for look in looks])[0]
         centres = range(2 - DEEPEST_WIDTH, DEEPEST_WIDTH, 4)
-        # Each once, so that none is remembered.
+        # Each tile is asked for once, so that none is remembered.
         places = [f"/api/v1/maps/{DEEPEST}/composed/-1_{x}_{y}" for x in centres for y in centres]
         composed = [asking(f"{place}/{FIRST_DAY}.png?layer={LAYER}") for place in places]
         yield asked("a tile composed of four", composed)[0]
@@ -224,7 +233,7 @@ def _found(database: sqlite3.Connection, look: Look) -> dict[str, str]:
 
 
 def rate(what: str, server: Server, requests: Sequence[bytes], status: int = 200) -> dict[str, Any]:
-    """Asks on several connections for some seconds, on each again as soon as it has its answer."""
+    """Asks on several connections for some seconds. Each asks again as soon as it has its answer."""
     connections, following = [Connection(server.port) for _ in range(CONNECTIONS)], cycle(requests)
     answered = received = 0
     with selectors.DefaultSelector() as waiting, ExitStack() as opened:
@@ -245,11 +254,11 @@ def rate(what: str, server: Server, requests: Sequence[bytes], status: int = 200
 
 
 def rates(history: ViewedHistory, server: Server, core: int) -> Iterator[dict[str, Any]]:
-    """The viewer's and nginx's in turn; then answers to those who have the image already."""
+    """Yields the rates of the viewer and nginx in turn, and at last that of answers 304."""
     names = [(image.sha1, f"{image.sha1}.{image.extension}") for image in history.images]
     with ExitStack() as running:
         with on_core(core):
-            # As Debian sets it up, but without the log, which the viewer does not write either.
+            # nginx is set up as in Debian, but without the log, which the viewer does not write either.
             location = "access_log off; sendfile on; tcp_nopush on;"
             other = running.enter_context(nginx(history.data / "tiles", location=location))
         for _ in range(ROUNDS):
@@ -262,7 +271,7 @@ def rates(history: ViewedHistory, server: Server, core: int) -> Iterator[dict[st
 
 @contextmanager
 def serving(history: ViewedHistory, core: int) -> Iterator[Server]:
-    """`scrapy serve` on this core."""
+    """Runs `scrapy serve` on this core until the block ends."""
     data, command = history.data, [sys.executable, "-m", "scrapy", "serve", "--port", "0"]
     places = os.environ | {"TILEHARVEST_DATA": str(data), "TILEHARVEST_MAPS": str(data / "maps.toml")}
     with on_core(core):
@@ -279,9 +288,10 @@ def serving(history: ViewedHistory, core: int) -> Iterator[Server]:
 
 
 def measure(folder: Path, versions: int) -> dict[str, Any]:
-    """Writes a history below the folder, serves it and asks. A minute and a half for a million versions.
+    """Writes a history below the folder, serves it and asks.
 
-    Raises RunFailedError where an answer is not what it should be, ValueError as `generate` does.
+    This takes a minute and a half for a million versions. Raises RunFailedError where an answer is not what
+    it should be, and ValueError as `generate` does.
     """
     began = time.monotonic()
     history = generate(folder / "viewer", versions)

@@ -1,8 +1,8 @@
-"""What a daily harvest asks and takes: every tile or only below what changed, by HEAD or by conditional GET.
+"""The walks of a daily harvest: full and pruned, by HEAD and by conditional GET, and what each costs.
 
-Every row begins with the same history, that of one full harvest, and finds the site as the second day left
-it: a share of the tiles is drawn anew, those above a changed one among them. The changed tiles lie anywhere
-on the map, so that pruning spares least; real changes lie together.
+Every row begins with the same history, that of one full harvest. It finds the site as the second day left it:
+a share of the tiles is drawn anew, and with each changed tile all tiles above it. The changed tiles lie
+anywhere on the map, where pruning spares least; real changes lie together.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.table import Column, Table
 
-from bench.dated import Asked, dated_site
+from bench.cost import Cost, RunFailedError, run
+from bench.dated_site import Traffic, dated_site
 from bench.harvest import FIRST_DAY, PROJECT, SECOND_DAY
-from bench.measuring import Cost, RunFailedError, run
 from bench.site import count, depth_for
 from bench.stock import CONCURRENCY
 from tileharvest.history.database import History
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from bench.dated import DatedSite
+    from bench.dated_site import DatedSite
 
 LATENCY: Final = 0.03
 """Seconds until each answer."""
 SHARES: Final = (0.0, 0.001, 0.01, 0.1, 1.0)
-"""Of the tiles, those that have changed."""
+"""The shares of the tiles that have changed."""
 
 
 class Kind(NamedTuple):
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
     name: str
     entry: str
-    """Lines of `maps.toml`."""
+    """The lines of the map's entry in `maps.toml`."""
 
 
 KINDS: Final = (
@@ -65,14 +65,14 @@ class Row:
     share: float
     tiles: int
     changed: int
-    """Tiles, which the harvest has all found, and no other."""
-    asked: Asked
+    """The number of changed tiles. The harvest has found all of them, and no others."""
+    asked: Traffic
     cost: Cost
-    """Of the whole command: its start, which asks no tile, and its end are in it."""
+    """The cost of the whole command. Its start, which asks for no tile, and its end are in it."""
 
     @property
     def requests(self) -> int:
-        """For tiles."""
+        """The number of requests for tiles."""
         return self.asked.heads + self.asked.gets
 
 
@@ -92,7 +92,7 @@ class Ground:
             raise RunFailedError(f"the site's times prove nothing: {[proof.in_words for proof in proved]}")
 
     def rows(self, share: float) -> Iterator[Row]:
-        """One for each kind, the site being the same for all of them."""
+        """Yields a row for each kind. The site is the same for all of them."""
         with dated_site(self._depth, LATENCY, changed=round(share * count(self._depth))) as site:
             for kind in KINDS:
                 yield self._row(site, kind, share)
@@ -118,7 +118,10 @@ class Ground:
 
 
 def _copy(source: str, target: str) -> None:
-    """Images by hard links, which is many times faster: a store never writes into a file that it has."""
+    """Copies a file. An image becomes a hard link, which is many times faster.
+
+    That is safe, because a store never writes into a file that it has.
+    """
     if source.endswith(".png"):
         os.link(source, target)
     else:
@@ -126,8 +129,10 @@ def _copy(source: str, target: str) -> None:
 
 
 def _check_found(data: Path, site: DatedSite, kind: Kind) -> None:
-    """Raises RunFailedError unless the images of the day are those that the site has drawn anew. The history
-    is read as it lies there, without the program's own words."""
+    """Raises RunFailedError unless the images of the day are those that the site has drawn anew.
+
+    It reads the tables of the history itself, without the program's code.
+    """
     with closing(sqlite3.connect(data / "history.sqlite")) as history:
         (end,) = history.execute("SELECT reason FROM harvests WHERE day = ?", (SECOND_DAY,)).fetchone()
         found = history.execute("SELECT sha1 FROM versions WHERE day = ?", (SECOND_DAY,)).fetchall()
@@ -143,8 +148,10 @@ def _address(data: Path) -> str:
 
 
 def measure(folder: Path, console: Console, tiles: int, shares: Sequence[float] = SHARES) -> dict[str, Any]:
-    """All rows; prints a table for each share. The map has at least so many tiles. Raises RunFailedError
-    where a harvest has missed a change."""
+    """Measures all rows, and prints a table for each share.
+
+    The map has at least so many tiles. Raises RunFailedError where a harvest has missed a change.
+    """
     ground, rows = Ground(folder / "walks", depth_for(tiles)), list[Row]()
     for share in shares:
         found = list(ground.rows(share))
@@ -154,7 +161,7 @@ def measure(folder: Path, console: Console, tiles: int, shares: Sequence[float] 
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    """Of one share. Fits into 80 columns, which a console has that is no terminal."""
+    """Returns the table of one share. It fits into the 80 columns of a console that is no terminal."""
     asking = f"{LATENCY * 1000:.0f} ms, {CONCURRENCY} at a time"
     title = f"{rows[0].changed:,} of {rows[0].tiles:,} tiles changed; {asking}"
     columns = ("asked", "HEAD", "GET", "304", "kB", "s", "CPU s")

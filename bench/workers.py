@@ -1,4 +1,4 @@
-"""Several processes at once, and what each of them cost."""
+"""Workers: several processes at once, and the cost of each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from bench.cost import Cost, RunFailedError
 from bench.harvest import PROJECT
-from bench.measuring import Cost, RunFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from bench.boxes import Box
 
 _LOOK: Final = 0.05
-"""Seconds between two looks whether they have ended: nothing that is measured hangs on it."""
+"""Seconds between two looks whether workers have ended. No measured figure depends on it."""
 
 
 class Workers:
-    """The same program some times. To be used as a context: none outlives it."""
+    """Several processes of the same program. They live in a `with` block, and none outlives it."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Workers:
         output: Path,
         boxes: Sequence[Box | None],
     ) -> None:
-        """One worker for each box, or for each None. `output` is a folder, which is made."""
+        """Prepares a worker for each box, or for each None. `output` is a folder, which is made."""
         output.mkdir()
         self._command = command
         self._environment = os.environ | dict(environment)
@@ -68,16 +68,16 @@ class Workers:
                 process.terminate()
 
     def expect_running(self) -> None:
-        """Raises RunFailedError for one that ended with an error."""
+        """Raises RunFailedError for a worker that ended with an error."""
         for number, process in enumerate(self._processes):
             if process.returncode is None:
                 self._look_at(number, process)
 
     def costs(self, patience: float) -> list[Cost]:
-        """Of each of them, once all have ended.
+        """Waits until all workers have ended, and returns the cost of each.
 
-        Raises RunFailedError, with the end of the output, for one that ended with an error, and when not all
-        have ended after so many seconds.
+        Raises RunFailedError, with the end of the output, for a worker that ended with an error, and when not
+        all have ended after `patience` seconds.
         """
         end = time.monotonic() + patience
         while len(self._ended) < len(self._processes):

@@ -1,14 +1,14 @@
-"""The family of failures that a user can cause or meet.
+"""The failures that a user can cause or meet.
 
-Every member carries one line for a person (what happened, what was kept, what to do next) and the
-exit status with which a command ends. Whatever is not of this family is a bug and keeps its traceback.
+Each carries one line for a person (what happened, what was kept, what to do next) and the exit status with
+which a command ends. Any other exception is a bug and keeps its traceback.
 """
 
 from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """How `scrapy harvest` and the other commands end."""
+    """The statuses with which `scrapy harvest` and the other commands end."""
 
     DONE = 0
     ERROR = 1
@@ -19,9 +19,14 @@ class ExitStatus(IntEnum):
 
 
 class TileHarvestError(Exception):
-    """A failure with a message for a person; `str(error)` is one line."""
+    """A failure with a message for a person. `str(error)` is one line."""
 
     exit_status = ExitStatus.ERROR
+
+    @property
+    def close_reason(self) -> str:
+        """What Scrapy's statistics call the end of a crawl by this failure."""
+        return self.exit_status.name.lower()
 
 
 class ConfigurationError(TileHarvestError):
@@ -31,24 +36,25 @@ class ConfigurationError(TileHarvestError):
 
 
 class SiteError(TileHarvestError):
-    """The map's site cannot be read, or is no longer where it was."""
+    """The map's site cannot be read, or it has moved."""
 
     exit_status = ExitStatus.UNREACHABLE
 
 
 class MovedError(SiteError):
-    """Most of the tiles that were known are missing: the map has moved, and nothing of it is gone."""
+    """Most of the known tiles are missing. The map has moved, and none of its tiles is recorded as gone."""
 
 
 class BudgetError(TileHarvestError):
-    """A budget of the map is spent, or too little room is left; what was found is kept, and the next run goes
-    on."""
+    """A budget is spent, or too little room is left. What was found is kept; the next run goes on."""
 
     exit_status = ExitStatus.BUDGET
 
     def __init__(self, message: str, reason: str, *, is_all_kept: bool = True) -> None:
-        """`reason` in a few words, for the harvest's record. `is_all_kept`: no result is dropped by it, so
-        that nothing that has been asked for need be asked for again."""
+        """`reason` tells the harvest's record in a few words what was spent.
+
+        `is_all_kept` says that no result is dropped, so that nothing has to be asked for twice.
+        """
         super().__init__(message)
         self.reason = reason
         self.is_all_kept = is_all_kept

@@ -18,7 +18,7 @@ from tests.browser.screen import Screen
 from tests.browser.viewed_maps import serving
 from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
-from tileharvest.demo.publishing import publish
+from tileharvest.demo.publication import publish
 from tileharvest.demo.world import World
 
 if TYPE_CHECKING:

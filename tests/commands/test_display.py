@@ -7,8 +7,7 @@ import io
 import json
 import logging
 import sys
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -19,9 +18,9 @@ from tileharvest.commands.display import drawn, in_words, show_progress
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
-from tileharvest.history.progress import HarvestProgress
+from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State
-from tileharvest.monitoring.lookout import Lookout, Sources
+from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.gate import Reason
 from tileharvest.tiles.outcomes import Outcome
 
@@ -39,8 +38,18 @@ FOUND: Final = Figures(
 )
 ASKED: Final = "404 50, ign 1,190, upd 10, fail 3; 1,256 requests, 4.1 MB"
 SINCE: Final = "2026-11-20 12:31:00 UTC"
-RECORDED: Final = HarvestProgress(
-    LATER.isoformat(), LATER, NOW, None, 40, {Outcome.ADDED: 10}, Cost(25, 3_000, seconds=5)
+RECORDED: Final = HarvestSummary(
+    id=1,
+    segment=LATER.isoformat(),
+    day=LATER,
+    started=NOW,
+    ended=None,
+    reason=None,
+    depth={},
+    renderer="overviewer",
+    counts={Outcome.ADDED: 10},
+    expected=40,
+    **asdict(Cost(25, 3_000, seconds=5)),
 )
 
 
@@ -55,16 +64,32 @@ def running(tmp_path: Path) -> Harvesting:
     return harvest
 
 
-def sources(**given: Any) -> Sources:
-    async def nothing() -> None:
-        return None
+@dataclass
+class Running:
+    """A harvest about which this is told."""
 
-    none: dict[str, Any] = {"reasons": set, "paused_since": nothing, "quiet_until": lambda: None}
-    return Sources(**(none | {"progress": nothing} | given))
+    harvesting: Harvesting
+    recorded: Callable[[], HarvestSummary | None] = lambda: None
+    since: Callable[[], str | None] = lambda: None
+    quiet: str | None = None
+    held: set[Reason] = field(default_factory=set)
+    is_shared: bool = False
+
+    def reasons(self) -> set[Reason]:
+        return self.held
+
+    def quiet_until(self) -> str | None:
+        return self.quiet
+
+    async def paused_since(self) -> str | None:
+        return self.since()
+
+    async def progress(self) -> HarvestSummary | None:
+        return self.recorded()
 
 
 async def shown_for(seconds: float, harvest: Harvesting, file: Console, **options: Any) -> None:
-    lookout = Lookout(harvest, sources(), asyncio.get_running_loop().time)
+    lookout = Lookout(Running(harvest), asyncio.get_running_loop().time)
     showing = asyncio.ensure_future(show_progress(lookout, file, 60, **options))
     await asyncio.sleep(seconds)
     showing.cancel()
@@ -72,11 +97,11 @@ async def shown_for(seconds: float, harvest: Harvesting, file: Console, **option
         await showing
 
 
-def watched(harvest: Harvesting, given: Sources, *steps: tuple[float, Callable[[], object]]) -> list[Figures]:
+def watched(given: Running, *steps: tuple[float, Callable[[], object]]) -> list[Figures]:
     """The figures at the beginning, and so many seconds after each step."""
 
     async def run() -> list[Figures]:
-        lookout = Lookout(harvest, given, asyncio.get_running_loop().time)
+        lookout = Lookout(given, asyncio.get_running_loop().time)
         watch = asyncio.ensure_future(lookout.keep_watch())
         await asyncio.sleep(0)
         found = [lookout.figures()]
@@ -152,10 +177,7 @@ def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:
 def test_before_a_continued_harvest_has_begun_its_earlier_run_tells_the_walk(
     tmp_path: Path, walk: str
 ) -> None:
-    async def progress() -> HarvestProgress:
-        return replace(RECORDED, walk=walk)
-
-    (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
+    (begun,) = watched(Running(harvesting(tmp_path), lambda: replace(RECORDED, walk=walk)))
     assert begun.is_pruned is (walk == "pruned")
 
 
@@ -217,7 +239,7 @@ def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_
 
 
 def test_a_process_alone_counts_itself(running: Harvesting) -> None:
-    begun, later = watched(running, sources(), (10, lambda: running.tally.update({Outcome.ADDED: 50})))
+    begun, later = watched(Running(running), (10, lambda: running.tally.update({Outcome.ADDED: 50})))
     assert (begun.done, begun.cost.requests, begun.state.activity) == (1_203, 1_256, Activity.RUNNING)
     assert (later.done, later.rate) == (1_253, Rate(0, 5))
 
@@ -226,61 +248,45 @@ def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
     harvest = harvesting(tmp_path)
     recorded = [RECORDED]
 
-    async def progress() -> HarvestProgress:
-        return recorded[-1]
-
     def works() -> None:
         harvest.traffic.requests = 7
-        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, cost=Cost(30, 3_500, seconds=6)))
+        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, **asdict(Cost(30, 3_500, seconds=6))))
 
-    begun, later = watched(harvest, sources(progress=progress), (4, works))
+    begun, later = watched(Running(harvest, lambda: recorded[-1]), (4, works))
     assert (begun.expected, begun.done, begun.cost) == (40, 10, RECORDED.cost)
     # What this process has asked it knows better than the history, which learns of it a little later.
     assert (later.done, later.cost.requests) == (12, 25 + 7)
-    shared = watched(harvest, sources(progress=progress, is_shared=True))
+    shared = watched(Running(harvest, lambda: recorded[-1], is_shared=True))
     assert shared[0].cost == recorded[-1].cost
 
 
 def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
     """10 tiles a second, whenever the figures are asked for."""
 
-    async def progress() -> HarvestProgress:
+    def progress() -> HarvestSummary:
         done = round(10 * asyncio.get_running_loop().time())
-        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, cost=Cost(2 * done))
+        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, **asdict(Cost(2 * done)))
 
     harvest = harvesting(tmp_path)
     harvest.is_open = True
     steps = [(seconds, lambda: None) for seconds in (0.5, 2, 1.1, 3.2, 2.7)]
-    *_, last = watched(harvest, sources(progress=progress, is_shared=True), *steps)
+    *_, last = watched(Running(harvest, progress, is_shared=True), *steps)
     assert last.rate == pytest.approx(Rate(20, 10), rel=0.01)
     assert last.seconds_left == pytest.approx((1_000 - last.done) / 10, rel=0.01)
 
 
 def test_what_is_recorded_of_another_segment_is_not_counted(tmp_path: Path) -> None:
-    async def progress() -> HarvestProgress:
-        return replace(RECORDED, segment="2020-01-01")
-
-    (begun,) = watched(harvesting(tmp_path), sources(progress=progress))
+    (begun,) = watched(Running(harvesting(tmp_path), lambda: replace(RECORDED, segment="2020-01-01")))
     assert (begun.expected, begun.done) == (0, 0)
 
 
 def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting) -> None:
-    reasons: set[Reason] = set()
-
-    async def since() -> str:
-        return SINCE
-
-    given = sources(
-        reasons=lambda: reasons,
-        paused_since=since,
-        quiet_until=lambda: datetime(2026, 11, 20, 23, tzinfo=UTC),
-    )
+    given = Running(running, since=lambda: SINCE, quiet="2026-11-20 23:00 UTC")
     _, quiet, paused, resumed = watched(
-        running,
         given,
-        (2, lambda: reasons.add(Reason.QUIET)),
-        (2, lambda: reasons.add(Reason.PAUSED)),
-        (2, reasons.clear),
+        (2, lambda: given.held.add(Reason.QUIET)),
+        (2, lambda: given.held.add(Reason.PAUSED)),
+        (2, given.held.clear),
     )
     assert quiet.state == State(Activity.QUIET, quiet_until="2026-11-20 23:00 UTC")
     assert paused.state == State(Activity.PAUSED, paused_since=SINCE)
@@ -290,13 +296,13 @@ def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting)
 def test_where_history_and_queue_cannot_be_asked_the_harvest_is_shown_without_them(
     running: Harvesting,
 ) -> None:
-    async def broken() -> HarvestProgress:
+    def broken() -> HarvestSummary:
         raise HistoryError("no disk")
 
-    async def away() -> str:
+    def away() -> str:
         raise QueueError("no Redis")
 
-    given = sources(reasons=lambda: {Reason.PAUSED}, paused_since=away, progress=broken, is_shared=True)
-    begun, later = watched(running, given, (10, lambda: None))
+    given = Running(running, broken, away, held={Reason.PAUSED}, is_shared=True)
+    begun, later = watched(given, (10, lambda: None))
     assert (begun.done, later.done) == (1_203, 1_203)
     assert later.state == State(Activity.PAUSED)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from tileharvest.commands.harvests import _plain, _table
-from tileharvest.history.reading import HarvestSummary
+from tileharvest.history.summaries import HarvestSummary
 from tileharvest.tiles.outcomes import Outcome
 
 COUNTS = dict(zip(Outcome, (8_123, 54_321, 43_210, 1_234, 4_321, 1_234, 12, 321, 17), strict=True))

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.cmdline import execute
 
 from tileharvest.harvest import harvest
-from tileharvest.history import ending
+from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.harvests import Harvest
-from tileharvest.history.recording import Recorder
+from tileharvest.history.recorder import Recorder
 from tileharvest.store.files import FileStore
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ STEPS = (
     Step("rows written, not committed", Recorder, "record", before=False),
     Step("rows committed, nobody told", Harvest, "record", before=False),
     Step("all recorded, harvest not ended", Harvest, "finish", before=True),
-    Step("harvest ended and gone tiles recorded, not committed", ending, "end_and_settle", before=False),
+    Step("harvest ended and gone tiles recorded, not committed", HarvestRow, "end_and_settle", before=False),
     Step("harvest ended, nobody told", Harvest, "finish", before=False),
 )
 

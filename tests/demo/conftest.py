@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.demo.snapshots import snapshot
-from tileharvest.demo.publishing import publish
+from tileharvest.demo.publication import publish
 from tileharvest.demo.world import World
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.demo.snapshots import MOVED, snapshot
 from tileharvest.demo.prediction import predicted_outcomes
-from tileharvest.demo.publishing import publish
+from tileharvest.demo.publication import publish
 from tileharvest.demo.world import World
 
 if TYPE_CHECKING:

@@ -58,13 +58,12 @@ _LOADED: Final = (
     "scrapy.utils.engine",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
-    "tileharvest.history.upgrading",
+    "tileharvest.history.revisions",
     "tileharvest.pipelines",
     "tileharvest.scheduler.fingerprint",
     "tileharvest.queue.redis.queue",
     "tileharvest.scheduler.scheduler",
-    "tileharvest.viewer.serving",
-    "tileharvest.viewer.starting",
+    "tileharvest.viewer.server",
     "uvloop",
 )
 """All but the settings, which are read from the environment when they are loaded."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -10,19 +11,16 @@ from tileharvest.harvest.plan import (
     duration_in_words,
     plan_by_last,
     plan_by_sample,
-    runs_needed,
     two_digits,
 )
-from tileharvest.harvest.sample import Estimate, Quantity
-from tileharvest.history.precedent import Precedent
-from tileharvest.history.reading import HarvestSummary
+from tileharvest.harvest.sample import Amounts, Estimate
+from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.politeness.courtesy import Courtesy
+from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.outcomes import Outcome
 
 BEGAN = datetime(2026, 11, 20, 3, tzinfo=UTC)
-ZERO = Quantity(0)
 
 
 def last_harvest(*, spared: int = 95_000, seconds: float = 300.0) -> Precedent:
@@ -54,8 +52,8 @@ def last_harvest(*, spared: int = 95_000, seconds: float = 300.0) -> Precedent:
     return Precedent(summary, present_bytes=105_000)
 
 
-def courtesy(gap: Gap | None = None, host_gap: Gap | None = None, concurrency: int = 4) -> Courtesy:
-    return Courtesy(
+def rules(gap: Gap | None = None, host_gap: Gap | None = None, concurrency: int = 4) -> Rules:
+    return Rules(
         "map.example.net",
         concurrency,
         gap=gap or Gap(0, 0),
@@ -64,18 +62,18 @@ def courtesy(gap: Gap | None = None, host_gap: Gap | None = None, concurrency: i
 
 
 def test_the_next_harvest_costs_what_the_last_did() -> None:
-    plan = plan_by_last(last_harvest(), courtesy())
+    plan = plan_by_last(last_harvest(), rules())
     assert plan.expected == Expense(100, 135, 11_000, 300.0)
     assert plan.least is None
 
 
 def test_at_most_every_tile_is_fetched_and_each_request_takes_as_long() -> None:
-    plan = plan_by_last(last_harvest(), courtesy())
+    plan = plan_by_last(last_harvest(), rules())
     assert plan.most == Expense(100, 135 + 90, 11_000 + 95_000, pytest.approx(300.0 * 225 / 135))
 
 
 def test_what_an_older_release_has_not_noted_is_taken_from_the_tiles_and_the_clock() -> None:
-    plan = plan_by_last(last_harvest(spared=0, seconds=0.0), courtesy())
+    plan = plan_by_last(last_harvest(spared=0, seconds=0.0), rules())
     assert plan.expected.seconds == pytest.approx(600.0)
     assert plan.most.received_bytes == 105_000
 
@@ -91,17 +89,17 @@ def pruned_harvest() -> Precedent:
 
 
 def test_a_pruned_walk_costs_what_the_last_one_did() -> None:
-    assert plan_by_last(pruned_harvest(), courtesy()).pruned == Expense(100, 16, 4_000, 9.0)
+    assert plan_by_last(pruned_harvest(), rules()).pruned == Expense(100, 16, 4_000, 9.0)
 
 
 def test_a_pruned_walk_takes_no_less_than_the_pace_allows() -> None:
-    plan = plan_by_last(pruned_harvest(), courtesy(Gap(2.0, 4.0)))
+    plan = plan_by_last(pruned_harvest(), rules(Gap(2.0, 4.0)))
     assert plan.pruned == Expense(100, 16, 4_000, 48.0)
 
 
 def test_a_full_walk_after_a_pruned_one_asks_what_that_has_skipped_and_the_places_with_nothing() -> None:
     requests = 16 + 90 + 20
-    plan = plan_by_last(pruned_harvest(), courtesy())
+    plan = plan_by_last(pruned_harvest(), rules())
     assert plan.expected == Expense(100, requests, 4_000, pytest.approx(requests * 300 / 135))
     assert plan.most.requests == requests + 96
 
@@ -119,42 +117,44 @@ def test_a_full_walk_after_a_pruned_one_asks_what_that_has_skipped_and_the_place
 def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
     audit: float, least_audited: int, requests: int
 ) -> None:
-    plan = plan_by_last(last_harvest(), courtesy(), audit=audit, least_audited=least_audited)
+    plan = plan_by_last(last_harvest(), rules(), audit=audit, least_audited=least_audited)
     assert plan.pruned == Expense(100, requests, 0, pytest.approx(requests * 300 / 135))
 
 
 def test_a_pruned_walk_of_a_small_map_asks_no_more_than_one_in_full() -> None:
     last = last_harvest()
     summary = replace(last.summary, requests=3, counts={Outcome.IGNORED: 3})
-    pruned = plan_by_last(last._replace(summary=summary), courtesy(), audit=0.02, least_audited=20).pruned
+    pruned = plan_by_last(last._replace(summary=summary), rules(), audit=0.02, least_audited=20).pruned
     assert pruned is not None
     assert pruned.requests == 3
 
 
 def test_a_pace_that_has_become_slower_since_counts() -> None:
-    slower = plan_by_last(last_harvest(), courtesy(Gap(2.0, 4.0)))
+    slower = plan_by_last(last_harvest(), rules(Gap(2.0, 4.0)))
     assert slower.expected.seconds == pytest.approx(135 * 3.0)
     assert slower.most.seconds == pytest.approx(225 * 3.0)
-    faster = plan_by_last(last_harvest(), courtesy(Gap(0.1, 0.3)))
+    faster = plan_by_last(last_harvest(), rules(Gap(0.1, 0.3)))
     assert faster.expected.seconds == pytest.approx(300.0)
 
 
 @pytest.mark.parametrize(
     ("pace", "crawl_gap", "each"),
     [
-        pytest.param(courtesy(), NO_GAP, 0.05, id="as many at once as allowed, as fast as the site answers"),
-        pytest.param(courtesy(Gap(0.2, 0.4)), NO_GAP, 0.3, id="as the map's delay brings on average"),
-        pytest.param(courtesy(Gap(0.2, 0.4), Gap(0.5, 0.5)), NO_GAP, 0.5, id="as the host's rate brings"),
-        pytest.param(courtesy(Gap(0.2, 0.4)), Gap(2, 2), 2.0, id="as robots.txt wants it"),
-        pytest.param(courtesy(Gap(0.01, 0.01), concurrency=1), NO_GAP, 0.2, id="slower, where the site is"),
+        pytest.param(rules(), NO_GAP, 0.05, id="as many at once as allowed, as fast as the site answers"),
+        pytest.param(rules(Gap(0.2, 0.4)), NO_GAP, 0.3, id="as the map's delay brings on average"),
+        pytest.param(rules(Gap(0.2, 0.4), Gap(0.5, 0.5)), NO_GAP, 0.5, id="as the host's rate brings"),
+        pytest.param(rules(Gap(0.2, 0.4)), Gap(2, 2), 2.0, id="as robots.txt wants it"),
+        pytest.param(rules(Gap(0.01, 0.01), concurrency=1), NO_GAP, 0.2, id="slower, where the site is"),
     ],
 )
 def test_a_sampled_harvest_takes_as_long_as_pace_and_site_bring(
-    pace: Courtesy, crawl_gap: Gap, each: float
+    pace: Rules, crawl_gap: Gap, each: float
 ) -> None:
-    estimate = Estimate(
-        Quantity(400, 50, 120), ZERO, Quantity(200), Quantity(1000, 100, 240), None, is_exact=False
+    least, expected, most = (
+        Amounts(tiles, 0, 200, requests, math.nan)
+        for tiles, requests in ((300, 800), (400, 1000), (500, 1200))
     )
+    estimate = Estimate(expected, least, most, is_exact=False)
     plan = plan_by_sample(estimate, pace, looking=3, crawl_gap=crawl_gap, latency=0.2)
     assert plan.least is not None
     assert (plan.least.tiles, plan.expected.tiles, plan.most.tiles) == (300, 400, 500)
@@ -174,7 +174,7 @@ def test_a_sampled_harvest_takes_as_long_as_pace_and_site_bring(
     ],
 )
 def test_the_budget_that_is_spent_first_says_how_many_runs_it_takes(budget: Budget, runs: int) -> None:
-    assert runs_needed(Expense(400, 1000, 5_000_000, 100.0), budget) == runs
+    assert Expense(400, 1000, 5_000_000, 100.0).runs(budget) == runs
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,3 @@ def test_what_is_not_known_exactly_is_told_in_two_digits(number: float, told: in
 )
 def test_a_time_in_words(seconds: float, told: str) -> None:
     assert duration_in_words(seconds) == told
-
-
-def test_layers_sampled_independently_add_up() -> None:
-    one = Estimate(Quantity(100, 3, 40), ZERO, ZERO, Quantity(300, 6, 90), Quantity(10, 1, 4), is_exact=True)
-    both = one + Estimate(
-        Quantity(50, 4, 20), ZERO, ZERO, Quantity(100, 8, 50), Quantity(5, 0, 5), is_exact=False
-    )
-    assert both.tiles == Quantity(150, 5.0, 60)
-    assert both.requests == Quantity(400, 10.0, 140)
-    assert both.received_bytes == Quantity(15, 1.0, 9)
-    assert not both.is_exact

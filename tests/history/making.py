@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from alembic import command
 from sqlalchemy import create_engine
 
-from tileharvest.history import upgrading
-from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history import revisions
+from tileharvest.history.harvests import Harvest, begin
 from tileharvest.history.schema import metadata
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
@@ -74,7 +75,7 @@ def began(
         day=day,
         started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
         renderer="overviewer",
-        layers=[HarvestLayer(LAYER, 10, "png")],
+        layers=[Layer(LAYER, 10, "png")],
         again=again,
         today=today,
     )
@@ -83,7 +84,7 @@ def began(
 def write_revision(url: str, revision: str) -> None:
     """Makes the empty tables of an earlier release in an empty database."""
     engine = create_engine(url)
-    config = upgrading._config()
+    config = revisions._config()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)

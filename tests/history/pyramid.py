@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import LAYER, A, B, D, began, found
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
     from tileharvest.tiles.results import TileResult
-    from tileharvest.walk.pruning import Mark
+    from tileharvest.walk.trust import Mark
 
 OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"
 UPPER = Tile(-2, 4, 4)
@@ -24,15 +25,15 @@ THIRD = date(2021, 2, 20)
 
 def seen(outcome: str, tile: Tile, last_modified: str | None = OLD, etag: str | None = '"1"') -> TileResult:
     kept = tile.zoom > UPPER.zoom
-    return replace(found(outcome, tile), seen=Validator(etag, last_modified), is_kept=kept)
+    return replace(found(outcome, tile), step=Step(seen=Validator(etag, last_modified), is_kept=kept))
 
 
 def skipping(tile: Tile) -> TileResult:
-    return replace(found("ign", tile), skips=True, is_kept=tile.zoom > UPPER.zoom)
+    return replace(found("ign", tile), step=Step(skips=True, is_kept=tile.zoom > UPPER.zoom))
 
 
 def mark(harvest: Harvest, tile: Tile) -> Mark | None:
-    return harvest.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(tile)
+    return harvest.walk.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(tile)
 
 
 def is_trusted(harvest: Harvest, *tiles: Tile) -> list[bool]:

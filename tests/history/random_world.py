@@ -11,9 +11,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.history.making import found
-from tileharvest.history.harvests import HarvestLayer, begin
-from tileharvest.history.viewing import map_outline
+from tileharvest.history.harvests import begin
+from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class World:
             day=day,
             started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
             renderer="overviewer",
-            layers=[HarvestLayer(layer, 8, "png") for layer in LAYERS],
+            layers=[Layer(layer, 8, "png") for layer in LAYERS],
         )
         results = [result for layer in LAYERS for zoom in ZOOMS for result in self._results(layer, zoom, day)]
         for start in range(0, len(results), 50):

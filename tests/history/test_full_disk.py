@@ -12,7 +12,7 @@ import pytest
 from tests.history.making import EVERYWHERE, LAYER, began, found
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.history.database import History
-from tileharvest.history.reading import tile_versions
+from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 

@@ -12,7 +12,7 @@ from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import Harvest
-from tileharvest.history.reading import harvest_summaries
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 

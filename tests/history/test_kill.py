@@ -10,7 +10,8 @@ from random import Random
 
 from tests.history.making import EVERYWHERE, began
 from tileharvest.history.database import History
-from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.recorded_versions import tile_versions
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 
 KILLS = 20

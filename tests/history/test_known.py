@@ -5,15 +5,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, image_of
 from tileharvest.errors import HistoryError
 from tileharvest.history import known
 from tileharvest.history.harvests import Harvest
-from tileharvest.history.known import LEVELS, MOST_BLOCKS, KnownMarks, KnownVersions, block_area
+from tileharvest.history.known import MOST_BLOCKS, Known
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
@@ -47,40 +46,13 @@ def harvest(history: History) -> WatchedHarvest:
 
 def asked(harvest: Harvest, *tiles: Tile) -> list[Version | None]:
     async def run() -> list[Version | None]:
-        versions = KnownVersions(harvest)
+        versions = Known(harvest.latest)
         try:
-            return [await versions.version(LAYER, tile) for tile in tiles]
+            return [await versions.of(LAYER, tile) for tile in tiles]
         finally:
             versions.close()
 
     return asyncio.run(run())
-
-
-@st.composite
-def tiles(draw: st.DrawFn) -> Tile:
-    unit = 1 << draw(st.integers(0, 14))
-    odd = st.integers(-200, 200).map(lambda number: (2 * number + 1) * unit)
-    return Tile(1 - unit.bit_length(), draw(odd), draw(odd))
-
-
-def ancestor(tile: Tile) -> Tile:
-    for _ in range(LEVELS):
-        tile = tile.parent()
-    return tile
-
-
-@given(tiles())
-def test_a_block_holds_the_tiles_below_one_ancestor(tile: Tile) -> None:
-    top = ancestor(tile)
-    unit, reach = tile.reach, top.reach
-    shift = 1 - tile.zoom + LEVELS
-    assert block_area(tile.zoom, tile.x >> shift, tile.y >> shift) == TileRange(
-        tile.zoom,
-        top.x - reach + unit,
-        top.x + reach - unit,
-        top.y - reach + unit,
-        top.y + reach - unit,
-    )
 
 
 def test_a_known_version_is_given(harvest: WatchedHarvest) -> None:
@@ -103,8 +75,8 @@ def test_tiles_on_both_sides_of_the_centre_do_not(harvest: WatchedHarvest) -> No
 
 def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        versions = KnownVersions(harvest)
-        await asyncio.gather(*(versions.version(LAYER, Tile(0, x, 1)) for x in range(1, 32, 2)))
+        versions = Known(harvest.latest)
+        await asyncio.gather(*(versions.of(LAYER, Tile(0, x, 1)) for x in range(1, 32, 2)))
         versions.close()
 
     asyncio.run(run())
@@ -113,9 +85,9 @@ def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> No
 
 def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:
     async def run() -> Version | None:
-        versions = KnownVersions(harvest)
-        cancelled = asyncio.ensure_future(versions.version(LAYER, A))
-        waiting = asyncio.ensure_future(versions.version(LAYER, A))
+        versions = Known(harvest.latest)
+        cancelled = asyncio.ensure_future(versions.of(LAYER, A))
+        waiting = asyncio.ensure_future(versions.of(LAYER, A))
         await asyncio.sleep(0)
         cancelled.cancel()
         version = await waiting
@@ -136,9 +108,9 @@ def test_the_block_least_recently_used_is_thrown_away(
 
 def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
     async def run() -> int:
-        versions = KnownVersions(harvest)
+        versions = Known(harvest.latest)
         for column in range(MOST_BLOCKS + 20):
-            await versions.version(LAYER, Tile(0, 32 * column + 1, 1))
+            await versions.of(LAYER, Tile(0, 32 * column + 1, 1))
         versions.close()
         return len(versions._blocks)
 
@@ -147,12 +119,12 @@ def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
 
 def test_after_a_failure_the_history_is_asked_again(history: History, harvest: WatchedHarvest) -> None:
     async def run() -> Version | None:
-        versions = KnownVersions(harvest)
+        versions = Known(harvest.latest)
         rename(history, "tiles", "hidden")
         with pytest.raises(HistoryError, match="no such table"):
-            await versions.version(LAYER, A)
+            await versions.of(LAYER, A)
         rename(history, "hidden", "tiles")
-        version = await versions.version(LAYER, A)
+        version = await versions.of(LAYER, A)
         versions.close()
         return version
 
@@ -166,12 +138,12 @@ def rename(history: History, table: str, name: str) -> None:
 
 async def marks_before_and_after_distrust(harvest: Harvest, *, forget: bool) -> list[bool]:
     """Whether tile A is trusted, asked by one who had asked before."""
-    marks = KnownMarks(harvest)
+    marks = Known(harvest.walk.marks)
     trusted = []
     for _ in range(2):
-        mark = await marks.mark(LAYER, A)
+        mark = await marks.of(LAYER, A)
         trusted.append(mark is not None and mark.is_trusted)
-        harvest.distrust(LAYER, "a change")
+        harvest.walk.distrust(LAYER, "a change")
         if forget:
             marks.forget()
     marks.close()
@@ -181,7 +153,7 @@ async def marks_before_and_after_distrust(harvest: Harvest, *, forget: bool) -> 
 @pytest.mark.parametrize("forget", [True, False])
 def test_marks_are_kept_until_they_are_to_be_forgotten(history: History, forget: bool) -> None:
     first = began(history)
-    first.record([replace(found("add"), seen=Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT"))])
+    first.record([replace(found("add"), step=Step(seen=Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT")))])
     ended(first)
     trusted = asyncio.run(marks_before_and_after_distrust(began(history, LATER), forget=forget))
     assert trusted == [True, not forget]
@@ -191,12 +163,12 @@ def test_what_was_asked_before_forgetting_is_not_kept(harvest: WatchedHarvest) -
     """It may have been read before trust was withdrawn."""
 
     async def run() -> None:
-        versions = KnownVersions(harvest)
-        waiting = asyncio.ensure_future(versions.version(LAYER, A))
+        versions = Known(harvest.latest)
+        waiting = asyncio.ensure_future(versions.of(LAYER, A))
         await asyncio.sleep(0)
         versions.forget()
         await waiting
-        await versions.version(LAYER, A)
+        await versions.of(LAYER, A)
         versions.close()
 
     asyncio.run(run())

@@ -17,10 +17,10 @@ from tests.history.making import A, began, ended, found, write_revision
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.reading import harvest_summaries
 from tileharvest.history.schema import REVISION
-from tileharvest.history.spending import failing, spent
+from tileharvest.history.summaries import failing, harvest_summaries, spent
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def test_nothing_is_remembered_or_proved_of_a_history_without_walks(third: str) 
         assert proofs(history, "world") == {}
         assert last_full(history, "world") == date(2021, 2, 13)
         harvest = began(history, date(2021, 2, 16), segment="b")
-        assert harvest.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
-        harvest.record([replace(found("ign", A), seen=Validator('"1"'))])
+        assert harvest.walk.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
+        harvest.record([replace(found("ign", A), step=Step(seen=Validator('"1"')))])
         ended(harvest)
         assert [summary.walk for summary in harvest_summaries(history, "world")] == [None, None]

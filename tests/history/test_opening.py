@@ -13,10 +13,11 @@ import pytest
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
 from tileharvest.errors import HistoryError
-from tileharvest.history import database, upgrading
+from tileharvest.history import database, revisions
 from tileharvest.history.database import History
-from tileharvest.history.reading import harvest_summaries, map_summaries, tile_versions
+from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import REVISION
+from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 
@@ -44,10 +45,10 @@ def history(sqlite_history: History) -> History:
 def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Makes the program one that has a further revision; gives the file of that revision."""
     migrations = tmp_path / "next" / "migrations"
-    shutil.copytree(upgrading.MIGRATIONS, migrations)
+    shutil.copytree(revisions.MIGRATIONS, migrations)
     revision = migrations / "versions" / f"{NEXT}_next.py"
     revision.write_text(dedent(NEXT_REVISION))
-    monkeypatch.setattr(upgrading, "MIGRATIONS", migrations)
+    monkeypatch.setattr(revisions, "MIGRATIONS", migrations)
     monkeypatch.setattr(database, "REVISION", NEXT)
     return revision
 

@@ -9,11 +9,12 @@ import pytest
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
-from tileharvest.history.proofs import StoredProof, last_full, proofs
-from tileharvest.history.reading import harvest_summaries
+from tileharvest.history.proofs import last_full, proofs
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.pruning import Proof
+from tileharvest.walk.proof import Proof, StoredProof
 
 if TYPE_CHECKING:
     from datetime import date
@@ -43,7 +44,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     history: History, first: Harvest
 ) -> None:
     again = replace(found("add", Tile(0, 3, 3)), validator=Validator('"1"', OLD))
-    assert again.seen is None
+    assert again.step == Step()
     first.record([again])
     ended(first)
     assert proofs(history, "world")[LAYER].proof == Proof(4, 0, 0, 3600.0)
@@ -64,7 +65,7 @@ def test_a_pruned_harvest_leaves_the_proof(history: History, second: Harvest) ->
 def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     history: History, second: Harvest
 ) -> None:
-    second.distrust(LAYER, "a change")
+    second.walk.distrust(LAYER, "a change")
     every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
     second.record(every)
     ended(second)
@@ -77,7 +78,7 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
 
 
 def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: Harvest) -> None:
-    first.distrust(LAYER, "a change")
+    first.walk.distrust(LAYER, "a change")
     assert proofs(history, "world") == {LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)}
 
 
@@ -89,7 +90,7 @@ def test_an_unknown_map_has_no_proofs(history: History) -> None:
 def test_how_a_harvest_walks_is_noted(history: History, first: Harvest) -> None:
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == (None, None)
-    first.walks("full", "no full harvest is finished so far")
+    first.walk.note("full", "no full harvest is finished so far")
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == ("full", "no full harvest is finished so far")
 
@@ -100,15 +101,15 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
     ):
         harvest = began(history, DAY.replace(day=14 + number))
         if walk is not None:
-            harvest.walks(walk, "why")
+            harvest.walk.note(walk, "why")
         ended(harvest, reason=reason)
-    began(history, THIRD).walks("full", "why")
+    began(history, THIRD).walk.note("full", "why")
     assert last_full(history, "world") == DAY.replace(day=15)
 
 
 def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: Harvest) -> None:
-    first.walks("pruned", "proved")
-    first.walks("full", "no proof any more")
+    first.walk.note("pruned", "proved")
+    first.walk.note("full", "no proof any more")
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == ("pruned", "no proof any more")
 
@@ -122,7 +123,7 @@ def test_a_full_harvest_counts_while_all_since_kept_the_same(
 ) -> None:
     for number, one in enumerate(kept):
         harvest = began(history, DAY.replace(day=13 + number))
-        harvest.walks("pruned" if number else "full", "why", one)
+        harvest.walk.note("pruned" if number else "full", "why", one)
         ended(harvest)
     began(history, THIRD)
     assert last_full(history, "world", "all") == expected
@@ -134,6 +135,6 @@ def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
     history: History, first: Harvest
 ) -> None:
     for kept in ("all", "zone"):
-        first.walks("full", "why", kept)
+        first.walk.note("full", "why", kept)
     ended(first)
     assert [last_full(history, "world", kept) for kept in ("all", "zone")] == [None, None]

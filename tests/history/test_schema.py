@@ -15,9 +15,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
 from tests.history.making import began, ended, found
-from tileharvest.history.recording import _count_changes, _upsert_tiles, _upsert_versions
+from tileharvest.history.recorder import _count_changes, _upsert_tiles, _upsert_versions
+from tileharvest.history.revisions import MIGRATIONS
 from tileharvest.history.schema import REVISION, UtcDateTime, maps, metadata
-from tileharvest.history.upgrading import MIGRATIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -14,13 +15,15 @@ import pytest
 from tests.history.making import B, began, ended, found, write_revision
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
-from tileharvest.harvest.holdings import DryHoldings, is_there
-from tileharvest.history import connecting
-from tileharvest.history.connecting import Address
+from tileharvest.harvest.holdings import Holdings
+from tileharvest.history import connection
+from tileharvest.history.connection import Address
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.errors import NoHistoryError
-from tileharvest.history.reading import harvest_summaries, tile_versions
+from tileharvest.history.recorded_versions import tile_versions
+from tileharvest.history.summaries import harvest_summaries
+from tileharvest.store.settings import StorePlace
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -119,16 +122,16 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
     url = postgresql.url(database)
     with pytest.raises(NoHistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
         History.open_read_only(url)
-    assert not is_there(url)
-    with DryHoldings(url, "world").open_history() as dry:
+    assert not History.is_begun(url)
+    with Holdings(url, StorePlace(Path("tiles")), "world").open_history() as dry:
         assert began(dry).counts() == {}
     assert postgresql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == []
 
 
 def test_where_one_has_begun_there_is(postgresql_history: History, shared_database: str) -> None:
-    assert is_there(shared_database)
+    assert History.is_begun(shared_database)
     began(postgresql_history).record([found("add")])
-    with DryHoldings(shared_database, "world").open_history() as dry:
+    with Holdings(shared_database, StorePlace(Path("tiles")), "world").open_history() as dry:
         assert began(dry).counts() == {Outcome.ADDED: 1}
 
 
@@ -262,7 +265,7 @@ def test_an_end_whose_commit_got_no_answer_is_one(
 def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever(
     postgresql_history: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "IDLE_TIMEOUT", 0.2)
+    monkeypatch.setattr(connection, "IDLE_TIMEOUT", 0.2)
     with History.open(shared_database) as frozen:
         harvest = began(frozen)
 

@@ -16,7 +16,7 @@ from tileharvest.tiles.grid import TileRange
 if TYPE_CHECKING:
     from tileharvest.history.harvests import Harvest
     from tileharvest.tiles.grid import Tile
-    from tileharvest.walk.pruning import Mark
+    from tileharvest.walk.trust import Mark
 
 STEPS = 80
 
@@ -25,19 +25,19 @@ def marks(harvest: Harvest) -> dict[Tile, Mark]:
     """Of all tiles that are not missing."""
     found: dict[Tile, Mark] = {}
     for zoom, edge in EDGES.items():
-        found |= harvest.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
+        found |= harvest.walk.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
     return {tile: mark for tile, mark in found.items() if mark.etag or mark.last_modified}
 
 
 def compare(walks: RandomWalks) -> None:
     harvest, model = walks.harvest, walks.model
     assert marks(harvest) == model.marks
-    assert harvest.skipped_tops(LAYER) == sorted(model.skipping)
-    assert harvest.skipped(LAYER, EVERYWHERE[LAYER]) == sorted(model.skipped)
+    assert harvest.walk.tops(LAYER) == sorted(model.skipping)
+    assert harvest.walk.skipped(LAYER, EVERYWHERE[LAYER]) == sorted(model.skipped)
     assert {tile for _, tile in harvest.unasked(EVERYWHERE, 1000)} == model.unasked
     assert harvest.vanished(EVERYWHERE) == len(model.unasked | model.gone & model.present)
     assert harvest.counts() == model.counts
-    assert harvest.outcomes_of(LAYER, walks.tiles) == model.outcomes
+    assert harvest.outcomes(LAYER, walks.tiles) == model.outcomes
     proof = proofs(walks.history, "world").get(LAYER)
     assert (proof is not None and proof.withdrawn is not None) == model.withdrawn
     if proof is not None and model.proof is not None:

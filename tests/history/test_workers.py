@@ -20,13 +20,13 @@ from sqlalchemy import func, select
 from tests.history import beginning_worker
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
-from tileharvest.history.beginning import Beginning, NewHarvest
-from tileharvest.history.charging import add_cost
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvests import HarvestLayer
-from tileharvest.history.reading import HarvestSummary, harvest_summaries, map_summaries
+from tileharvest.history.harvest_row import NewHarvest
+from tileharvest.history.harvests import Beginning
 from tileharvest.history.schema import changes
+from tileharvest.history.summaries import HarvestSummary, harvest_summaries, map_summaries
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_who_begins_while_another_does_waits_and_continues_its_harvest(
     if is_known:
         ended(began(postgresql_history))
     new = NewHarvest(LATER.isoformat(), LATER, START, "overviewer")
-    beginning = Beginning("world", new, [HarvestLayer(LAYER, 10, "png")], again=False)
+    beginning = Beginning("world", new, [Layer(LAYER, 10, "png")], again=False)
     with held(postgresql_history, beginning, postgresql):
         second = began(postgresql_history, LATER)
     assert second.continued
@@ -187,7 +187,7 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     harvest = began(postgresql_history)
 
     def record(connection: Connection) -> None:
-        connection.execute(add_cost(harvest.id, Cost(1, 2, 3)))
+        harvest._row.add_cost(connection, Cost(1, 2, 3), unless_ended=True)
         harvest._recorder.record(connection, [found("add")])
 
     with held(postgresql_history, record, postgresql):

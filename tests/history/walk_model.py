@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from tests.history.making import LAYER, began, found
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.pruning import Mark, prove
+from tileharvest.walk.proof import prove
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import Harvest
     from tileharvest.tiles.results import TileResult
-    from tileharvest.walk.pruning import Proof
+    from tileharvest.walk.proof import Proof
 
 KEPT = range(-2, 1)
 TOP = -4
@@ -73,16 +75,16 @@ class Model:
         if result.outcome is Outcome.ADDED:
             self.present.add(tile)
             self.versioned.add(tile)
-        if result.seen == ABSENT or result.outcome is Outcome.GONE:
+        if result.step.seen == ABSENT or result.outcome is Outcome.GONE:
             if tile in self.rows:
                 self.rows[tile] = Row(ABSENT, self.harvest)
-        elif result.seen is not None:
-            self.rows[tile] = Row(result.seen, self.harvest)
-        if result.skips and tile in self.marks:
+        elif result.step.seen is not None:
+            self.rows[tile] = Row(result.step.seen, self.harvest)
+        if result.step.skips and tile in self.marks:
             self.tops.add(tile)
-        elif result.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
+        elif result.step.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
             self.tops.discard(tile)
-        if result.outcome is Outcome.FAILED or result.doubts:
+        if result.outcome is Outcome.FAILED or result.step.doubts:
             self.doubt(tile)
 
     def doubt(self, tile: Tile) -> None:
@@ -187,7 +189,7 @@ class RandomWalks:
             for result in batch:
                 self.model.record(result)
         elif kind < 0.85:
-            tops = self.harvest.distrust(LAYER, "a change was found")
+            tops = self.harvest.walk.distrust(LAYER, "a change was found")
             assert tops == sorted(self.model.tops)
             self.model.distrust()
         else:
@@ -206,12 +208,13 @@ class RandomWalks:
         else:
             words = ["ign", "ign", "ign", "gone" if is_kept else "404", "fail"]
         outcome = Outcome(random.choice(words))
-        result = replace(found(outcome, tile), is_kept=is_kept)
+        result = replace(found(outcome, tile), step=Step(is_kept=is_kept))
         if outcome in (Outcome.NOTHING, Outcome.GONE):
-            return replace(result, seen=ABSENT)
+            return replace(result, step=Step(ABSENT, is_kept=is_kept))
         if outcome is Outcome.IGNORED and random.random() < 0.5:
             drawn = random.random()
-            return replace(result, skips=drawn < 0.5, doubts=drawn > 0.8)
+            return replace(result, step=Step(skips=drawn < 0.5, doubts=drawn > 0.8, is_kept=is_kept))
         if outcome is Outcome.FAILED:
             return result
-        return replace(result, seen=Validator(random.choice(['"1"', None]), random.choice([*DATES, None])))
+        seen = Validator(random.choice(['"1"', None]), random.choice([*DATES, None]))
+        return replace(result, step=Step(seen, is_kept=is_kept))

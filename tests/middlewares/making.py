@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from PIL import Image as Pillow
 
 from tileharvest.harvest.harvest import Harvesting
-from tileharvest.harvest.holdings import LocalHoldings
+from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
-from tileharvest.renderers.site import Site, SiteLayer
-from tileharvest.store.opening import StorePlace
+from tileharvest.renderers.site import Site
+from tileharvest.store.settings import StorePlace
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
@@ -32,7 +33,7 @@ DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
 NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
 LAYER = "world-day"
 HOST = "map.example.net"
-SITE = Site("overviewer", (SiteLayer(LAYER, 2, "png", f"http://{HOST}/{LAYER}"),))
+SITE = Site("overviewer", (Layer(LAYER, 2, "png", f"http://{HOST}/{LAYER}"),))
 ETAG = '"65f1-2a0"'
 
 FIRST_LEVEL: Final = (Tile(-1, -2, 2), Tile(-1, 2, 2), Tile(-1, -2, -2), Tile(-1, 2, -2))
@@ -60,7 +61,7 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
 def harvesting(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvesting:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
-    holdings = LocalHoldings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
+    holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
     return Harvesting(

@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
 from tileharvest.queue.redis import calls
-from tileharvest.scheduler.exchanging import Exchanging
+from tileharvest.scheduler.worker import QueueWorker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -208,33 +209,29 @@ async def crawl(queue: RedisQueue, tiles: int, at_once: int) -> None:
     """As the engine does: so many under way, and each finished one has four children."""
     told = asyncio.Event()
     failed: list[QueueError] = []
-    exchanging = Exchanging(
-        queue,
-        ahead=512,
-        lease_seconds=60.0,
-        clock=time.time,
-        changed=lambda _: told.set(),
-        failed=failed.append,
+    listener: Any = SimpleNamespace(
+        in_flight=0, may_start=True, exchanged=lambda _: told.set(), wake=told.set, failed=failed.append
     )
+    worker = QueueWorker(queue, listener, ahead=512, lease_seconds=60.0, clock=time.time)
     await queue.open(time.time())
-    exchanging.push(entry("0"))
-    exchanging.start()
+    worker.push(entry("0"))
+    worker.start()
     pushed, finished = 1, 0
     while finished < tiles and not failed:
         leases: list[Lease] = []
-        while len(leases) < at_once and (lease := exchanging.next_lease()) is not None:
+        while len(leases) < at_once and (lease := worker.next_lease()) is not None:
             leases.append(lease)
         if not leases:
             told.clear()
             await asyncio.wait_for(told.wait(), 10)
         for lease in leases:
             for _ in range(min(4, tiles - pushed)):
-                exchanging.push(entry(str(pushed)))
+                worker.push(entry(str(pushed)))
                 pushed += 1
-            exchanging.finish(lease)
+            worker.finish(lease)
             await asyncio.sleep(0)
         finished += len(leases)
-    await exchanging.close()
+    await worker.close()
     assert not failed
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from tileharvest.errors import ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.overviewer import Answer, parse_config, probe, probe_depth
-from tileharvest.renderers.site import SiteLayer
+from tileharvest.renderers.overviewer import Fetched, parse_config, probe, probe_depth
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 
 PAGE = "https://map.example.net/world/"
 
@@ -46,17 +46,17 @@ def described(**keys) -> MapDescription:
 class FakeSite:
     """Answers from a table; everything else is 404. Notes what was asked."""
 
-    def __init__(self, answers: dict[str, Answer]) -> None:
+    def __init__(self, answers: dict[str, Fetched]) -> None:
         self.answers = answers
         self.asked: list[str] = []
 
-    async def __call__(self, method: str, url: str) -> Answer:
+    async def __call__(self, method: str, url: str) -> Fetched:
         self.asked.append(f"{method} {url}")
-        return self.answers.get(url, Answer(404))
+        return self.answers.get(url, Fetched(404))
 
 
 def with_config(text: str) -> FakeSite:
-    return FakeSite({f"{PAGE}overviewerConfig.js": Answer(200, text.encode())})
+    return FakeSite({f"{PAGE}overviewerConfig.js": Fetched(200, text.encode())})
 
 
 @pytest.fixture
@@ -178,24 +178,24 @@ def test_site_with_overlays_only_is_refused(run):
 
 
 def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):
-    moved = Answer(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
+    moved = Fetched(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
     site = run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": moved})))
     assert site.layers[0].folder_url == "https://new.example.net/w/day"
 
 
 def test_server_that_fails_is_no_site_without_configuration(run):
     with pytest.raises(SiteError, match="answers 503"):
-        run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": Answer(503)})))
+        run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": Fetched(503)})))
 
 
-def tiles_of(*paths: str, extension: str = "png") -> dict[str, Answer]:
-    return {f"{PAGE}day{path}.{extension}": Answer(200) for path in paths}
+def tiles_of(*paths: str, extension: str = "png") -> dict[str, Fetched]:
+    return {f"{PAGE}day{path}.{extension}": Fetched(200) for path in paths}
 
 
 def test_without_configuration_the_depth_is_probed(run):
     site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2"))))
     assert site.probed
-    assert site.layers == (SiteLayer("day", 3, "png", f"{PAGE}day"),)
+    assert site.layers == (Layer("day", 3, "png", f"{PAGE}day"),)
 
 
 def test_without_configuration_the_kind_of_image_is_probed(run):
@@ -215,8 +215,8 @@ def test_without_configuration_and_tiles_the_map_has_moved(run):
 
 def test_probing_asks_by_get_where_head_is_refused(run):
     class RefusesHead(FakeSite):
-        async def __call__(self, method: str, url: str) -> Answer:
-            return Answer(405) if method == "HEAD" else await super().__call__(method, url)
+        async def __call__(self, method: str, url: str) -> Fetched:
+            return Fetched(405) if method == "HEAD" else await super().__call__(method, url)
 
     site = run(probe(described(layers=("day",)), RefusesHead(tiles_of("/1"))))
     assert site.layers[0].depth == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.queue.paced_memory import paced_memory
 from tileharvest.history.costs import Traffic
-from tileharvest.politeness.courtesy import Courtesy
+from tileharvest.politeness.rules import Rules
 from tileharvest.scheduler.conduct import Conduct
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Exchanging:
 class Crawl:
     """What behaves, with what it was told; its times stand still unless they are set."""
 
-    def __init__(self, queue: Paced, courtesy: Courtesy | None, check: Any = lambda: None) -> None:
+    def __init__(self, queue: Paced, rules: Rules | None, check: Any = lambda: None) -> None:
         self.queue = queue
         self.local_time = NOON
         self.worked = 0.0
@@ -54,7 +54,7 @@ class Crawl:
         self.conduct = Conduct(
             queue,
             "world",
-            courtesy=courtesy,
+            rules=rules,
             local_time=lambda: self.local_time,
             clock=lambda: 0.0,
             wake=self._wake,
@@ -74,9 +74,9 @@ class Crawl:
 
 
 @asynccontextmanager
-async def crawling(check: Any = lambda: None, **courtesy: Any) -> AsyncIterator[Crawl]:
+async def crawling(check: Any = lambda: None, **rules: Any) -> AsyncIterator[Crawl]:
     async with paced_memory() as queue:
-        crawl = Crawl(queue, Courtesy(HOST, 4, **courtesy), check)
+        crawl = Crawl(queue, Rules(HOST, 4, **rules), check)
         await crawl.conduct.begin()
         try:
             yield crawl

@@ -18,6 +18,7 @@ from scrapy import Request, Spider
 from tileharvest.queue import directions
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import scheduling_for
+from tileharvest.scheduler.spider import HeldSpider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -63,7 +64,7 @@ class StubSpider(Spider):
         return Request(**{**order, **callbacks})
 
 
-class HeldSpider(StubSpider):
+class HoldingSpider(StubSpider, HeldSpider):
     """Holds the scheduler before it begins."""
 
     name = "held"
@@ -163,7 +164,7 @@ class StoppedScheduler(Scheduler):
             await asyncio.wait_for(scheduler._conduct._over.wait(), 5)
             with suppress(TimeoutError):
                 async with asyncio.timeout(crawler.settings.getfloat("STOPPED_LONG")):
-                    while scheduler._offering is not None:  # noqa: ASYNC110 - it knows of no event
+                    while scheduler._offers is not None:  # noqa: ASYNC110 - it knows of no event
                         await asyncio.sleep(0.01)
             return await ask(*arguments)
 

@@ -90,20 +90,22 @@ def test_another_engine_is_refused_with_what_to_do(unknown: Any) -> None:
     with pytest.raises(
         RuntimeError, match=r"engine\.downloader\.active: install the version that requirements"
     ):
-        EngineHook(unknown, print)
+        EngineHook(print).attach(unknown)
 
 
 @pytest.mark.parametrize(("closing", "scheduled"), [(None, 1), ("a Deferred", 0)])
 def test_an_engine_is_woken_unless_it_closes(closing: Any, scheduled: int) -> None:
     nextcall = NextCall()
-    EngineHook(engine(nextcall=nextcall, inprogress=set(), closing=closing), print).wake()
+    hook = EngineHook(print)
+    hook.attach(engine(nextcall=nextcall, inprogress=set(), closing=closing))
+    hook.wake()
     assert nextcall.scheduled == scheduled
 
 
 def test_requests_that_are_under_way_already_are_told_of_too() -> None:
     told: list[str] = []
     known = engine(nextcall=NextCall(), inprogress={"before"}, closing=None)
-    EngineHook(known, told.append)
+    EngineHook(told.append).attach(known)
     known._slot.inprogress.add("after")
     for request in ("before", "after"):
         known._slot.inprogress.remove(request)
@@ -113,7 +115,14 @@ def test_requests_that_are_under_way_already_are_told_of_too() -> None:
 
 def test_requests_on_the_way_are_those_of_the_downloader() -> None:
     known = engine(nextcall=NextCall(), inprogress=set(), closing=None)
-    hook = EngineHook(known, print)
+    hook = EngineHook(print)
+    hook.attach(known)
     assert hook.in_flight == 0
     known.downloader.active.update({"one", "another"})
     assert hook.in_flight == 2
+
+
+def test_before_there_is_an_engine_nothing_is_on_the_way_and_nobody_is_woken() -> None:
+    hook = EngineHook(print)
+    hook.wake()
+    assert (hook.is_attached, hook.in_flight) == (False, 0)

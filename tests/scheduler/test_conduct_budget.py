@@ -16,14 +16,20 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.queue import directions
 from tileharvest.queue.allowance import AT_ONCE
 from tileharvest.queue.pace import Amount, Worked
-from tileharvest.queue.requests import EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
+from tileharvest.queue.requests import STATE, RequestState, state_of
+from tileharvest.tiles.questions import TileQuestion
 
 
-async def got(crawl: Crawl, size: int, **meta: Any) -> None:
+def meta(size: int) -> dict[str, Any]:
+    """Of a request whose answer is expected to be so long."""
+    return {STATE: RequestState(TileQuestion(expected_bytes=size))}
+
+
+async def got(crawl: Crawl, size: int, *, was_sent: bool = True) -> None:
     """A GET that was expected to cost 900 bytes has cost so many."""
-    request = Request(f"http://{HOST}/0.png", meta={EXPECTED_BYTES: 900})
+    request = Request(f"http://{HOST}/0.png", meta=meta(900))
     await comes_true(lambda: crawl.conduct.comes(request))
-    request.meta.update({RECEIVED_BYTES: size, **meta})
+    state_of(request).received_bytes, state_of(request).was_sent = size, was_sent
     crawl.conduct.over(request)
 
 
@@ -172,7 +178,7 @@ def test_what_was_not_sent_is_not_spent() -> None:
         async with crawling() as crawl:
             await crawl.conduct.allow(Budget(requests=1))
             for _ in range(3):
-                await got(crawl, 0, **{NOT_SENT: True})
+                await got(crawl, 0, was_sent=False)
             await got(crawl, 0)
             with pytest.raises(TimeoutError):
                 await got(crawl, 0)
@@ -184,9 +190,8 @@ def test_a_head_is_not_held_up_for_the_bytes_of_the_get_that_may_follow() -> Non
     async def test() -> None:
         async with crawling() as crawl:
             await crawl.conduct.allow(Budget(received_bytes=100))
-            meta = {EXPECTED_BYTES: 500}
-            assert crawl.conduct.comes(Request(f"http://{HOST}/a", method="HEAD", meta=meta))
-            assert not crawl.conduct.comes(Request(f"http://{HOST}/a", meta=meta))
+            assert crawl.conduct.comes(Request(f"http://{HOST}/a", method="HEAD", meta=meta(500)))
+            assert not crawl.conduct.comes(Request(f"http://{HOST}/a", meta=meta(500)))
 
     run_jumping(test())
 

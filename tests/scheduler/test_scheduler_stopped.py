@@ -40,7 +40,7 @@ def test_who_is_told_to_stop_while_it_joins_the_work_asks_for_nothing_and_compla
     crawls: Crawls,
 ) -> None:
     page = crawls.write_page("page")
-    told = run(page, spider="HeldSpider", SCHEDULER=STOPPED, STOPPED_AT="forget")
+    told = run(page, spider="HoldingSpider", SCHEDULER=STOPPED, STOPPED_AT="forget")
     (crawled,) = crawls.crawl(told)
     assert crawled.said("INFO")[-1] == "Spider closed (stopped)"
     assert crawled.said("ERROR") == []

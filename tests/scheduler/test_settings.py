@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
-from tileharvest.politeness.settings import courtesy_for
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, local_queue, queue_kind
 from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tileharvest.scheduler.settings import Scheduling
+from tileharvest.scheduler.settings import Scheduling
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
@@ -42,11 +43,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
-    spider: Any = Spider("stub", **arguments)
+    crawler = Crawler(Spider, settings)
+    crawler.spider = Spider("stub", **arguments)
+    crawl = crawl_of(crawler)
     if harvests:
-        spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
-        spider.courtesy = courtesy_for(settings, spider.harvesting.description)
-    crawler: Any = SimpleNamespace(settings=settings, spider=spider)
+        crawl.harvest = harvesting_for(settings, {"map": "m", **arguments})
+        crawl.rules = rules_for(settings, crawl.harvest.description)
     return scheduling_for(crawler)
 
 
@@ -111,7 +113,7 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
 
 
 def test_a_spider_that_harvests_no_map_owes_nobody_courtesy(settings: Settings) -> None:
-    assert scheduling(settings, harvests=False).courtesy is None
+    assert scheduling(settings, harvests=False).rules is None
 
 
 @pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])

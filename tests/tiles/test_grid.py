@@ -155,3 +155,72 @@ def test_range_holds_no_tile_beyond_its_edges_or_of_another_zoom(other):
 def test_range_without_tiles_is_refused():
     with pytest.raises(ValueError, match="no tile"):
         TileRange(0, 3, 1, 1, 1)
+
+
+tiles = st.builds(
+    lambda levels, column, row: Tile(-levels, (2 * column + 1) << levels, (2 * row + 1) << levels),
+    st.integers(0, 9),
+    st.integers(-300, 300),
+    st.integers(-300, 300),
+)
+
+
+@given(tiles, st.integers(0, 12))
+def test_a_coarser_zoom_has_the_ancestor_on_the_same_ground(tile, levels):
+    ancestor = tile
+    for _ in range(levels):
+        ancestor = ancestor.parent()
+    assert TileRange.of(tile).at_zoom(tile.zoom - levels) == TileRange.of(ancestor)
+
+
+@given(tiles.filter(lambda tile: tile.zoom < 0))
+def test_children_are_the_four_tiles_one_level_deeper(tile):
+    area = TileRange.of(tile).at_zoom(tile.zoom + 1)
+    assert len(area) == 4
+    assert all(child in area for child in tile.children())
+
+
+@given(tiles, st.integers(0, 20), st.integers(0, 20), st.integers(1, 4))
+def test_the_ground_of_an_area_is_that_of_its_corners(corner, columns, rows, levels):
+    unit = 2 * corner.reach
+    far = Tile(corner.zoom, corner.x + columns * unit, corner.y + rows * unit)
+    area = TileRange(corner.zoom, corner.x, far.x, corner.y, far.y)
+    coarser = area.at_zoom(area.zoom - levels)
+    first, last = (TileRange.of(tile).at_zoom(area.zoom - levels) for tile in (corner, far))
+    assert coarser == TileRange(first.zoom, first.x_from, last.x_to, first.y_from, last.y_to)
+    assert len(coarser.at_zoom(area.zoom)) == len(coarser) * 4**levels
+
+
+def test_what_lies_below_a_known_tile_has_paths_that_begin_with_its_own():
+    square = TileRange.of(Tile(-3, 8, 8)).at_zoom(0)
+    assert square == TileRange(0, 1, 15, 1, 15)
+    assert all(path_of(tile, 12).startswith("/1/2/2/2/2/2/2/2/2/") for tile in square)
+
+
+@given(tiles, st.integers(0, 6))
+def test_a_block_holds_the_tiles_below_one_ancestor(tile, levels):
+    top = tile.ancestor(levels)
+    unit = 2 * top.reach
+    assert tile.block(levels) == ((top.x - top.reach) // unit, (top.y - top.reach) // unit)
+    others = [Tile(tile.zoom, tile.x + 2 * tile.reach * step, tile.y) for step in (-1, 1)]
+    assert all((one.block(levels) == tile.block(levels)) == (one.ancestor(levels) == top) for one in others)
+
+
+@pytest.mark.parametrize("depth", range(1, 5))
+def test_the_whole_of_a_zoom_is_every_tile_that_has_a_path(depth):
+    for zoom in range(1 - depth, 1):
+        paths = {path_of(tile, depth) for tile in TileRange.whole(depth, zoom)}
+        assert len(paths) == len(TileRange.whole(depth, zoom)) == 4 ** (depth + zoom)
+
+
+def test_two_ranges_share_what_is_in_both():
+    one, other = TileRange(-1, -6, 2, -2, 6), TileRange(-1, -2, 10, 2, 2)
+    assert one.intersection(other) == TileRange(-1, -2, 2, 2, 2)
+    assert set(one) & set(other) == set(TileRange(-1, -2, 2, 2, 2))
+    assert one.intersection(TileRange(-1, 6, 10, 2, 2)) is None
+
+
+def test_a_wider_range_has_more_tiles_on_each_side():
+    wider = TileRange(-1, 2, 6, 2, 2).wider(2)
+    assert wider == TileRange(-1, -6, 14, -6, 10)
+    assert wider.middle == (4, 2)

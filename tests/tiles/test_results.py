@@ -8,7 +8,7 @@ import pytest
 
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Image, Validator
 
 IMAGE = {"image": Image("0" * 40, "png", 3), "body": b"abc"}
@@ -24,14 +24,43 @@ IMAGE = {"image": Image("0" * 40, "png", 3), "body": b"abc"}
         (Outcome.FAILED, {}),
         (Outcome.IGNORED, {"reason": "500"}),
         (Outcome.SKIPPED, {}),
-        (Outcome.IGNORED, {"skips": True, "seen": Validator('"1"')}),
-        (Outcome.IGNORED, {"doubts": True, "seen": Validator('"1"')}),
-        (Outcome.IGNORED, {"doubts": True, "skips": True}),
-        (Outcome.NOTHING, {"skips": True}),
-        (Outcome.FAILED, {"skips": True, "reason": "500"}),
-        (Outcome.ADDED, {**IMAGE, "is_kept": False}),
+        (Outcome.NOTHING, {"step": Step(skips=True)}),
+        (Outcome.FAILED, {"step": Step(skips=True), "reason": "500"}),
+        (Outcome.ADDED, {**IMAGE, "step": Step(is_kept=False)}),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(outcome: Outcome, parts: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"outcome|bytes|asked|kept|doubted"):
+    with pytest.raises(ValueError, match=r"outcome|bytes|asked|kept"):
         TileResult("day", Tile(0, 1, 1), outcome, **parts)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"skips": True, "seen": Validator('"1"')},
+        {"doubts": True, "seen": Validator('"1"')},
+        {"doubts": True, "skips": True},
+    ],
+)
+def test_a_step_with_two_meanings_is_refused(parts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="neither skipped nor doubted"):
+        Step(**parts)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "step", "counted", "recorded"),
+    [
+        (Outcome.IGNORED, Step(), True, True),
+        (Outcome.IGNORED, Step(is_kept=False), False, False),
+        (Outcome.IGNORED, Step(skips=True, is_kept=False), False, True),
+        (Outcome.NOTHING, Step(seen=Validator(), is_kept=False), False, True),
+        (Outcome.IGNORED, Step(doubts=True, is_kept=False), False, True),
+        (Outcome.FAILED, Step(is_kept=False), True, True),
+    ],
+)
+def test_of_a_zoom_that_is_not_kept_only_what_is_news_is_recorded(
+    outcome: Outcome, step: Step, counted: bool, recorded: bool
+) -> None:
+    reason = "500" if outcome is Outcome.FAILED else None
+    result = TileResult("day", Tile(0, 1, 1), outcome, reason=reason, step=step)
+    assert (result.is_counted, result.is_recorded) == (counted, recorded)

@@ -12,9 +12,10 @@ from PIL import Image as Pillow
 
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvests import Harvest, HarvestLayer, begin
+from tileharvest.history.harvests import Harvest, begin
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
@@ -102,7 +103,7 @@ class World:
         name: str = MAP,
         layer: str = DAY_LAYER,
         finished: bool = True,
-        described: HarvestLayer | None = None,
+        described: Layer | None = None,
         extension: str = "png",
     ) -> None:
         """A harvest of that day with new images of tiles; None: the tile is gone."""
@@ -153,9 +154,9 @@ class World:
         return TileResult(layer, tile, outcome, image, body, Validator('"1"', MODIFIED))
 
 
-def begun(history: History, day: date, name: str = MAP, described: HarvestLayer | None = None) -> Harvest:
+def begun(history: History, day: date, name: str = MAP, described: Layer | None = None) -> Harvest:
     """With two layers, unless one is given."""
-    both = [HarvestLayer(layer, 10, "png", SIZE, world="overworld") for layer in (DAY_LAYER, NIGHT_LAYER)]
+    both = [Layer(layer, 10, "png", tile_size=SIZE, world="overworld") for layer in (DAY_LAYER, NIGHT_LAYER)]
     return begin(
         history,
         map_name=name,

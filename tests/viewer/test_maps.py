@@ -20,8 +20,8 @@ from tests.viewer.building import (
     square,
 )
 from tileharvest.errors import ConfigurationError, HistoryError
-from tileharvest.history.harvests import HarvestLayer
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client
@@ -100,7 +100,16 @@ def test_a_layer_tells_its_zooms_with_the_day_of_their_first_version(world: Worl
 
 def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) -> None:
     for day, depth in ((FIRST, 5), (SECOND, 5), (THIRD, 6)):
-        said = HarvestLayer(DAY_LAYER, depth, "jpg", 512, 2, None, "#1a1a1a", (1, 64, -3), 1_613_196_000)
+        said = Layer(
+            DAY_LAYER,
+            depth,
+            "jpg",
+            tile_size=512,
+            north_direction=2,
+            background="#1a1a1a",
+            spawn=(1, 64, -3),
+            rendered=1_613_196_000,
+        )
         world.harvest(day, {}, described=said)
     with serving(world) as client:
         (layer,) = client.get(f"/api/v1/maps/{MAP}").json["layers"]

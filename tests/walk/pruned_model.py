@@ -1,6 +1,6 @@
 """A history and its harvests, imagined: to hold the pruned walk against the full one.
 
-Every decision is one of `maps.pruning`, `maps.walk` or `verdict`; what is imagined is the order in which
+Every decision is one of the room `walk` or of `verdict`; what is imagined is the order in which
 answers come, what a kill leaves, and what is recorded.
 """
 
@@ -11,21 +11,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import Asked
 from tileharvest.tiles.verdict import Answer, Verdict, judge_head
 from tileharvest.tiles.versions import Image, Validator, Version
-from tileharvest.walk.pruning import (
-    Decision,
-    Mark,
-    Proof,
-    Wish,
-    audited,
-    breaks_law,
-    decide,
-    doubts,
-    may_skip,
-    prove,
-    remembers,
-)
+from tileharvest.walk.audit import audited, breaks_law
+from tileharvest.walk.decision import Decision, Wish, decide
+from tileharvest.walk.proof import Proof, StoredProof, prove
+from tileharvest.walk.trust import Mark
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -35,6 +27,7 @@ if TYPE_CHECKING:
 
     from tests.walk.pruned_site import File, Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.results import Step
 
 
 @dataclass(frozen=True)
@@ -66,6 +59,12 @@ class History:
         latest = {tile: self.latest(tile) for tile in self.versions}
         return {tile: one.image for tile, one in latest.items() if one is not None and one.image is not None}
 
+    def stored(self, day: date) -> StoredProof | None:
+        """The day tells nothing here."""
+        if self.proof is None and self.withdrawn is None:
+            return None
+        return StoredProof(self.proof or Proof(0, 0, 0, 0.0), day, self.withdrawn)
+
     def mark(self, tile: Tile) -> Mark | None:
         row = self.rows.get(tile)
         return row and Mark(row.validator.etag, row.validator.last_modified, row.is_whole)
@@ -81,9 +80,7 @@ class Result:
     tile: Tile
     outcome: Outcome
     version: Version | None
-    remembered: Validator | None
-    skips: bool
-    doubts: bool
+    step: Step
 
 
 @dataclass
@@ -111,7 +108,7 @@ class Harvest:
     ) -> None:
         history.harvests += 1
         self.decision: Decision = decide(
-            plan.wish, history.proof, history.withdrawn, history.last_full, day, plan.full_every
+            plan.wish, history.stored(day), history.last_full, day, plan.full_every
         )
         self.requests = 0
         self.results: dict[Tile, Outcome] = {}
@@ -154,16 +151,12 @@ class Harvest:
         outcome, version = self._judge(tile, file, seen)
         mark = self._history.mark(tile)
         is_audited = self._audited is not None and tile in self._audited
-        # Where only the size can tell more than the time does, it is compared with that of a version.
-        is_compared = seen.etag is not None or self._walk.keeps(tile.zoom)
-        may = self._prunes and not is_audited and is_compared
-        skips = may and outcome is Outcome.IGNORED and may_skip(mark, seen)
-        if not skips and not (self._prunes and is_audited):
+        asked = Asked(late=is_audited or not is_on_walk, audited=is_audited and self._prunes)
+        answer = Answer(404 if file is None else 200, seen)
+        step = self._walk.step(tile, outcome, answer, mark, asked, is_pruned=self._prunes)
+        if not step.skips:
             self._go_below(tile, outcome)
-        failed = outcome is Outcome.FAILED
-        remembered = None if failed else remembers(mark, seen, is_on_walk=is_on_walk and not is_audited)
-        doubted = not failed and not skips and remembered is None and doubts(mark, seen)
-        self._unwritten.append(Result(tile, outcome, version, remembered, skips, doubted))
+        self._unwritten.append(Result(tile, outcome, version, step))
 
     def _judge(self, tile: Tile, file: File | None, seen: Validator) -> tuple[Outcome, Version | None]:
         self.requests += 1
@@ -195,16 +188,16 @@ class Harvest:
     def _write(self, result: Result) -> None:
         history, tile = self._history, result.tile
         self.results[tile] = result.outcome
-        if result.skips:
+        if result.step.skips:
             self.tops.add(tile)
         if result.version is not None:
             history.versions.setdefault(tile, {})[result.version.day] = result.version
-        if result.remembered is not None:
-            history.rows[tile] = Row(result.remembered, self._number)
+        if result.step.seen is not None:
+            history.rows[tile] = Row(result.step.seen, self._number)
         if result.outcome is Outcome.FAILED or result.outcome.makes_version:
             # What was remembered above a change may come back with the state before it.
             history.distrust(self._site.above(tile))
-        if result.doubts:
+        if result.step.doubts:
             history.distrust([tile, *self._site.above(tile)])
         if result.outcome is Outcome.FAILED:
             history.distrust([tile])

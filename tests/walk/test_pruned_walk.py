@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.walk.pruned_model import Harvest, History, Plan
 from tests.walk.pruned_site import HOUR, Site, built, by_content, by_time_alone, by_time_and_size, leaf
 from tileharvest.tiles.grid import Tile
-from tileharvest.walk.pruning import Wish
+from tileharvest.walk.decision import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import QueueError
-from tileharvest.harvest.next_walk import LayerProspect, NextWalk, next_walk
-from tileharvest.history.reading import MapSummary, map_summaries
+from tileharvest.harvest.walks import next_walks
 from tileharvest.history.settings import has_history, open_history_for_reading
+from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.settings import directions_for
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
+    from tileharvest.walk.decision import Decision, Decisions
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1)
+    usage = "scrapy maps takes no arguments"
+
     def syntax(self) -> str:
         return "[options]"
 
     def short_desc(self) -> str:
         return "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
-
-    def check(self, args: list[str]) -> None:
-        if args:
-            raise UsageError("scrapy maps takes no arguments", print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         descriptions = all_maps(settings)
@@ -60,8 +59,8 @@ class _Known(NamedTuple):
     """What the history tells of a map."""
 
     summary: MapSummary
-    walk: NextWalk
-    """Without layers where the map was never harvested."""
+    walk: Decisions
+    """It has no layers if the map was never harvested."""
 
 
 def _known(history: History, descriptions: Mapping[str, MapDescription], now: datetime) -> dict[str, _Known]:
@@ -71,18 +70,18 @@ def _known(history: History, descriptions: Mapping[str, MapDescription], now: da
         if description is not None:
             today = now.astimezone(description.zone_info).date()
             depths = {} if last is None else last.depth
-            found[summary.name] = _Known(summary, next_walk(history, description, depths, today))
+            found[summary.name] = _Known(summary, next_walks(history, description, depths, today))
     return found
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
-    """Since when each map is paused; all are asked at once."""
+    """Says since when each map is paused. All queues are asked at once."""
     names = list(names)
     return dict(zip(names, await asyncio.gather(*(_since(settings, name) for name in names)), strict=True))
 
 
 async def _since(settings: BaseSettings, name: str) -> str | None:
-    """None also where the queue cannot tell: the list is of use without it."""
+    """Returns None also if the queue cannot be asked: the list is of use without it."""
     try:
         return (await directions_for(settings, name)).paused
     except QueueError as error:
@@ -104,17 +103,17 @@ def _row(description: MapDescription, known: _Known | None, paused: str | None) 
         if last is None
         else {"day": last.day.isoformat(), "reason": last.reason or "unfinished"},
         "walk": "pruned" if known is not None and known.walk.is_pruned else "full",
-        "proofs": {name: _proof(prospect) for name, prospect in layers.items()},
+        "proofs": {name: _proof(decision) for name, decision in layers.items()},
         "tiles": 0 if summary is None else summary.tiles,
         "versions": 0 if summary is None else summary.versions,
         "bytes": 0 if summary is None else summary.image_bytes,
     }
 
 
-def _proof(prospect: LayerProspect) -> dict[str, Any]:
-    """How the layer will be walked, and what is proved of it; what is not known is null."""
-    stored = prospect.stored
-    said = {"walk": "pruned" if prospect.decision.is_pruned else "full", "reason": prospect.decision.reason}
+def _proof(decision: Decision) -> dict[str, Any]:
+    """How the layer will be walked, and what is proved of it. What is not known is null."""
+    stored = decision.stored
+    said = {"walk": "pruned" if decision.is_pruned else "full", "reason": decision.reason}
     if stored is None:
         return {**said, "holds": False} | dict.fromkeys(_PROVED)
     proof, withdrawn_day = stored.proof, stored.withdrawn_day
@@ -141,9 +140,9 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
         write_line("no map yet: scrapy add NAME URL")
 
 
-def _write_walk(name: str, walk: NextWalk) -> None:
-    """Why it will be walked so, in a line; where layers differ, in one for each."""
-    said = {layer: prospect.in_words for layer, prospect in walk.layers.items()}
+def _write_walk(name: str, walk: Decisions) -> None:
+    """Writes why the map will be walked so: one line, or one for each layer if they differ."""
+    said = {layer: decision.in_words for layer, decision in walk.layers.items()}
     if len(set(said.values())) == 1:
         write_line(f"{name}: the next walk is {next(iter(said.values()))}")
         return

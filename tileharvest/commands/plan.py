@@ -2,77 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import quieten
+from tileharvest.commands.map_command import SiteCommand
+from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.next_walk import NextWalk, next_walk
-from tileharvest.harvest.plan import (
-    Expense,
-    Plan,
-    duration_in_words,
-    plan_by_last,
-    plan_by_sample,
-    runs_needed,
-    two_digits,
-)
-from tileharvest.harvest.walk import LEAST_AUDITED
-from tileharvest.history.precedent import Precedent, precedent
-from tileharvest.history.settings import open_history_if_any
+from tileharvest.harvest.plan import duration_in_words, plan_by_last, plan_by_sample, two_digits
+from tileharvest.harvest.walks import next_walks
+from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.settings import courtesy_for
-from tileharvest.spiders.sampling import USUAL_REQUESTS, SamplingSpider
+from tileharvest.politeness.settings import rules_for
+from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
+from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.maps.budgets import Budget
+    from tileharvest.harvest.plan import Expense
+    from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.rates import Gap
-    from tileharvest.politeness.courtesy import Courtesy
-    from tileharvest.spiders.sampling import Sampled
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.walk.decision import Decisions
 
 _SEEDS: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A plan with what is said about it."""
+class _PlanReport(NamedTuple):
+    """A plan as it is told."""
 
-    map_name: str
-    plan: Plan
-    origin: dict[str, Any]
-    """What it is made from, for programs."""
     title: str
-    expected: str
-    """What the expected expense is called."""
+    columns: Mapping[str, Expense | None]
+    """What people see, by the heads of the columns; without those that are None."""
     notes: tuple[str, ...]
-    is_exact: bool
-    walk: NextWalk | None = None
-    """None where that is not known: for a map without a history, and one whose site was asked."""
-    pruned: str | None = None
-    """What the expense of a pruned walk is called; None where there will be none."""
-
-    @property
-    def next(self) -> Expense:
-        """Of the walk that will be made, as far as that is known."""
-        is_pruned = self.walk is not None and self.walk.is_pruned
-        return self.plan.pruned if is_pruned and self.plan.pruned is not None else self.plan.expected
+    """The lines below the table."""
+    origin: dict[str, Any]
+    """What the plan is made from, for programs."""
+    expected: Expense
+    """Of the walk that will be made, as far as that is known."""
+    least: Expense | None
+    most: Expense
+    is_exact: bool = True
+    """Whether numbers are told to the last digit."""
 
 
-class Command(MapCommand, ScrapyCommand):
-    requires_crawler_process = True
-
+class Command(SiteCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "Say what a harvest will cost: tiles, requests, bytes and time, before its first request"
 
@@ -93,196 +76,161 @@ class Command(MapCommand, ScrapyCommand):
         )
         parser.add_argument("--seed", type=int, help="choose the sample as the run did that told this number")
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        assert self.settings is not None
-        quieten(self.settings, "ERROR")
-
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if opts.requests is not None and opts.requests < 1:
             raise ConfigurationError(
                 f"--requests {opts.requests} asks nothing: write --requests {USUAL_REQUESTS}"
             )
         description = described_map(settings, args[0])
-        courtesy = courtesy_for(settings, description)
-        known = None if opts.sample else _last_harvest(settings, description)
-        if known is not None:
-            last, walk = known
-            plan = plan_by_last(last, courtesy, audit=description.audit, least_audited=LEAST_AUDITED)
-            answer = _by_last(description, plan, last, walk)
+        rules = rules_for(settings, description)
+        last = None
+        if not opts.sample:
+            last = ask_history(settings, lambda history: _last_harvest(history, description))
+        if last is not None:
+            report = _by_last(description, rules, *last)
         else:
             seed = SystemRandom().randrange(_SEEDS) if opts.seed is None else opts.seed
-            sampled = self._sampled(description, courtesy, opts.requests, seed)
-            plan = plan_by_sample(
-                sampled.estimate,
-                courtesy,
-                looking=sampled.looking,
-                crawl_gap=sampled.crawl_gap,
-                latency=sampled.latency,
-            )
-            answer = _by_sample(description.name, plan, sampled, seed)
-        budgets = {"run": courtesy.budget, "day": courtesy.daily_budget}
+            report = _by_sample(rules, self._asked(description, rules, opts.requests, seed), seed)
+        budgets = {"run": rules.budget, "day": rules.daily_budget}
         if opts.json:
-            write_json(_plain(answer, budgets))
-        else:
-            _write(answer, budgets)
+            runs = {f"{unit}s": report.expected.runs(one) if one else None for unit, one in budgets.items()}
+            of_range = {"expected": report.expected, "least": report.least, "most": report.most}
+            plain = {name: _plain(expense) for name, expense in of_range.items()}
+            write_json({"map": description.name, **report.origin, **plain, **runs})
+            return
+        _write(report)
+        for unit, budget in budgets.items():
+            fewest, most = report.expected.runs(budget), report.most.runs(budget)
+            if most > 1:
+                several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+                write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
 
-    def _sampled(
-        self, description: MapDescription, courtesy: Courtesy, requests: int | None, seed: int
-    ) -> Sampled:
-        gap = _present_gap(description, courtesy)
-        assert self.crawler_process is not None
-        crawler = self.crawler_process.create_crawler(SamplingSpider)
+    def _asked(
+        self, description: MapDescription, rules: Rules, requests: int | None, seed: int
+    ) -> SiteSampleSpider:
+        """The spider, after it has asked for the sample."""
+        now = datetime.now(description.zone_info)
+        gap = rules.gap_at(now)
+        if gap is None:
+            raise TileHarvestError(
+                f"map '{description.name}' has quiet hours until {rules.quiet_until(now):%H:%M %Z}:"
+                f" its site was not asked, and nothing planned; try again then"
+            )
         # No secret depends on it, and the same seed is to choose the same tiles.
-        random = Random(seed).random  # noqa: S311
-        self.crawler_process.crawl(
-            crawler, description=description, courtesy=courtesy, gap=gap, requests=requests, random=random
+        random = Random(seed)  # noqa: S311
+        present = replace(rules, gap=gap)
+        spider = self.ask(
+            SiteSampleSpider, description=description, rules=present, requests=requests, random=random
         )
-        self.crawler_process.start()
-        spider = crawler.spider
-        if isinstance(spider, SamplingSpider) and spider.sampled is not None:
-            return spider.sampled
-        ending = spider.ending if isinstance(spider, SamplingSpider) else None
-        raise ending or SiteError(
-            f"{description.url} was not asked to the end: nothing was planned; try again"
-        )
+        if spider.estimate is None:
+            raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")
+        return spider
 
 
-def _present_gap(description: MapDescription, courtesy: Courtesy) -> Gap:
-    now = datetime.now(UTC).astimezone(description.zone_info)
-    gap = courtesy.gap_at(now)
-    if gap is None:
-        raise TileHarvestError(
-            f"map '{description.name}' has quiet hours until {courtesy.quiet_until(now):%H:%M %Z}: its site"
-            f" was not asked, and nothing planned; try again then"
-        )
-    return gap.at_least(courtesy.host_gap)
-
-
-def _last_harvest(settings: BaseSettings, description: MapDescription) -> tuple[Precedent, NextWalk] | None:
-    history = open_history_if_any(settings)
-    if history is None:
+def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
+    """None for a map of which no harvest was ever finished."""
+    last = precedent(history, description.name)
+    if last is None:
         return None
-    with history:
-        last = precedent(history, description.name)
-        if last is None:
-            return None
-        today = datetime.now(UTC).astimezone(description.zone_info).date()
-        return last, next_walk(history, description, last.summary.depth, today)
+    today = datetime.now(description.zone_info).date()
+    return last, next_walks(history, description, last.summary.depth, today)
 
 
-def _by_last(description: MapDescription, plan: Plan, last: Precedent, walk: NextWalk) -> _Answer:
-    name, day = description.name, last.summary.day
+def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: Decisions) -> _PlanReport:
+    plan = plan_by_last(last, rules, audit=description.audit, least_audited=LEAST_AUDITED)
+    day = last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
-    pruned = "pruned walk" if last.pruned is not None else "pruned, at least"
-    is_as_last = last.full is last.summary and not may_prune
-    return _Answer(
-        name,
-        plan,
+    pruned = plan.pruned if may_prune else None
+    is_as_last = last.full is last.summary and pruned is None
+    return _PlanReport(
+        f"{description.name}, by its harvest of {day}; its site was not asked",
+        {
+            "pruned walk" if last.pruned is not None else "pruned, at least": pruned,
+            "as last time" if is_as_last else "full walk": plan.expected,
+            "at most": plan.most,
+        },
+        (
+            f"the next walk is {walk.in_short}: {walk.reason}",
+            "at most: if every tile has changed, and none is new; --sample asks the site",
+        ),
         {
             "from": "harvest",
             "day": day.isoformat(),
             "walk": "pruned" if walk.is_pruned else "full",
             "walk_reason": walk.reason,
-            "full": _plain_expense(plan.expected),
-            "pruned": _plain_expense(plan.pruned) if may_prune and plan.pruned is not None else None,
+            "full": _plain(plan.expected),
+            "pruned": _plain(pruned),
         },
-        f"{name}, by its harvest of {day}; its site was not asked",
-        "as last time" if is_as_last else "full walk",
-        (
-            f"the next walk is {walk.in_short}: {walk.reason}",
-            "at most: if every tile has changed, and none is new; --sample asks the site",
-        ),
-        is_exact=True,
-        walk=walk,
-        pruned=pruned if may_prune else None,
+        pruned if walk.is_pruned and pruned is not None else plan.expected,
+        None,
+        plan.most,
     )
 
 
-def _by_sample(map_name: str, plan: Plan, sampled: Sampled, seed: int) -> _Answer:
-    found = sampled.estimate
-    vain = f"{_number(found.missing.expected, found.is_exact)} find nothing"
-    if found.passed.expected:
-        vain += f", {_number(found.passed.expected, found.is_exact)} find tiles that are not kept"
-    how = (
-        "all of the map's tiles were asked about"
-        if found.is_exact
-        else f"a sample; more --requests make it more exact, --seed {seed} repeats it"
+def _by_sample(rules: Rules, spider: SiteSampleSpider, seed: int) -> _PlanReport:
+    assert spider.estimate is not None
+    found, is_exact = spider.estimate.expected, spider.estimate.is_exact
+    plan = plan_by_sample(
+        spider.estimate,
+        rules,
+        looking=spider.looking,
+        crawl_gap=spider.robots.gap,
+        latency=spider.latency,
     )
-    return _Answer(
-        map_name,
-        plan,
+    vain = f"{_number(found.missing, is_exact)} find nothing"
+    if found.passed:
+        vain += f", {_number(found.passed, is_exact)} find tiles that are not kept"
+    how = f"a sample; more --requests make it more exact, --seed {seed} repeats it"
+    columns = {"about": plan.expected, "at least": plan.least, "at most": plan.most}
+    if is_exact:
+        how, columns = "all of the map's tiles were asked about", {"exactly": plan.expected}
+    return _PlanReport(
+        f"{spider.description.name}, if every tile is fetched: by {spider.made} requests made now",
+        columns,
+        (f"of the requests {vain}", how),
         {
             "from": "sample",
             "seed": seed,
-            "asked": sampled.requests,
-            "exact": found.is_exact,
-            "passed": round(found.passed.expected),
-            "missing": round(found.missing.expected),
+            "asked": spider.made,
+            "exact": is_exact,
+            "passed": round(found.passed),
+            "missing": round(found.missing),
         },
-        f"{map_name}, if every tile is fetched: by {sampled.requests} requests made now",
-        "exactly" if found.is_exact else "about",
-        (f"of the requests {vain}", how),
-        found.is_exact,
+        plan.expected,
+        plan.least,
+        plan.most,
+        is_exact,
     )
-
-
-def _expenses(answer: _Answer) -> dict[str, Expense]:
-    """Those that are worth a column."""
-    plan = answer.plan
-    if plan.least is None:
-        pruned = {answer.pruned: plan.pruned} if answer.pruned and plan.pruned else {}
-        return {**pruned, answer.expected: plan.expected, "at most": plan.most}
-    if answer.is_exact:
-        return {answer.expected: plan.expected}
-    return {answer.expected: plan.expected, "at least": plan.least, "at most": plan.most}
 
 
 def _number(value: float, is_exact: bool) -> str:
     return f"{round(value) if is_exact else two_digits(value):,}"
 
 
-def _write(answer: _Answer, budgets: dict[str, Budget]) -> None:
-    def received(expense: Expense) -> str:
-        if expense.received_bytes is None:
-            return "unknown"
-        count = expense.received_bytes
-        return bytes_in_words(round(count) if answer.is_exact else two_digits(count))
+def _received(count: float | None, is_exact: bool) -> str:
+    if count is None:
+        return "unknown"
+    return bytes_in_words(round(count) if is_exact else two_digits(count))
 
-    write_line(f"{answer.title}\n")
-    expenses = _expenses(answer)
+
+def _write(report: _PlanReport) -> None:
+    write_line(f"{report.title}\n")
+    columns = {head: expense for head, expense in report.columns.items() if expense is not None}
+    expenses, is_exact = columns.values(), report.is_exact
     rows = [
-        ["tiles", *(_number(expense.tiles, answer.is_exact) for expense in expenses.values())],
-        ["requests", *(_number(expense.requests, answer.is_exact) for expense in expenses.values())],
-        ["received", *(received(expense) for expense in expenses.values())],
-        ["time", *(duration_in_words(expense.seconds) for expense in expenses.values())],
+        ["tiles", *(_number(one.tiles, is_exact) for one in expenses)],
+        ["requests", *(_number(one.requests, is_exact) for one in expenses)],
+        ["received", *(_received(one.received_bytes, is_exact) for one in expenses)],
+        ["time", *(duration_in_words(one.seconds) for one in expenses)],
     ]
-    write_table(["", *(f">{name}" for name in expenses)], rows)
-    for note in answer.notes:
+    write_table(["", *(f">{head}" for head in columns)], rows)
+    for note in report.notes:
         write_line(note)
-    for unit, budget in budgets.items():
-        runs, most = runs_needed(answer.next, budget), runs_needed(answer.plan.most, budget)
-        if most > 1:
-            several = f"{runs}" if runs == most else f"{runs} to {most}"
-            write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
 
 
-def _plain(answer: _Answer, budgets: dict[str, Budget]) -> dict[str, Any]:
-    plan = answer.plan
-    return {
-        "map": answer.map_name,
-        **answer.origin,
-        "expected": _plain_expense(answer.next),
-        "least": None if plan.least is None else _plain_expense(plan.least),
-        "most": _plain_expense(plan.most),
-        **{
-            f"{unit}s": runs_needed(answer.next, budget) if budget else None
-            for unit, budget in budgets.items()
-        },
-    }
-
-
-def _plain_expense(expense: Expense) -> dict[str, Any]:
+def _plain(expense: Expense | None) -> dict[str, Any] | None:
+    if expense is None:
+        return None
     return {
         "tiles": round(expense.tiles),
         "requests": round(expense.requests),

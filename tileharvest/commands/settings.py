@@ -1,16 +1,26 @@
-"""Reads what only commands need from the settings."""
+"""What commands need of the settings, and of the history and the queues that these name."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.queue.settings import open_beside
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from scrapy.settings import BaseSettings
+
+    from tileharvest.history.database import History
+    from tileharvest.queue.port import RequestQueue
+
+Told = TypeVar("Told")
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
@@ -18,6 +28,28 @@ def quieten(settings: BaseSettings, level: str) -> None:
     if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", level, priority="cmdline")
         settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
+
+
+def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
+    """What the history says; None where there is none yet. Raises HistoryError."""
+    history = open_history_if_any(settings)
+    if history is None:
+        return None
+    with history:
+        return question(history)
+
+
+def ask_queue(
+    settings: BaseSettings, map_name: str, question: Callable[[RequestQueue], Awaitable[Told]]
+) -> Told:
+    """What the map's queue says, opened beside whoever works on it; it is made where there is none. Not from
+    within an event loop. Raises QueueError."""
+
+    async def ask() -> Told:
+        async with open_beside(settings, map_name) as queue:
+            return await question(queue)
+
+    return asyncio.run(ask())
 
 
 def progress_interval(settings: BaseSettings) -> float:

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line, write_table
@@ -27,17 +26,14 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1)
+    usage = "scrapy workers takes no arguments; scrapy queue NAME shows one map"
+
     def syntax(self) -> str:
         return "[options]"
 
     def short_desc(self) -> str:
         return "List the workers of all maps: host, pid, segment, last heard of, rate, leased, share"
-
-    def check(self, args: list[str]) -> None:
-        if args:
-            raise UsageError(
-                "scrapy workers takes no arguments; scrapy queue NAME shows one map", print_help=False
-            )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if queue_kind(settings) is not QueueKind.REDIS:
@@ -55,7 +51,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 async def _crews(settings: BaseSettings, names: Iterable[str]) -> list[tuple[str, Crew]]:
-    """In the order of the names; all are asked at once."""
+    """The workers of each map, in the order of the names. All queues are asked at once."""
     return await asyncio.gather(*(_crew(settings, name) for name in names))
 
 

@@ -1,4 +1,4 @@
-"""`python -m tileharvest.demo [--data FOLDER] [--keep]`: three days of a small world, harvested."""
+"""The command `python -m tileharvest.demo [--data FOLDER] [--keep]`: harvests three days of a small world."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.demo.comparison import counts_of, matches, verdict
 from tileharvest.demo.folders import MAP, fresh_data_folder, project_folder, write_maps_file
 from tileharvest.demo.prediction import predicted_outcomes
-from tileharvest.demo.publishing import publish
-from tileharvest.demo.site import serve
+from tileharvest.demo.publication import publish
+from tileharvest.demo.server import serve
 from tileharvest.demo.world import DAYS, World
 from tileharvest.errors import ExitStatus, TileHarvestError
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _DATA: Final = Path("data/demo")
 _INTERRUPTED: Final = 130
-"""128 + SIGINT, as shells report it."""
+"""The exit status after Ctrl-C: 128 + SIGINT, as shells report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """One run of the demo; the data folder is fresh, the site folder the demo's own."""
+    """One run of the demo. The data folder must be fresh; the site folder must be the demo's own."""
 
     world: World
     first_day: date
@@ -41,7 +41,10 @@ class Demo:
     site: Path
 
     async def run(self) -> bool:
-        """Publish and harvest each day in turn. Whether every harvest counted what the world predicts."""
+        """Publishes and harvests each day in turn.
+
+        Returns whether every harvest counted what the world predicts.
+        """
         publish(self.world, DAYS[0], self.first_day, self.site)
         async with serve(self.site) as running:
             maps = write_maps_file(self.data, running.url)
@@ -62,13 +65,13 @@ class Demo:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0 only if all three days came out as predicted."""
+    """Runs the demo. The exit status is 0 only if all three days came out as predicted."""
     options = _parser().parse_args(arguments)
     data = options.data.absolute()
     try:
         fresh_data_folder(data)
         with _site_folder(keep=options.keep) as site:
-            # The only place where today is read.
+            # This is the only place that reads today's date.
             first_day = datetime.now(UTC).date() - timedelta(days=len(DAYS) - 1)
             fine = asyncio.run(Demo(World(), first_day, data, site).run())
     except TileHarvestError as error:
@@ -102,7 +105,7 @@ def _site_folder(*, keep: bool) -> Iterator[Path]:
 
 
 async def _scrapy(environment: Mapping[str, str], *arguments: str) -> int:
-    """Run a command of the project, its output going to the terminal; returns its exit status."""
+    """Runs a command of the project and returns its exit status. Its output goes to the terminal."""
     command = (sys.executable, "-m", "scrapy", *arguments)
     process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=project_folder())
     return await process.wait()
@@ -134,7 +137,7 @@ def _what_next(data: Path) -> str:
 
 
 def _from_here(path: Path) -> Path:
-    """As a person in the project's folder would write it."""
+    """Returns the path as a person in the project's folder would write it."""
     here = project_folder()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -1,4 +1,4 @@
-"""Compares what a harvest counted with what the world predicts. Pure."""
+"""The comparison of what a harvest counted with what the world predicts. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Counts = Mapping[Outcome, int]
 
 
 def counts_of(listing: str, day: date) -> dict[Outcome, int] | None:
-    """The counts of a day's harvest, from what `scrapy harvests NAME --json` prints; None if it had none.
+    """Returns the counts of a day's harvest, from what `scrapy harvests NAME --json` prints.
 
-    Raises HistoryError when the text is not such a list.
+    Returns None when no harvest of that day is listed. Raises HistoryError when the text is no such list.
     """
     try:
         harvests = [entry["counts"] for entry in json.loads(listing) if entry["day"] == day.isoformat()]
@@ -29,7 +29,7 @@ def counts_of(listing: str, day: date) -> dict[Outcome, int] | None:
 
 
 def verdict(day: date, found: Counts | None, predicted: Counts) -> str:
-    """One line: `day 2026-11-18: as predicted`, or each outcome that differs, with both numbers."""
+    """Returns one line: `day 2026-11-18: as predicted`, or each outcome that differs, with both numbers."""
     if found is None:
         return f"day {day}: no harvest is recorded"
     differing = [word for word in Outcome if found.get(word, 0) != predicted.get(word, 0)]

@@ -1,4 +1,7 @@
-"""The demo's data folder: emptied on each run, and therefore only ever one that the demo made."""
+"""The demo's folders: its data folder with `maps.toml`, and the project's folder.
+
+Each run empties the data folder. Therefore it takes only one that the demo itself has made.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import Final
 from tileharvest.errors import ConfigurationError
 
 MARKER: Final = ".tileharvest-demo"
-"""A file that says: the demo made this folder and may empty it."""
+"""The name of a file that says: the demo made this folder and may empty it."""
 MAP: Final = "demo"
 
 
 def fresh_data_folder(folder: Path) -> None:
-    """Make the folder, or empty it if an earlier demo made it.
+    """Makes the folder, or empties it if an earlier demo made it.
 
-    Raises ConfigurationError, having touched nothing, if anything else is there.
+    Raises ConfigurationError if anything else is there; then nothing was touched.
     """
     if folder.is_symlink() or (folder.exists() and not _may_be_emptied(folder)):
         raise ConfigurationError(
@@ -24,7 +27,7 @@ def fresh_data_folder(folder: Path) -> None:
             " name a folder that is empty or does not exist yet: --data FOLDER"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    # The marker comes first and goes never: a run that ends half-way leaves a folder that is still ours.
+    # The marker is made first and never removed, so a run that ends half-way leaves a folder of the demo's.
     (folder / MARKER).touch()
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
@@ -38,9 +41,9 @@ def _may_be_emptied(folder: Path) -> bool:
 
 
 def write_maps_file(folder: Path, url: str) -> Path:
-    """`maps.toml` with the demo's map as its only entry.
+    """Writes a `maps.toml` with the demo's map as its only entry, and returns its path.
 
-    Without an audit, which draws by lot: what a harvest counts is to be predicted.
+    The audit is switched off: it draws tiles by lot, and the counts of a harvest are to be predicted.
     """
     file = folder / "maps.toml"
     entry = f'[{MAP}]\nurl = "{url}"\ntimezone = "UTC"\naudit = 0  # so that the counts can be predicted\n'
@@ -49,9 +52,9 @@ def write_maps_file(folder: Path, url: str) -> Path:
 
 
 def project_folder() -> Path:
-    """The folder that holds `scrapy.cfg`, from which the `scrapy` commands work.
+    """Returns the folder that holds `scrapy.cfg`, in which the `scrapy` commands work.
 
-    Raises ConfigurationError where the package was installed without it.
+    Raises ConfigurationError where the package was installed without that file.
     """
     for folder in Path(__file__).resolve().parents:
         if (folder / "scrapy.cfg").is_file():

@@ -1,4 +1,4 @@
-"""What the blocks of the demo's world are made of: colours and patterns. Pure values."""
+"""The materials of the demo's blocks: colours and patterns. Pure values."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Colour = tuple[int, int, int]
 
 
 class Pattern(Enum):
-    """How a block's faces are painted."""
+    """The way in which a block's faces are painted."""
 
     PLAIN = auto()
     TURF = auto()
-    """Earth with grass hanging over its upper edge."""
+    """The sides are earth, with grass hanging over their upper edge."""
     PLANKS = auto()
     BRICKS = auto()
     SHINGLES = auto()
@@ -29,9 +29,9 @@ class Pattern(Enum):
     FURROWS = auto()
     WATER = auto()
     PLANT = auto()
-    """No cube: a few stalks on the block below, with a blossom in the top's colour."""
+    """This is no cube but a few stalks on the block below, with a blossom in the colour of `top`."""
     POLE = auto()
-    """No cube: a thin post."""
+    """This is no cube but a thin post."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Material:
     top: Colour
     side: Colour
     grain: float = 0.08
-    """How much the brightness differs from spot to spot, as a share of it."""
+    """The share by which the brightness differs from spot to spot."""
     pattern: Pattern = Pattern.PLAIN
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Material:
 
     @property
     def solid(self) -> bool:
-        """Whether one cannot see past it."""
+        """Whether the block hides what lies behind it."""
         return self.pattern not in (Pattern.PLANT, Pattern.POLE)
 
 
@@ -73,7 +73,7 @@ _WALLS: Final[Mapping[str, Material]] = {
 
 
 def _with(pattern: Pattern) -> dict[str, Material]:
-    """Walls of every kind with a window, or with a door, in them."""
+    """Returns walls of every kind with this pattern, a window or a door, in them."""
     suffix = pattern.name.lower()
     return {f"{name}_{suffix}": Material(wall.top, wall.side, 0.03, pattern) for name, wall in _WALLS.items()}
 
@@ -125,11 +125,14 @@ MATERIALS: Final[Mapping[str, Material]] = MappingProxyType(
         "tall_grass": Material((118, 172, 72), (98, 152, 62), 0.0, Pattern.PLANT),
     }
 )
-"""By name. A name ending in `_0`, `_1`, ... is one of a scale: water by depth, turf from dry to lush."""
+"""All materials by name. Names that end in `_0`, `_1`, ... are a scale: water by depth, turf by lushness."""
 
 
 def below(surface: str, depth: int) -> str:
-    """The material `depth` blocks under a column's surface, for the sides of cliffs; depth is at least 1."""
+    """Returns the material `depth` blocks under a column's surface, for the sides of cliffs.
+
+    The depth is at least 1.
+    """
     kind, _, scale = surface.rpartition("_")
     if kind == "water":
         if depth <= 1 + int(scale) // 3:

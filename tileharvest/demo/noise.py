@@ -1,6 +1,7 @@
-"""Chance that always falls the same way: numbers that follow from a seed and a place. Pure.
+"""Noise: numbers that look random and follow from a seed and a place. Pure.
 
-Not `random`: a place must get its number whatever was asked before, and on every version of Python.
+The module `random` will not do: a place must get the same number whatever was asked before, and on every
+version of Python.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import Final
 
 _MASK: Final = 0xFFFFFFFF
 _OCTAVES: Final = ((24.0, 0.55), (11.0, 0.3), (5.0, 0.15))
-"""Width in blocks and weight of each layer of noise: hills, knolls, bumps."""
+"""The width in blocks and the weight of each layer of noise: hills, knolls, bumps."""
 
 
 def chance(seed: int, x: int, z: int) -> float:
-    """A number from 0 up to, not including, 1 that looks independent of its neighbours'.
+    """Returns a number from 0 up to, but not including, 1.
 
-    The mixing steps are those of `lowbias32` (C. Wellons, "Prospecting for Hash Functions").
+    The numbers of neighbouring places look independent of each other. The mixing steps are those of
+    `lowbias32` (C. Wellons, "Prospecting for Hash Functions").
     """
     n = (x * 0x1F123BB5 ^ z * 0x9E3779B1 ^ seed * 0x85EBCA6B) & _MASK
     n = (n ^ n >> 16) * 0x7FEB352D & _MASK
@@ -25,7 +27,7 @@ def chance(seed: int, x: int, z: int) -> float:
 
 
 def rolling(seed: int, x: float, z: float) -> float:
-    """A number from 0 to 1 that changes smoothly from place to place, as hills do."""
+    """Returns a number from 0 to 1 that changes smoothly from place to place, as hills do."""
     return sum(
         weight * _smooth(seed + octave, x / width, z / width)
         for octave, (width, weight) in enumerate(_OCTAVES)
@@ -41,7 +43,7 @@ def _smooth(seed: int, x: float, z: float) -> float:
 
 
 _corner = lru_cache(maxsize=1 << 16)(chance)
-"""Neighbours share their corners, so nearly all of them have been asked for before."""
+"""`chance` with a memory: neighbours share their corners, so nearly all of these were asked for before."""
 
 
 def _eased(part: float) -> float:

@@ -1,8 +1,11 @@
-"""What a harvest of the demo's map must find on each day, from the world itself. Pure.
+"""The prediction of what a harvest of the demo's map must find on each day. Pure.
 
-Written from the rules, not from the harvest's code: it knows which tiles the world has on each day,
-their bytes and their times, and counts what somebody would find who walks down the map, not below what is
-unchanged where its time can be relied on, asks for what he knows of besides, and remembers everything.
+It is a second implementation, written from the rules and not from the harvest's code. It knows which tiles
+the world has on each day, with their bytes and their times, and counts what this visitor would find:
+
+- they walk down the map, but not below an unchanged tile where the site's times can be relied on,
+- then they ask for every known tile that the walk has not met,
+- and they remember everything.
 """
 
 from __future__ import annotations
@@ -23,10 +26,10 @@ _UNSEEN: Final = frozenset({Outcome.NOTHING, Outcome.SKIPPED})
 
 
 def predicted_outcomes(world: World, day_number: int) -> dict[Outcome, int]:
-    """How often each outcome comes up when every day from 1 on is harvested once; zeros are left out.
+    """Returns how often the harvest of this day has each outcome, after one harvest of each earlier day.
 
-    All zooms are kept, nothing is audited, and the site's ETags are made of time and size. Raises
-    ValueError for a day that the world does not have.
+    Zeros are left out. It holds for a map of which all zooms are kept and nothing is audited, and for a site
+    that makes its ETags of time and size. Raises ValueError for a day that the world does not have.
     """
     world.depth(day_number)
     counts: Counter[Outcome] = Counter()
@@ -40,10 +43,11 @@ def predicted_outcomes(world: World, day_number: int) -> dict[Outcome, int]:
 
 
 def _found(depth: int, there: Tiles, known: Mapping[Tile, DrawnTile | None]) -> dict[Tile, Outcome]:
-    """For the first level, the children of all tiles that are there, and all that were there when last seen.
+    """Returns the outcomes of one harvest by tile.
 
-    What lies below an unchanged tile is skipped as soon as times can prove anything: when not all tiles were
-    drawn on one day.
+    The visitor asks for the first level, for the children of all tiles that are there, and for all tiles
+    that were there when last seen. What lies below an unchanged tile is skipped as soon as times can prove
+    anything, which is when not all tiles were drawn on one day.
     """
     skips = len({tile.drawn for tile in known.values() if tile is not None}) > 1
     found: dict[Tile, Outcome] = {}
@@ -69,7 +73,10 @@ def _above(tile: Tile, depth: int) -> Iterator[Tile]:
 
 
 def _outcome(now: DrawnTile | None, last: DrawnTile | None) -> Outcome:
-    """`last` is None for a tile that was never there, and for one that was gone when it was last asked."""
+    """Returns the outcome of one tile.
+
+    `last` is None for a tile that was never there, and for one that was gone when it was last asked.
+    """
     if now is None:
         return Outcome.NOTHING if last is None else Outcome.GONE
     if last is None:

@@ -1,6 +1,6 @@
-"""The tiles of the demo's map, day by day: the drawing cut up, and the coarser levels made of it.
+"""The pyramid of the demo's map on each day: the drawing cut into tiles, and the coarser levels made of them.
 
-Names are the grid's, so that a tile is the same one on every day, however deep the map has become.
+Tiles have their grid names, so a tile has the same name on every day, however deep the map has become.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
-from tileharvest.demo.drawing import Painter, box_of
+from tileharvest.demo.painter import Painter, box_of
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
     from tileharvest.demo.world import World
 
 TILE_SIDE: Final = 384
-"""Pixels; Overviewer's."""
+"""Pixels along an edge, as Overviewer's tiles have."""
 _COMPRESSION: Final = 4
-"""zlib's level. The best one takes four times as long for a tenth less."""
+"""zlib's level. The best level takes four times as long and makes the file a tenth smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class DrawnTile:
 
     png: bytes = field(repr=False)
     drawn: int
-    """The day on which it was last drawn; for a tile made of its children the newest of theirs."""
+    """The day on which the tile was last drawn. A tile made of its children has their newest day."""
     image: Image.Image = field(repr=False, compare=False)
-    """What the bytes show; not to be changed."""
+    """The picture that the bytes hold. Nobody may change it."""
 
 
 Tiles = Mapping[Tile, DrawnTile]
@@ -42,7 +42,10 @@ Tiles = Mapping[Tile, DrawnTile]
 
 @lru_cache(maxsize=6)
 def tiles_on(world: World, day: int) -> Tiles:
-    """All tiles that are published on a day. Costs about 1.5 s of CPU for day 1, half of it later."""
+    """Returns all tiles that are published on a day.
+
+    This costs about 1.5 s of CPU for day 1, and half of that for each later day.
+    """
     before = tiles_on(world, day - 1) if day > 1 else {}
     tiles = _deepest(world, day, before)
     level: Tiles = tiles
@@ -53,7 +56,7 @@ def tiles_on(world: World, day: int) -> Tiles:
 
 
 def whole_map(world: World, day: int) -> DrawnTile:
-    """The image above the first level, `base.png`. The grid has no name for it."""
+    """Returns the image above the first level, `base.png`. The grid has no name for it."""
     tiles = tiles_on(world, day)
     children = tuple(tiles.get(tile) for tile in first_level(world.depth(day)))
     image = _composed(children)
@@ -61,7 +64,7 @@ def whole_map(world: World, day: int) -> DrawnTile:
 
 
 def _deepest(world: World, day: int, before: Tiles) -> dict[Tile, DrawnTile]:
-    drawing = Painter(world.scene(day), TILE_SIDE).draw()
+    drawing = Painter(world.landscape(day), TILE_SIDE).draw()
     drawn_again = _showing(world, day)
     tiles = {}
     for left in range(0, drawing.image.width, TILE_SIDE):
@@ -74,12 +77,12 @@ def _deepest(world: World, day: int, before: Tiles) -> dict[Tile, DrawnTile]:
 
 
 def _tile_at(left: int, upper: int) -> Tile:
-    """The tile whose upper left corner is there, in pixels from the middle of the map, y downwards."""
+    """Returns the tile with this upper left corner, in pixels from the middle of the map; y grows down."""
     return Tile(0, 2 * (left // TILE_SIDE) + 1, -2 * (upper // TILE_SIDE) - 1)
 
 
 def _showing(world: World, day: int) -> frozenset[Tile]:
-    """The tiles that show a place that is drawn anew."""
+    """Returns the tiles that show a place that is drawn anew."""
     places = world.saved_again(day)
     if not places:
         return frozenset()
@@ -98,7 +101,7 @@ def _drawn(image: Image.Image, day: int, before: DrawnTile | None, again: bool) 
 
 
 def _coarser(level: Tiles, before: Tiles) -> dict[Tile, DrawnTile]:
-    """The next level up: a tile wherever at least one of its children is there."""
+    """Returns the next level up. It has a tile wherever at least one of the tile's children is there."""
     tiles = {}
     for parent in sorted({tile.parent() for tile in level}):
         children = tuple(level.get(child) for child in parent.children())
@@ -110,7 +113,10 @@ def _coarser(level: Tiles, before: Tiles) -> dict[Tile, DrawnTile]:
 def _parent(
     children: tuple[DrawnTile | None, ...], before: tuple[DrawnTile | None, ...], known: DrawnTile | None
 ) -> DrawnTile:
-    """Made anew only where a child's bytes differ; but always as new as the newest child."""
+    """Returns the tile above four children.
+
+    It is made anew only where a child's bytes differ. Its day is always that of the newest child.
+    """
     newest = _newest(children)
     if known is not None and [_bytes(child) for child in children] == [_bytes(child) for child in before]:
         return DrawnTile(known.png, newest, known.image)
@@ -119,7 +125,10 @@ def _parent(
 
 
 def _composed(children: tuple[DrawnTile | None, ...]) -> Image.Image:
-    """Four tiles, in the order of the digits, shrunk to half into one; a missing child stays transparent."""
+    """Returns one image of four tiles, in the order of the digits, each shrunk to half its size.
+
+    The place of a missing child stays transparent.
+    """
     half = TILE_SIDE // 2
     image = Image.new("RGBA", (TILE_SIDE, TILE_SIDE))
     for digit, child in enumerate(children):
@@ -141,7 +150,7 @@ def _pixels(image: Image.Image) -> bytes:
 
 
 def _encoded(image: Image.Image) -> bytes:
-    """The same pixels give the same bytes, with the same build of Pillow and zlib."""
+    """Returns a PNG. The same pixels give the same bytes with the same builds of Pillow and zlib."""
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=_COMPRESSION)
     return file.getvalue()

@@ -1,7 +1,7 @@
-"""Small isometric blocks, painted pixel by pixel.
+"""Sprites: the pictures of single blocks, painted pixel by pixel.
 
-A block is 24 x 24 pixels, as Overviewer draws it: its top a rhombus of 24 x 12, and below that its left
-and right faces, 12 pixels wide and 12 high each. Rhombi that lie (12, 6) pixels apart join without a gap.
+A block is 24 x 24 pixels, as Overviewer draws it. Its top is a rhombus of 24 x 12 pixels. Below lie its left
+and its right face, each 12 pixels wide and 12 high. Rhombi that lie (12, 6) pixels apart join without a gap.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from tileharvest.demo.materials import MATERIALS, Colour, Material, Pattern
 from tileharvest.demo.noise import chance
 
 SIDE: Final = 24
-"""Pixels, both ways."""
+"""Pixels along each edge of a sprite."""
 VARIANTS: Final = 4
-"""So many blocks of one material differ in their grain."""
+"""How many sprites of one material there are, which differ in their grain."""
 SHADES: Final = 7
-"""From full light, 0, into the deepest shadow, 6."""
+"""The number of shades, from 0 (full light) to 6 (the deepest shadow)."""
 
 _HALF: Final = SIDE // 2
 _LIGHT: Final = {"top": 1.0, "left": 0.86, "right": 0.68}
-"""The sun stands to the upper left."""
+"""The brightness of each face: the sun stands to the upper left."""
 _SPOT: Final = 2
-"""Pixels of a face, each way, that share one brightness: the grain of Minecraft's 16 x 16 textures."""
+"""Pixels, each way, of a spot that has one brightness: the grain of Minecraft's 16 x 16 textures."""
 _PANE: Final = (126, 178, 206)
 _WOOD: Final = (104, 72, 46)
 
 
 @cache
 def sprite(name: str, variant: int, shade: int) -> Image.Image:
-    """The picture of a block, transparent around it. Made once; not to be changed."""
+    """Returns the picture of a block, transparent around it. It is made once, and nobody may change it."""
     if shade:
         return sprite(name, variant, 0).point(_shadow(shade))
     material = MATERIALS[name]
@@ -46,8 +46,9 @@ def sprite(name: str, variant: int, shade: int) -> Image.Image:
 
 
 def _shadow(shade: int) -> list[int]:
-    """What becomes of each value of red, green, blue and opacity in a shadow, which is a little blue, as
-    under an open sky.
+    """Returns a table for Pillow's `point`: the value in shadow of each value of a channel.
+
+    Shadows are a little blue, as under an open sky.
     """
     light = 1 - 0.068 * shade
     factors = (light - 0.012 * shade, light, light + 0.02 * shade, 1.0)
@@ -55,7 +56,7 @@ def _shadow(shade: int) -> list[int]:
 
 
 def _cube(material: Material, variant: int) -> Image.Image:
-    """Costs about 0.5 ms."""
+    """Paints a cube. This costs about 0.5 ms."""
     image = Image.new("RGBA", (SIDE, SIDE))
     for x in range(SIDE):
         upper, lower = _edges(x)
@@ -69,13 +70,13 @@ def _cube(material: Material, variant: int) -> Image.Image:
 
 
 def _edges(x: int) -> tuple[int, int]:
-    """First row of the top in this column of pixels, and first row below it."""
+    """Returns the first row of the top in this column of pixels, and the first row below it."""
     reach = (min(x, SIDE - 1 - x) + 1) // 2
     return 6 - reach, 6 + reach
 
 
 def _spot(material: Material, variant: int, face: str, u: int, v: int) -> Colour:
-    """A face's colour at a spot, from 0 to 11 both ways."""
+    """Returns the colour of a face at the pixel (u, v); both go from 0 to 11."""
     colour, brightness = _painted(material, variant, face, u, v)
     place = (u // _SPOT) + 8 * (v // _SPOT) + 64 * variant
     brightness *= 1 + material.grain * (chance(len(face), place, sum(material.top)) - 0.5)

@@ -1,7 +1,7 @@
-"""What people and seeds put on the ground: houses, towers, boats, trees. Pure; blocks by place.
+"""The structures that stand on the ground: houses, towers, boats, trees. Pure: each is blocks by place.
 
-Each function takes `floor`, the height of the ground that the thing stands on, and fills no block below
-floor + 1. Later blocks take the place of earlier ones where two parts share a spot.
+`floor` is the height of the ground on which a structure stands; it fills no block below floor + 1. Where two
+parts share a spot, the later block takes the place of the earlier one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Built = dict[tuple[int, int, int], str]
-"""Materials' names by x, height and z."""
+"""The name of each block's material, by x, height and z."""
 
 _STOREY: Final = 3
 """Blocks from one floor to the next."""
@@ -23,14 +23,17 @@ _STOREY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """A house with a gabled roof, its corner of least x and z at (x, z)."""
+    """A house with a gabled roof. Its corner of least x and z is at (x, z).
+
+    Raises ValueError for a house that has no room inside.
+    """
 
     x: int
     z: int
     width: int
-    """Along x, in blocks, walls included."""
+    """Blocks along x, walls included."""
     length: int
-    """Along z."""
+    """Blocks along z, walls included."""
     wall: str
     roof: str
     storeys: int = 1
@@ -59,7 +62,7 @@ class House:
         return f"{self.wall}_window" if height % _STOREY == 2 and along % 2 else self.wall
 
     def _roof(self, eaves: int) -> Built:
-        """The ridge runs along the longer side; the walls go up into the gables."""
+        """Builds the roof. Its ridge runs along the longer side, and the walls go up into the gables."""
         lengthwise = self.length >= self.width
         across, along = (self.width, self.length) if lengthwise else (self.length, self.width)
         built: Built = {}
@@ -82,7 +85,10 @@ def cuboid(xs: range, ys: range, zs: range, name: str) -> Built:
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """A square tower with a pointed roof, its corner of least x and z at (x, z)."""
+    """A square tower with a pointed roof. Its corner of least x and z is at (x, z).
+
+    Raises ValueError for a tower without walls.
+    """
 
     x: int
     z: int
@@ -113,14 +119,17 @@ def _slab(xs: range, y: int, zs: range, name: str) -> Built:
 
 
 def flag(x: int, y: int, z: int, cloth: str) -> Built:
-    """On a pole whose foot is at y."""
+    """Builds a flag on a pole whose foot is at y."""
     return {(x, y + step, z): "pole" for step in range(4)} | {
         (x + step, y + 3 - row, z): cloth for step in (1, 2, 3) for row in (0, 1)
     }
 
 
 def castle(x: int, z: int, floor: int) -> Built:
-    """Walls of 15 x 15 blocks around a keep, its middle at (x, z), its gate to the lower right."""
+    """Builds a castle with its middle at (x, z).
+
+    Walls of 15 x 15 blocks stand around a keep. The gate is to the lower right.
+    """
     xs, zs = range(x - 7, x + 8), range(z - 7, z + 8)
     built: Built = {}
     for a, b in _rim(xs, zs):
@@ -137,14 +146,17 @@ def castle(x: int, z: int, floor: int) -> Built:
 
 
 def church(x: int, z: int, floor: int) -> Built:
-    """A nave along x with a spire at its lower left end; its corner of least x and z at (x, z)."""
+    """Builds a church: a nave along x with a spire at its lower left end.
+
+    Its corner of least x and z is at (x, z).
+    """
     nave = House(x + 4, z, 9, 6, "whitewash", "roof_slate", storeys=2).build(floor)
     spire = Tower(x, z + 1, 4, 13, "roof_slate", "whitewash").build(floor)
     return nave | spire | {(x + 1, floor + 16 + y, z + 2): "lamp" for y in (1, 2)}
 
 
 def windmill(x: int, z: int, floor: int) -> Built:
-    """A white tower around (x, z) with its sails to the lower right."""
+    """Builds a windmill: a white tower around (x, z) with its sails to the lower right."""
     built: Built = {}
     for y in range(floor + 1, floor + 11):
         reach = 2 if y < floor + 8 else 1
@@ -166,7 +178,7 @@ def windmill(x: int, z: int, floor: int) -> Built:
 
 
 def lighthouse(x: int, z: int, floor: int) -> Built:
-    """A red and white tower around (x, z), with its light at the top."""
+    """Builds a lighthouse: a red and white tower around (x, z) with its light at the top."""
     built: Built = {}
     for y in range(1, 16):
         reach = 2 if y < 10 else 1
@@ -184,7 +196,7 @@ def lighthouse(x: int, z: int, floor: int) -> Built:
 
 
 def well(x: int, z: int, floor: int) -> Built:
-    """Four blocks wide, under a small roof."""
+    """Builds a well, four blocks wide, under a small roof."""
     built = {(a, floor + 1, b): "masonry" for a, b in _rim(range(x, x + 4), range(z, z + 4))}
     built |= _slab(range(x + 1, x + 3), floor + 1, range(z + 1, z + 3), "water_1")
     for a in (x, x + 3):
@@ -195,7 +207,7 @@ def well(x: int, z: int, floor: int) -> Built:
 
 
 def stall(x: int, z: int, floor: int, cloth: str) -> Built:
-    """A market stall under a striped awning of 4 x 3 blocks."""
+    """Builds a market stall under a striped awning of 4 x 3 blocks."""
     posts = [(x, z), (x + 3, z), (x, z + 2), (x + 3, z + 2)]
     built = {(a, floor + y, b): "pole" for a, b in posts for y in (1, 2)}
     built |= {(x + step, floor + 1, z + 1): "deck" for step in range(4)}
@@ -206,7 +218,7 @@ def stall(x: int, z: int, floor: int, cloth: str) -> Built:
 
 
 def boat(x: int, z: int, cloth: str) -> Built:
-    """On the sea, seven blocks long along z."""
+    """Builds a boat on the sea, seven blocks long along z."""
     built = {(x + a, 1, z + b): "deck" for a in range(3) for b in range(1, 6)}
     built |= {(x + 1, 1, z): "deck", (x + 1, 1, z + 6): "deck"}
     built |= {(x + 1, y, z + 3): "pole" for y in range(2, 9)}
@@ -214,7 +226,10 @@ def boat(x: int, z: int, cloth: str) -> Built:
 
 
 def tree(x: int, z: int, floor: int, kind: str, seed: int) -> Built:
-    """A fir is a cone; the others have round crowns. The seed varies the height and the crown."""
+    """Builds a tree. A fir is a cone; the other kinds have round crowns.
+
+    The seed varies the height and the crown.
+    """
     height = 3 + int(chance(seed, x, z) * 3)
     trunk = {(x, floor + y, z): "birch" if kind == "birch" else "trunk" for y in range(1, height + 1)}
     crown = _cone(height) if kind == "fir" else _ball(height)

@@ -1,8 +1,8 @@
-"""The land and the sea of the demo's world: where there is ground, how high, and of what. Pure.
+"""The terrain of the demo's world: where there is ground, how high it is, and of what material. Pure.
 
-Places are counted in blocks, (0, 0) in the middle of the map; x grows to the right and up on the picture,
-z to the right and down, as on a real Overviewer map. Shapes are laid out as they appear on the picture,
-in pixels from the middle, because that is how the island is composed; the seed only roughens them.
+Places are counted in blocks from the middle of the map. On the picture x grows to the right and up, and z to
+the right and down, as on a real Overviewer map. Shapes are given as they appear on the picture, in pixels
+from its middle, because the island is composed as a picture. The seed only roughens them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Place = tuple[int, int]
-"""x and z of a column of blocks."""
+"""The x and the z of a column of blocks."""
 
 CHUNK: Final = 8
-"""Blocks per side of the squares in which the world is explored. Minecraft's have 16; an island this
+"""Blocks along an edge of the squares in which the world is explored. Minecraft's have 16; an island this
 small looks better with a finer edge."""
 _SHORE: Final = 1.22
-"""How far around a land the sea is explored, in lengths of its half axes."""
+"""The distance from a land's middle up to which the sea is explored, in lengths of its half axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oval:
-    """An ellipse on the picture: its middle and its half axes, in pixels."""
+    """An ellipse on the picture, by its middle and its half axes in pixels.
+
+    Raises ValueError for an ellipse without an area.
+    """
 
     u: float
     v: float
@@ -45,19 +48,19 @@ class Oval:
             raise ValueError(f"{self} has no area")
 
     def distance(self, x: float, z: float) -> float:
-        """0 in its middle, 1 on its edge."""
+        """Returns the distance of a place from the middle: 0 in the middle, 1 on the edge."""
         u, v = ((x + z) * 12 - self.u) / self.wide, ((z - x) * 6 - self.v) / self.high
         return hypot(u, v)
 
 
 @dataclass(frozen=True, slots=True)
 class Land:
-    """An island with the sea around it, explored on some of the days."""
+    """An island with the sea around it. It is explored on some of the days."""
 
     shape: Oval
     days: frozenset[int]
     rough: float = 1.0
-    """How much the seed may change its coast."""
+    """The extent to which the seed changes the coast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +69,21 @@ class Hill:
 
     shape: Oval
     height: float
-    """In blocks."""
+    """Blocks by which the ground rises in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Levelled ground: people build here, whatever the seed says."""
+class Plot:
+    """Levelled ground on which people build. The seed does not change it."""
 
     x: int
     z: int
     reach: int
-    """Blocks from the middle to each edge, measured along x and along z."""
+    """Blocks from the middle to each edge, along x and along z."""
     height: int
 
     def away(self, x: int, z: int) -> int:
-        """How many blocks a place lies outside; 0 within."""
+        """Returns how many blocks a place lies outside of the plot; 0 within it."""
         return max(0, max(abs(x - self.x), abs(z - self.z)) - self.reach)
 
 
@@ -89,9 +92,9 @@ class Column:
     """The ground at one place."""
 
     height: int
-    """Of the surface, in blocks above the sea's, which is 0."""
+    """The height of the surface, in blocks above the sea."""
     surface: str
-    """A material's name."""
+    """The name of the uppermost material."""
 
     @property
     def wet(self) -> bool:
@@ -100,16 +103,16 @@ class Column:
 
 MAINLAND: Final = Land(Oval(40, -70, 990, 760), frozenset({1, 2, 3}))
 OUTPOST: Final = Land(Oval(-1180, 1130, 200, 150), frozenset({1}), rough=0.4)
-"""Lies alone in the lower left corner, so that whole branches of the pyramid end when it goes."""
+"""This land lies alone in the lower left corner, so that whole branches of the pyramid end when it goes."""
 NEW_ISLE: Final = Land(Oval(1770, -560, 250, 190), frozenset({3}), rough=0.4)
-"""Lies to the right of the square of the first two days, so that the map must grow."""
+"""This land lies to the right of the square of the first two days, so that the map must grow."""
 LANDS: Final = (MAINLAND, OUTPOST, NEW_ISLE)
 
-TOWN: Final = Site(4, 30, 15, 2)
-HAMLET: Final = Site(-42, 0, 10, 2)
-CASTLE_HILL: Final = Site(38, -34, 9, 7)
-ISLE_TOP: Final = Site(120, 27, 4, 3)
-SITES: Final = (TOWN, HAMLET, CASTLE_HILL, ISLE_TOP)
+TOWN: Final = Plot(4, 30, 15, 2)
+HAMLET: Final = Plot(-42, 0, 10, 2)
+CASTLE_HILL: Final = Plot(38, -34, 9, 7)
+ISLE_TOP: Final = Plot(120, 27, 4, 3)
+PLOTS: Final = (TOWN, HAMLET, CASTLE_HILL, ISLE_TOP)
 _BAY: Final = Oval(730, 480, 330, 250)
 _HILLS: Final = (
     Hill(Oval(-400, -340, 430, 300), 25),
@@ -117,18 +120,18 @@ _HILLS: Final = (
     Hill(Oval(800, 40, 200, 170), 4),
 )
 _SLOPE: Final = 0.8
-"""Blocks by which the ground may rise or fall per block of distance from a site."""
+"""Blocks by which the ground may rise or fall per block of distance from a plot."""
 _BANK: Final = 7
-"""How far around a site, in blocks, the ground is raised where it lies too low."""
+"""Blocks around a plot within which the ground is raised where it lies too low."""
 _HOLLOW: Final = 1.3
-"""More than 1: hills grow steeper towards their tops."""
+"""An exponent above 1 makes hills steeper towards their tops."""
 _RIVER: Final = ((9, -30), (-14, -14), (-18, 4), (-17, 22), (-15, 40), (-24, 62))
-"""Bends, as places, from the spring to the sea."""
+"""The bends of the river, as places, from the spring to the sea."""
 _RIVER_WIDTH: Final = 1.6
 
 
 def explored(seed: int, day: int) -> frozenset[Place]:
-    """All places that the world has on a day: whole chunks on and around the lands of that day."""
+    """Returns all places that the world has on a day: whole chunks on and around the lands of that day."""
     return frozenset(
         (x, z)
         for land in LANDS
@@ -141,7 +144,7 @@ def explored(seed: int, day: int) -> frozenset[Place]:
 
 @lru_cache(maxsize=4)
 def terrain(seed: int) -> Mapping[Place, Column]:
-    """The ground of every place that is ever explored. Costs about 0.5 s, once per seed."""
+    """Returns the ground of every place that is ever explored. This costs about 0.5 s, once per seed."""
     days = sorted({day for land in LANDS for day in land.days})
     places = frozenset[Place]().union(*(explored(seed, day) for day in days))
     return MappingProxyType({place: _column(seed, *place) for place in places})
@@ -149,7 +152,7 @@ def terrain(seed: int) -> Mapping[Place, Column]:
 
 @lru_cache(maxsize=16)
 def _chunks(seed: int, land: Land) -> tuple[Place, ...]:
-    """Corners (least x and z) of the explored chunks around a land."""
+    """Returns the corners of least x and z of the explored chunks around a land."""
     return tuple(
         (x, z)
         for x, z in _corners_near(land.shape)
@@ -182,7 +185,7 @@ def _column(seed: int, x: int, z: int) -> Column:
 
 
 def _height(seed: int, x: int, z: int) -> float:
-    """In blocks above the sea; below 0 it is the depth of the water."""
+    """Returns the height in blocks above the sea. Below 0 it tells the depth of the water."""
     land = min(LANDS, key=lambda each: each.shape.distance(x, z))
     noise = rolling(seed, x, z) - 0.5
     coast = 1 - land.shape.distance(x, z) + 0.5 * noise * land.rough
@@ -191,11 +194,11 @@ def _height(seed: int, x: int, z: int) -> float:
     for hill in _HILLS:
         height += _rise(hill, x, z, noise) if height > 0 else 0
     height = _cut_by_river(x, z, height)
-    for site in SITES:
-        away = site.away(x, z)
-        height = min(height, site.height - 0.6 + away * _SLOPE)
+    for plot in PLOTS:
+        away = plot.away(x, z)
+        height = min(height, plot.height - 0.6 + away * _SLOPE)
         if away < _BANK:
-            height = max(height, site.height - 1 - away * _SLOPE)
+            height = max(height, plot.height - 1 - away * _SLOPE)
     return height
 
 
@@ -210,7 +213,7 @@ def _cut_by_river(x: int, z: int, height: float) -> float:
 
 
 def _from_line(x: int, z: int, start: Place, end: Place) -> float:
-    """Blocks from a place to the nearest point of the straight line between two others."""
+    """Returns the blocks from a place to the nearest point of the straight line between two others."""
     along_x, along_z = end[0] - start[0], end[1] - start[1]
     part = ((x - start[0]) * along_x + (z - start[1]) * along_z) / (along_x**2 + along_z**2)
     part = max(0.0, min(1.0, part))
@@ -223,7 +226,7 @@ def _surface(seed: int, x: int, z: int, height: float) -> str:
         return "snow"
     if height > 5.5 + 6 * rough:
         return "scree" if chance(seed, x, z) < 0.12 else "stone"
-    if height < 0.55 + 0.7 * rough and not any(site.away(x, z) == 0 for site in SITES):
+    if height < 0.55 + 0.7 * rough and not any(plot.away(x, z) == 0 for plot in PLOTS):
         return "sand"
     lush = rolling(seed + 3, x, z) * 1.5 - 0.25 + 0.12 * (chance(seed, x, z) - 0.5)
     return f"turf_{max(0, min(TURF_SHADES - 1, int(lush * TURF_SHADES)))}"

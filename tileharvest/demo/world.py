@@ -1,8 +1,8 @@
 """The demo's world: what stands where on each of its days. Pure.
 
-Day 1 is the first. On day 2 a castle and a church are built and the outpost's chunks are deleted; a
-part of the land is drawn anew without having changed, as Overviewer does when a chunk was saved again.
-On day 3 an isle is discovered so far out that the map grows by a level, and a windmill is built.
+Day 1 is the first day. On day 2 a castle and a church are built, and the outpost's chunks are deleted. A part
+of the land is drawn anew although it has not changed, as Overviewer does when a chunk was saved again. On
+day 3 an isle is discovered so far out that the map grows by a level, and a windmill is built.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo import structures
-from tileharvest.demo.drawing import Scene
 from tileharvest.demo.noise import chance, rolling
+from tileharvest.demo.painter import Landscape
 from tileharvest.demo.structures import Built, House
 from tileharvest.demo.terrain import (
     CASTLE_HILL,
     HAMLET,
     ISLE_TOP,
-    SITES,
+    PLOTS,
     TOWN,
     Column,
     Place,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DAYS: Final = (1, 2, 3)
 SPAWN: Final = (TOWN.x, 64 + TOWN.height, TOWN.z)
-"""Where players start, as the site's configuration names it: x, height, z."""
+"""The place where players start, in the form of the site's configuration: x, height, z."""
 
 _DEPTHS: Final = {1: 3, 2: 3, 3: 4}
 _ROADS: Final = (
@@ -55,7 +55,7 @@ _HOUSES: Final = (
 _OUTPOST: Final = (-143, 45)
 _MILL: Final = (HAMLET.x + 5, HAMLET.z - 6)
 _CLEARING: Final = 6
-"""Blocks around levelled ground where no tree grows."""
+"""Blocks around levelled ground within which no tree grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,24 @@ class World:
     seed: int = 7
 
     def depth(self, day: int) -> int:
-        """How many levels its map has below the whole-map image. Raises ValueError for any other day."""
+        """Returns how many levels the map has below the whole-map image on this day.
+
+        Raises ValueError for a day that the world does not have.
+        """
         if day not in _DEPTHS:
             raise ValueError(f"the demo's world has the days 1 to {DAYS[-1]}, not {day}")
         return _DEPTHS[day]
 
-    def scene(self, day: int) -> Scene:
-        """All that is there on a day. Costs about 0.2 s, the first one of a seed more."""
+    def landscape(self, day: int) -> Landscape:
+        """Returns all that is there on a day. This costs about 0.2 s; the first day of a seed costs more."""
         places = explored(self.seed, day)
         land = _land(self.seed)
         blocks = _nature(self.seed) | _built(self.seed, day)
         standing = {where: name for where, name in blocks.items() if (where[0], where[2]) in places}
-        return Scene({place: land[place] for place in places}, standing)
+        return Landscape({place: land[place] for place in places}, standing)
 
     def saved_again(self, day: int) -> frozenset[Place]:
-        """The places that are drawn anew on a day although nothing there has changed."""
+        """Returns the places that are drawn anew on a day although nothing there has changed."""
         if day != 2:
             return frozenset()
         return frozenset((x, z) for x in range(-52, -42) for z in range(-34, -24))
@@ -87,7 +90,7 @@ class World:
 
 @lru_cache(maxsize=4)
 def _land(seed: int) -> Mapping[Place, Column]:
-    """The terrain with roads, fields and paving on it."""
+    """Returns the terrain with roads, fields and paving on it."""
     land = dict(terrain(seed))
     for place in _road_places():
         if place in land and not land[place].wet:
@@ -109,7 +112,7 @@ def _road_places() -> Iterator[Place]:
 
 
 def _fields() -> Iterator[tuple[Place, str]]:
-    """Three strips, with a ditch between them."""
+    """Yields the places of three strips of field with ditches between them, each with its surface."""
     strips = ("wheat", "wheat", "wheat", "water_1", "greens", "greens", "greens", "water_1", "soil", "wheat")
     for row, surface in enumerate(strips):
         for z in range(HAMLET.z + 3, HAMLET.z + 10):
@@ -118,7 +121,7 @@ def _fields() -> Iterator[tuple[Place, str]]:
 
 @lru_cache(maxsize=4)
 def _nature(seed: int) -> Built:
-    """Trees in the woods, flowers in the meadows."""
+    """Returns the blocks of the trees in the woods and of the flowers in the meadows."""
     land, taken = _land(seed), frozenset(_road_places())
     built: Built = {}
     for (x, z), column in land.items():
@@ -135,14 +138,17 @@ def _nature(seed: int) -> Built:
 
 
 def _may_root(seed: int, x: int, z: int) -> bool:
-    """One place in each square of 4 x 4, so that the crowns touch but hardly overlap."""
+    """Tells whether this is the place of its square of 4 x 4 where a tree may stand.
+
+    Each square has one such place, so that the crowns touch but hardly overlap.
+    """
     column, row = x // 4, z // 4
     return (x % 4, z % 4) == (int(chance(seed, column, row) * 4), int(chance(seed + 1, column, row) * 4))
 
 
 def _near_people(x: int, z: int, roads: frozenset[Place]) -> bool:
-    """Whether a tree would stand in somebody's way, or hide a road from the viewer."""
-    return any(site.away(x, z) <= _CLEARING for site in SITES) or any(
+    """Tells whether a tree here would stand in somebody's way, or hide a road from the viewer."""
+    return any(plot.away(x, z) <= _CLEARING for plot in PLOTS) or any(
         (x + step, z - step) in roads or (x + step, z - step + 1) in roads for step in range(-2, 6)
     )
 

@@ -6,17 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from tileharvest.errors import QueueError
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from prometheus_client.metrics_core import Metric
+    from collections.abc import Awaitable, Callable
 
     from tileharvest.harvest.harvest import Harvesting
     from tileharvest.monitoring.overview import Crew, Overview
@@ -30,52 +27,47 @@ PATIENCE: Final = 5.0
 _TO_END: Final = 0.3
 """Seconds that pages under way have to end when the crawl does."""
 
-_WORKER: Final = ("map", "host", "pid")
+# Counters are made anew for each page, and prometheus_client would tell beside each when that was.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class Numbers(Collector):
-    """All that is on one page."""
+class MetricsPage:
+    """One page, as a registry of its own: a worker that has gone since the page before is not on it.
+
+    Every value has the label `map`.
+    """
 
     def __init__(self, map_name: str, overview: Overview | None, harvesting: Harvesting | None) -> None:
-        """Without an overview the queue is told to be away, and nothing is told of it. Without a harvest
-        nothing is told of this process."""
+        """Without an overview the page says that the queue is away, and nothing else of it. Without a harvest
+        it says nothing of this process."""
+        self.registry = CollectorRegistry()
         self._map = map_name
-        self._overview = overview
-        self._harvesting = harvesting
+        self._tell("queue_up", "1 where the queue could be asked, 0 where not", overview is not None)
+        if overview is not None:
+            self._tell_queue(overview)
+            if overview.crew is not None:
+                self._tell_fleet(overview, overview.crew)
+        if harvesting is not None:
+            self._tell_process(harvesting)
 
-    def collect(self) -> Iterator[Metric]:
-        yield self._gauge(
-            "queue_up", "1 where the queue could be asked, 0 where not", self._overview is not None
-        )
-        if self._overview is not None:
-            yield from self._of_queue(self._overview)
-            if self._overview.crew is not None:
-                yield from self._of_fleet(self._overview, self._overview.crew)
-        if self._harvesting is not None:
-            yield from self._of_process(self._harvesting)
-
-    def _of_queue(self, overview: Overview) -> Iterator[Metric]:
+    def _tell_queue(self, overview: Overview) -> None:
         counts = overview.counts
-        pending = GaugeMetricFamily(
-            "tileharvest_pending", "Requests that wait and are due", labels=["map", "lane"]
-        )
+        pending = self._gauge("pending", "Requests that wait and are due", "lane")
         for lane, count in sorted(counts.pending.items()):
-            pending.add_metric([self._map, lane.name.lower()], count)
-        yield pending
-        yield self._gauge("delayed", "Requests that wait until they are due", counts.delayed)
-        yield self._gauge("leased", "Requests handed to workers and not yet finished", counts.leased)
-        yield self._gauge("failures", "Requests in the failure list", counts.failed)
-        yield self._gauge("done", "Requests finished in the newest segment", counts.done)
-        yield self._gauge("seen", "Different requests accepted in the newest segment", counts.seen)
+            pending.labels(self._map, lane.name.lower()).set(count)
+        self._tell("delayed", "Requests that wait until they are due", counts.delayed)
+        self._tell("leased", "Requests handed to workers and not yet finished", counts.leased)
+        self._tell("failures", "Requests in the failure list", counts.failed)
+        self._tell("done", "Requests finished in the newest segment", counts.done)
+        self._tell("seen", "Different requests accepted in the newest segment", counts.seen)
 
-    def _of_fleet(self, overview: Overview, crew: Crew) -> Iterator[Metric]:
-        yield self._gauge(
-            "oldest_lease_seconds", "Age of the oldest lease, 0 without any", overview.oldest_lease or 0.0
-        )
-        yield self._gauge("dead_letters", "Entries that are no requests", overview.dead_letters)
-        yield self._gauge("workers", "Workers heard of lately", len(crew.workers))
+    def _tell_fleet(self, overview: Overview, crew: Crew) -> None:
+        oldest = overview.oldest_lease or 0.0
+        self._tell("oldest_lease_seconds", "Age of the oldest lease, 0 without any", oldest)
+        self._tell("dead_letters", "Entries that are no requests", overview.dead_letters)
+        self._tell("workers", "Workers heard of lately", len(crew.workers))
         rate, leased, share, silent = (
-            GaugeMetricFamily(f"tileharvest_worker_{name}", what, labels=_WORKER)
+            self._gauge(f"worker_{name}", what, "host", "pid")
             for name, what in (
                 ("rate", "Requests per second that the worker finished lately"),
                 ("leased", "Requests that the worker holds"),
@@ -83,45 +75,43 @@ class Numbers(Collector):
                 ("heartbeat_age_seconds", "Seconds since the worker was last heard of"),
             )
         )
-        # A container that was killed and started again has its name and number twice for a while, and
-        # Prometheus refuses a page with two values of the same name: the one heard of last counts.
+        # A container that was killed and started again has its name and number twice for a while: the worker
+        # that was heard of last counts.
         latest = {(one.host, one.pid): one for one in sorted(crew.workers, key=lambda one: one.heartbeat)}
-        for (host, pid), worker in latest.items():
-            labels = [self._map, host, str(pid)]
-            rate.add_metric(labels, worker.rate)
-            leased.add_metric(labels, worker.leased)
-            silent.add_metric(labels, crew.silent(worker))
+        for worker in latest.values():
+            labels = (self._map, worker.host, worker.pid)
+            rate.labels(*labels).set(worker.rate)
+            leased.labels(*labels).set(worker.leased)
+            silent.labels(*labels).set(crew.silent(worker))
             if worker.share is not None:
-                share.add_metric(labels, worker.share)
-        yield from (rate, leased, share, silent)
+                share.labels(*labels).set(worker.share)
 
-    def _of_process(self, harvesting: Harvesting) -> Iterator[Metric]:
-        tiles = CounterMetricFamily(
-            "tileharvest_tiles", "Tiles with a result, of this process", labels=["map", "outcome"]
-        )
+    def _tell_process(self, harvesting: Harvesting) -> None:
+        tiles = self._counter("tiles", "Tiles with a result, of this process", "outcome")
         for outcome in Outcome:
-            tiles.add_metric([self._map, outcome.value], harvesting.tally[outcome])
-        yield tiles
+            tiles.labels(self._map, outcome).inc(harvesting.tally[outcome])
         traffic = harvesting.traffic
         for name, what, count in (
             ("requests", "Requests made by this process, repeats and redirects included", traffic.requests),
             ("received_bytes", "Bytes of answers to this process", traffic.received_bytes),
             ("stored_bytes", "Bytes of images that were new to the store", traffic.stored_bytes),
         ):
-            counter = CounterMetricFamily(f"tileharvest_{name}", what, labels=["map"])
-            counter.add_metric([self._map], count)
-            yield counter
+            self._counter(name, what).labels(self._map).inc(count)
 
-    def _gauge(self, name: str, what: str, value: float) -> GaugeMetricFamily:
-        gauge = GaugeMetricFamily(f"tileharvest_{name}", what, labels=["map"])
-        gauge.add_metric([self._map], value)
-        return gauge
+    def _tell(self, name: str, what: str, value: float) -> None:
+        self._gauge(name, what).labels(self._map).set(value)
+
+    def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        return Gauge(f"tileharvest_{name}", what, ("map", *labels), registry=self.registry)
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"tileharvest_{name}", what, ("map", *labels), registry=self.registry)
 
 
 class MetricsServer:
-    """Serves the page at /metrics, in the event loop of the crawl. No part of it waits or blocks elsewhere.
+    """Serves the page at /metrics, in the event loop of the crawl. Nothing in the crawl waits for it.
 
-    `ask` asks the queue, and raises QueueError; RuntimeError while it is being closed.
+    `ask` asks the queue. It raises QueueError, and RuntimeError while the queue is being closed.
     """
 
     def __init__(
@@ -164,12 +154,12 @@ class MetricsServer:
             await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        numbers = Numbers(self._map, await self._overview(), self._harvesting)
+        page = MetricsPage(self._map, await self._overview(), self._harvesting)
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(numbers), headers={"Content-Type": kind})
+        return web.Response(body=encode(page.registry), headers={"Content-Type": kind})
 
     async def _overview(self) -> Overview | None:
-        """What is known of the queue; None if it does not answer in time. One question at a time."""
+        """What is known of the queue; None if it does not answer in time. It is asked once at a time."""
         now = asyncio.get_running_loop().time()
         if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
             self._asked = now

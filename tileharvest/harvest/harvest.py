@@ -1,7 +1,8 @@
-"""A harvest while it runs: what the spider, the diff middleware and the pipeline share. No Scrapy here.
+"""A harvest while it runs: what the spider, the diff middleware and the pipeline share.
 
-It holds the order of things: a site is probed, the harvest begins, results are kept (bytes first, then
-the row), tiles that the walk did not reach are asked for, the harvest ends.
+It holds the order of things. A site is probed; the harvest begins (`open`); results are kept, bytes first,
+then the row (`keep`); tiles that the walk did not reach, and some of those that it skipped, are asked for
+(`unasked`, `audit`); the harvest ends (`finish`, `abandon_as_moved`) or stops for now (`stop`).
 """
 
 from __future__ import annotations
@@ -12,32 +13,31 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, MovedError
-from tileharvest.harvest.layers import layer_walks, recorded
-from tileharvest.harvest.storing import Storing
-from tileharvest.harvest.walk import Walking
+from tileharvest.harvest.holdings import StoreWriter
+from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import Harvest, begin
-from tileharvest.history.known import KnownVersions
-from tileharvest.history.reading import finished_at
+from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.spending import spent
+from tileharvest.history.summaries import finished_at, spent
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date, datetime
 
     from tileharvest.harvest.holdings import Holdings
-    from tileharvest.harvest.layers import LayerWalk
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.limits import Room
     from tileharvest.queue.segments import Segment
-    from tileharvest.renderers.site import Site, SiteLayer
+    from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
 
@@ -50,7 +50,7 @@ _UNASKED_AT_ONCE: Final = 1000
 class Harvesting:
     """One harvest of one map, from its beginning to its end.
 
-    Made without touching anything; `open` begins. Not thread-safe: it lives in the event loop and moves
+    To make one touches nothing; `open` begins it. It is not thread-safe: it lives in the event loop and moves
     what blocks to threads of its own.
     """
 
@@ -68,14 +68,14 @@ class Harvesting:
         """A first result waits `linger` seconds for others to be recorded with it."""
         self.description = description
         self.day = day
-        """The day of every version of this harvest, fixed when it started, in the map's time zone; until
-        `open` that of this process, which may continue a harvest of an earlier one."""
+        """The day of every version of this harvest, in the map's time zone, fixed when it started. Before
+        `open` it is the day of this process, which may continue a harvest of an earlier day."""
         self.segment = segment
         """The slice of time in which it asks for each tile once, fixed when it started."""
         self._again = again
         self.traffic = Traffic()
         self.tally: Counter[Outcome] = Counter()
-        """Outcomes of this process, for showing progress; the history's counts are the exact ones."""
+        """Outcomes of this process, for showing progress. The history's counts are the exact ones."""
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
@@ -89,9 +89,9 @@ class Harvesting:
 
         The same in each process that has a part in it."""
         self.room: Room | None = None
-        """How much of the disk must stay free; None: that does not matter."""
+        """How much of the disk must stay free. None: that does not matter."""
         self.is_pruned: bool | None = None
-        """Whether any layer's walk is; None before that is decided."""
+        """Whether any layer's walk is pruned; None before that is decided."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
         self.ended_here = True
@@ -100,7 +100,7 @@ class Harvesting:
     async def expect_work(self) -> None:
         """Raises AlreadyHarvestedError when this segment's harvest is complete, and none was asked for again.
 
-        To be called before anything is asked of the site. Raises HistoryError.
+        Call it before anything is asked of the site. Raises HistoryError.
         """
         if self._again:
             return
@@ -118,16 +118,19 @@ class Harvesting:
         )
 
     async def spent(self) -> Cost:
-        """What the map has cost today, by all processes. Raises HistoryError."""
+        """Returns what the map has cost today, by all processes. Raises HistoryError."""
         today = self._today()
         return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
 
     def _today(self) -> date:
-        """By the clock: `day` is another one where a harvest takes longer, or is of a past day."""
+        """Returns the day by the clock.
+
+        `day` is another one where a harvest takes longer, or is of a past day.
+        """
         return self._clock().astimezone(self.description.zone_info).date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
-        """`otherwise` where no harvest has begun a history."""
+        """Asks the history a question. Returns `otherwise` where no harvest has begun one."""
 
         def look() -> _Answer:
             if not self._holdings.has_history():
@@ -143,12 +146,14 @@ class Harvesting:
             self.room.check()
 
     async def open(self, site: Site) -> None:
-        """Begin, or continue the harvest of this segment that was killed or stopped.
+        """Begins the harvest, or continues the one of this segment that was killed or stopped.
 
         Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
         max_depth do not fit the site.
         """
-        self.layers = layer_walks(self.description, site)
+        self.layers = {
+            layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
+        }
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
         try:
             await self._begin(site)
@@ -164,7 +169,7 @@ class Harvesting:
     async def _begin(self, site: Site) -> None:
         history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
         store = await asyncio.to_thread(self._holdings.open_store)
-        self._storing = Storing(store, self.traffic, self.room)
+        self._images = StoreWriter(store, self.traffic, self.room)
         self._harvest: Harvest = await asyncio.to_thread(
             begin,
             history,
@@ -173,16 +178,16 @@ class Harvesting:
             day=self.day,
             started=self._clock(),
             renderer=site.renderer,
-            layers=[recorded(layer) for layer in site.layers],
+            layers=site.layers,
             again=self._again,
             today=self._today,
         )
         self.day = self._harvest.day
         self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
         self.expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
-        self._versions = KnownVersions(self._harvest)
-        self.walking = await Walking.begin(history, self._harvest, self.description, self.layers, self.day)
-        self.is_pruned = any(decision.is_pruned for decision in self.walking.decisions.values())
+        self._versions = Known(self._harvest.latest)
+        self.walks = await Walks.begin(history, self._harvest, self.description, self.layers, self.day)
+        self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
         self.traffic.start()
 
@@ -196,27 +201,33 @@ class Harvesting:
         """What names this harvest, and no other one ever."""
         return self._harvest.identity
 
-    def first(self) -> Iterator[tuple[SiteLayer, Tile]]:
-        """The tiles at which the walks start."""
+    def first(self) -> Iterator[tuple[Layer, Tile]]:
+        """Returns the tiles at which the walks start."""
         return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
 
     async def latest(self, layer: str, tile: Tile) -> Version | None:
-        """The tile's latest version as it was when the harvest reached it; a gone one is a version too."""
-        return await self._versions.version(layer, tile)
+        """Returns the tile's latest version as it was when the harvest reached it.
+
+        A gone one is a version too.
+        """
+        return await self._versions.of(layer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Whether the history has anything of the tile's square. Costs a query: ask only after a failure."""
+        """Returns whether the history has anything in the tile's square.
+
+        Costs a query: ask only after a failure.
+        """
         ranges = self.layers[layer].walk.kept_below(tile)
         return await asyncio.to_thread(self._harvest.known, {layer: ranges}) > 0
 
     async def keep(self, result: TileResult) -> None:
-        """Make a result durable: its bytes, then its row. Raises StoreError or HistoryError.
+        """Makes a result durable: its bytes, then its row. Raises StoreError or HistoryError.
 
         When it returns, the result outlives kills and power cuts. Raises MovedError when more than half of
         the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
         """
         if result.image is not None and result.body is not None:
-            await self._storing.put(result.image, result.body)
+            await self._images.put(result.image, result.body)
         try:
             await self._commits.record(result)
         except HarvestEndedError as error:
@@ -224,18 +235,20 @@ class Harvesting:
                 raise
             # The lease was lost, and another worker has had the tile's result since.
             return
-        if not result.is_kept:
+        if not result.is_counted:
             return
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
 
-    async def unasked(self) -> list[tuple[SiteLayer, Tile]]:
-        """Tiles that the history has and the walk did not reach, because something above them vanished
-        or a walk that was killed had recorded that already. Empty when the harvest is complete.
+    async def unasked(self) -> list[tuple[Layer, Tile]]:
+        """Returns the tiles that the history has and the walk did not reach.
 
-        Reads all tiles of the map: call it when nothing is under way. Raises MovedError as `keep`, which
-        cannot know what other processes have found.
+        There are none when the harvest is complete.
+
+        Something above them vanished, or a walk that was killed had recorded that already. Reads all tiles of
+        the map: call it when nothing is under way. Raises MovedError as `keep` does, which cannot know what
+        other processes have found.
         """
         await self._commits.flush()
         found = await asyncio.to_thread(self._harvest.unasked, self._areas, _UNASKED_AT_ONCE)
@@ -244,44 +257,56 @@ class Harvesting:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
 
+    async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
+        """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""
+        await self._commits.flush()
+        return await self.walks.audit()
+
     async def flush(self) -> None:
         """Returns when everything that was found so far is recorded."""
         await self._commits.flush()
 
-    async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Which of these tiles the harvest has no result of: neither of this process nor of another."""
+    async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
+        """Returns those of these layers' tiles of which no process of this harvest has a result."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+        by_layer: dict[str, list[Tile]] = {}
+        for layer, tile in places:
+            by_layer.setdefault(layer, []).append(tile)
+        missing = []
+        for layer, tiles in by_layer.items():
+            found = await asyncio.to_thread(self._harvest.outcomes, layer, tiles)
+            missing += [(layer, tile) for tile in tiles if tile not in found]
+        return missing
 
     async def is_finished(self) -> bool:
-        """Whether it is, by whatever process."""
+        """Returns whether the harvest is finished, by whatever process."""
         finished = await asyncio.to_thread(self._harvest.ended) == FINISHED
         self.ended_here = not finished
         return finished
 
     async def finish(self) -> dict[Outcome, int]:
-        """End the harvest: every tile has a result. Returns the exact counts."""
+        """Ends the harvest: every tile has a result. Returns the exact counts."""
         return await self._end(FINISHED, settle_gone=True)
 
     async def abandon_as_moved(self) -> dict[Outcome, int]:
-        """End the harvest because the map has moved: what vanished is not recorded as gone."""
+        """Ends the harvest because the map has moved: what vanished is not recorded as gone."""
         return await self._end("moved", settle_gone=False)
 
     async def counts(self) -> dict[Outcome, int]:
-        """The exact counts so far, over all processes that had a part in the harvest."""
+        """Returns the exact counts so far, over all processes that had a part in the harvest."""
         await self._commits.flush()
         return await asyncio.to_thread(self._harvest.counts)
 
     async def stop(self, reason: str) -> None:
-        """Note why this run ends before the harvest does, such as `budget: 1,000 requests`."""
+        """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`."""
         self.ended_here = await asyncio.to_thread(self._harvest.stop, reason)
 
     async def close(self) -> None:
-        """Let go of history and store; what was kept stays, and an unfinished harvest can be continued."""
+        """Lets go of history and store. What was kept stays, and an unfinished harvest can be continued."""
         if self.is_open:
             self.is_open = False
             self._versions.close()
-            self.walking.close()
+            self.walks.close()
             try:
                 await self._commits.close()
             finally:

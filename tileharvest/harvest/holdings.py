@@ -1,72 +1,83 @@
-"""What a harvest writes to: history and store as the settings name them, or dry ones."""
+"""What a harvest writes to: a history and a store, and the way of an image into it."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tileharvest.history.database import History
-from tileharvest.store.memory import DryStore
+from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
-    from tileharvest.store.opening import StorePlace
+    from tileharvest.history.costs import Traffic
+    from tileharvest.politeness.limits import Room
     from tileharvest.store.port import TileStore
-
-
-class Holdings(Protocol):
-    """Opens what a harvest writes to; the dry ones forget all of it at the end."""
-
-    def has_history(self) -> bool:
-        """Whether a first harvest has begun one."""
-        ...
-
-    def open_history(self) -> History:
-        """Raises HistoryError, saying what to do."""
-        ...
-
-    def open_store(self) -> TileStore:
-        """Raises StoreError, saying what to do."""
-        ...
+    from tileharvest.store.settings import StorePlace
+    from tileharvest.tiles.versions import Image
 
 
 @dataclass(frozen=True, slots=True)
-class LocalHoldings:
-    """They are kept."""
+class Holdings:
+    """Opens the history and the store that the settings name; or, for a dry run, what forgets all of it."""
 
     url: str
     """SQLAlchemy's address of the history."""
     store: StorePlace
+    dry_map: str | None = None
+    """The map of a dry run: its history is copied, and the copy thrown away. None where all is kept."""
 
     def has_history(self) -> bool:
-        return is_there(self.url)
+        """Returns whether a first harvest has begun one.
+
+        Raises HistoryError where a server cannot be asked.
+        """
+        return History.is_begun(self.url)
 
     def open_history(self) -> History:
-        return History.open(self.url)
-
-    def open_store(self) -> TileStore:
-        return self.store.open()
-
-
-@dataclass(frozen=True, slots=True)
-class DryHoldings:
-    """A copy of the map's history that is thrown away, and a store that keeps nothing."""
-
-    url: str
-    map_name: str
-
-    def has_history(self) -> bool:
-        return is_there(self.url)
-
-    def open_history(self) -> History:
-        if not is_there(self.url):
+        """Raises HistoryError, saying what to do."""
+        if self.dry_map is None:
+            return History.open(self.url)
+        if not self.has_history():
             return History.open_temporary()
         with History.open_read_only(self.url) as history:
-            return history.dry_copy(self.map_name)
+            return history.dry_copy(self.dry_map)
 
     def open_store(self) -> TileStore:
-        return DryStore()
+        """Raises StoreError, saying what to do."""
+        return self.store.open() if self.dry_map is None else DryStore()
 
 
-def is_there(url: str) -> bool:
-    """Whether a first harvest has begun a history. Raises HistoryError where a server cannot be asked."""
-    return History.is_begun(url)
+class StoreWriter:
+    """Puts the images of a harvest into its store, and adds those that were not there to the traffic.
+
+    Used from one event loop; what blocks is moved to threads.
+    """
+
+    def __init__(self, store: TileStore, traffic: Traffic, room: Room | None) -> None:
+        """`room` stays free on the disk. None: that does not matter."""
+        self._store = store
+        self._traffic = traffic
+        self._room = room
+        self._under_way: dict[Image, asyncio.Task[None]] = {}
+
+    async def put(self, image: Image, body: bytes) -> None:
+        """When it returns, the image outlives kills and power cuts.
+
+        Raises StoreError, and BudgetError where too little room would be left.
+        """
+        task = self._under_way.get(image)
+        if task is None:
+            # One at a time: of two, both would find that the image is not there yet, and both count it.
+            task = self._under_way[image] = asyncio.create_task(self._put_and_count(image, body))
+        # Whoever is cancelled must not take the image from the others who wait for the same one.
+        await asyncio.shield(task)
+
+    async def _put_and_count(self, image: Image, body: bytes) -> None:
+        try:
+            if self._room is not None:
+                self._room.check(image.size, is_all_kept=False)
+            if await asyncio.to_thread(self._store.put, image, body):
+                self._traffic.stored_bytes += image.size
+        finally:
+            del self._under_way[image]

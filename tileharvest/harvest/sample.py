@@ -2,21 +2,21 @@
 
 The walk over a layer may be far larger than what may be asked to estimate it. So only a part of each level is
 asked, and each answer counts for those that were left out, as in D. E. Knuth, "Estimating the efficiency of
-backtrack programs" (1975). His descents are made side by side, a level at a time, which gives every level an
-equal share of the requests that are left: narrow levels are asked whole and cost less than their share; what
-they leave goes to the wide ones below, and so does what a descent leaves that ends early.
+backtrack programs" (1975). His descents are made side by side, a level at a time. Every level has an equal
+share of the requests that are left: a narrow level is asked whole and leaves requests to the wide ones below.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
 from math import fsum, sqrt
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tileharvest.tiles.grid import Tile
     from tileharvest.walk.walk import Walk
@@ -35,229 +35,141 @@ _FAMILY: Final = 4
 """Tiles below one tile."""
 
 
-class TooFewRequestsError(Exception):
-    """The sample cannot be drawn from so few requests; `needed` would do."""
-
-    def __init__(self, needed: int) -> None:
-        super().__init__(f"at least {needed} requests are needed")
-        self.needed = needed
-
-
-class Found(NamedTuple):
-    """What the question about a tile found."""
-
-    outcome: Outcome
-    """`ign` where it is there, else `404` or `fail`."""
-    size: int | None = None
-    """Bytes, where it is there and the site says."""
-
-
 class Amounts(NamedTuple):
-    """What a walk, or a part of one, comes to."""
+    """What a first harvest, which fetches every tile, comes to; or a part of it."""
 
-    tiles: float = 0
+    tiles: float
     """Those that are kept; each is fetched."""
-    passed: float = 0
-    """Tiles of zooms that are not kept: only asked whether they exist."""
-    missing: float = 0
+    passed: float
+    """Tiles of zooms that are not kept: it is only asked whether they exist."""
+    missing: float
     """Places asked about in vain."""
-    requests: float = 0
-    received_bytes: float = 0
+    requests: float
+    received_bytes: float
+    """NaN where the site does not tell the size of a tile; every sum with it is NaN too."""
 
 
-class Quantity(NamedTuple):
-    """One number of an estimate."""
+class Estimate(NamedTuple):
+    """What the whole walk comes to. On average over all possible samples the expected numbers are the true
+    ones, whatever the form of the map; the range says how far off a single one may be."""
 
-    expected: float
-    spread: float = 0
-    """Its standard error; 0 where everything was asked, or everything asked was alike."""
-    seen: float = 0
-    """How much of it was found by asking: surely there."""
-
-    @property
-    def least(self) -> float:
-        return max(self.seen, self.expected - ERRORS_EACH_WAY * self.spread)
-
-    @property
-    def most(self) -> float:
-        return self.expected + ERRORS_EACH_WAY * self.spread
-
-    def __add__(self, other: object) -> Quantity:
-        """The sum of what was estimated from samples drawn independently."""
-        if not isinstance(other, Quantity):
-            return NotImplemented
-        spread = sqrt(self.spread**2 + other.spread**2)
-        return Quantity(self.expected + other.expected, spread, self.seen + other.seen)
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a first harvest, which fetches every tile, comes to."""
-
-    tiles: Quantity
-    passed: Quantity
-    missing: Quantity
-    requests: Quantity
-    received_bytes: Quantity | None
-    """None where the site does not say how large its tiles are."""
+    expected: Amounts
+    least: Amounts
+    """Never less than what was seen."""
+    most: Amounts
     is_exact: bool
     """Whether the whole walk was asked."""
 
-    def __add__(self, other: Estimate) -> Estimate:
-        """Of two layers."""
-        ours, theirs = self.received_bytes, other.received_bytes
-        return Estimate(
-            self.tiles + other.tiles,
-            self.passed + other.passed,
-            self.missing + other.missing,
-            self.requests + other.requests,
-            None if ours is None or theirs is None else ours + theirs,
-            self.is_exact and other.is_exact,
-        )
 
+class _Level(NamedTuple):
+    """A level of the walk. A family is the tiles below one tile of the level above."""
 
-@dataclass(slots=True)
-class _Level:
-    """A level of the walk as far as it is known: its families are the tiles below those found above."""
-
-    families: list[tuple[Tile, ...]]
+    weight: float
+    """Families that each asked one stands for, itself included."""
     owners: list[int]
-    """For each family, which of the families chosen above it lies below, by its place among them."""
-    chosen: list[int]
-    """Which families are asked."""
+    """For each asked family, which of the families asked above has its parent, by its place among them."""
     found: list[Amounts]
-    """What each of those comes to, without what lies below."""
-
-    @property
-    def weight(self) -> float:
-        """Families that each chosen one stands for, itself included."""
-        return len(self.families) / len(self.chosen)
+    """What each asked family comes to, without what lies below."""
 
 
 class Sample:
     """A sample of one layer's walk.
 
-    Until `is_complete`: ask for the tiles that `draw` gives, and hand what was found to `take`. The expected
-    numbers of all samples together are the true ones, whatever the form of the map; the spread tells how far
-    off a single one may be. Where the requests suffice, everything is asked.
+    Until `is_complete`: ask for the tiles that `draw` gives, and hand what was found to `take`. Then
+    `estimate` tells what the walk comes to. Where the requests suffice, everything is asked.
     """
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._deepest = walk.deepest - walk.top
-        self._levels: list[_Level] = []
-        families = _by_parent(walk.start())
-        self._coming = (families, [0] * len(families))
-        self._says_sizes = True
+        self._left = walk.deepest - walk.top + 1
+        """Levels that were not drawn."""
+        self.levels: list[_Level] = []
+        families = defaultdict(list)
+        for tile in walk.start():
+            families[tile.parent()].append(tile)
+        self._coming = [(0, tuple(family)) for family in families.values()]
+        """The families of the next level, each with its owner."""
+        self._drawn = self._coming
 
     @property
     def is_complete(self) -> bool:
-        return not self._coming[0]
+        return not self._coming
 
     @property
     def needed(self) -> int:
         """Requests with which it can surely be completed."""
-        return DESCENTS * _FAMILY * (self._deepest + 1 - len(self._levels))
+        return DESCENTS * _FAMILY * self._left
 
-    def draw(self, budget: int, random: Callable[[], float]) -> tuple[Tile, ...]:
-        """The tiles to ask for next, of one level, given how many requests are left for the whole sample.
+    def draw(self, budget: int, random: Callable[[], float]) -> list[Tile]:
+        """The tiles to ask for next, of one level; `budget`: requests that are left for the whole sample.
 
-        `random` gives numbers from 0 to 1, 1 excluded. Raises TooFewRequestsError. With one request per tile
-        the budget suffices to the end if it does at first.
+        `random` gives numbers from 0 to 1, 1 excluded. Raises ValueError for a budget below `needed`. With
+        one request per tile a budget that suffices at first does so to the end.
         """
         if budget < self.needed:
-            raise TooFewRequestsError(self.needed)
-        families, owners = self._coming
-        share = budget / (self._deepest + 1 - len(self._levels))
-        wanted = min(len(families), int(share / max(map(len, families))))
-        self._levels.append(_Level(families, owners, _evenly(len(families), wanted, random()), []))
-        return tuple(tile for index in self._levels[-1].chosen for tile in families[index])
+            raise ValueError(f"{budget} requests, where {self.needed} are needed")
+        count, largest = len(self._coming), max(len(family) for _, family in self._coming)
+        wanted = min(count, budget // (self._left * largest))
+        # Each family is as likely as any other. Neighbours in the walk lie close to each other on the map,
+        # so that steps of one length leave out no region.
+        step, first = count / wanted, random()
+        self._drawn = [self._coming[min(count - 1, int((place + first) * step))] for place in range(wanted)]
+        self._left -= 1
+        return [tile for _, family in self._drawn for tile in family]
 
-    def take(self, answers: Mapping[Tile, Found]) -> None:
-        """What was found for each of the tiles last drawn."""
-        level = self._levels[-1]
-        families, owners = [], []
-        for place, index in enumerate(level.chosen):
-            family = level.families[index]
-            level.found.append(self._amounts(family, answers))
-            for below in self._below(family, answers):
-                families.append(below)
-                owners.append(place)
-        self._coming = (families, owners)
+    def take(self, sizes: Mapping[Tile, float]) -> None:
+        """What was found: those of the drawn tiles that are there, with their bytes, NaN where the site does
+        not tell them."""
+        owners = [owner for owner, _ in self._drawn]
+        found = [self._amounts(family, sizes) for _, family in self._drawn]
+        self.levels.append(_Level(len(self._coming) / len(self._drawn), owners, found))
+        self._coming = [
+            (place, below)
+            for place, (_, family) in enumerate(self._drawn)
+            for tile in family
+            if tile in sizes and (below := self._walk.below(tile, Outcome.IGNORED, known=False))
+        ]
 
-    def estimate(self) -> Estimate:
-        """To be asked when the sample is complete."""
-        tiles, passed, missing, requests, received = (
-            _upwards(self._levels, field) for field in range(len(Amounts._fields))
-        )
-        return Estimate(
-            tiles,
-            passed,
-            missing,
-            requests,
-            received if self._says_sizes else None,
-            is_exact=all(level.weight == 1 for level in self._levels),
-        )
-
-    def _below(self, family: tuple[Tile, ...], answers: Mapping[Tile, Found]) -> Iterator[tuple[Tile, ...]]:
-        if len(self._levels) > self._deepest:
-            return
-        for tile in family:
-            below = self._walk.below(tile, answers[tile].outcome, known=False)
-            if below:
-                yield below
-
-    def _amounts(self, family: tuple[Tile, ...], answers: Mapping[Tile, Found]) -> Amounts:
-        there = [answers[tile] for tile in family if answers[tile].outcome is Outcome.IGNORED]
+    def _amounts(self, family: Sequence[Tile], sizes: Mapping[Tile, float]) -> Amounts:
+        there = [sizes[tile] for tile in family if tile in sizes]
         missing = len(family) - len(there)
         if not self._walk.keeps(family[0].zoom):
-            return Amounts(passed=len(there), missing=missing, requests=len(family))
-        self._says_sizes = self._says_sizes and all(found.size is not None for found in there)
-        size = sum(found.size or 0 for found in there)
-        return Amounts(len(there), 0, missing, len(family) + len(there), size)
+            return Amounts(0, len(there), missing, len(family), 0)
+        return Amounts(len(there), 0, missing, len(family) + len(there), sum(there))
 
 
-def _by_parent(tiles: Sequence[Tile]) -> list[tuple[Tile, ...]]:
-    families: dict[Tile, list[Tile]] = {}
-    for tile in tiles:
-        families.setdefault(tile.parent(), []).append(tile)
-    return [tuple(family) for family in families.values()]
+def estimate(samples: Sequence[Sample]) -> Estimate:
+    """What the walks over several layers come to together, once all their samples are complete."""
+    ranges = []
+    for field in range(len(Amounts._fields)):
+        parts = [_upwards(sample.levels, field) for sample in samples]
+        total, variance, seen = (fsum(numbers) for numbers in zip(*parts, strict=True))
+        margin = ERRORS_EACH_WAY * sqrt(variance)
+        ranges.append((total, max(seen, total - margin), total + margin))
+    expected, least, most = (Amounts(*numbers) for numbers in zip(*ranges, strict=True))
+    is_exact = all(level.weight == 1 for sample in samples for level in sample.levels)
+    return Estimate(expected, least, most, is_exact)
 
 
-def _evenly(count: int, wanted: int, random: float) -> list[int]:
-    """So many of 0, 1, ..., `count` - 1, each as likely as any other, and spread evenly over all.
+def _upwards(levels: Sequence[_Level], field: int) -> tuple[float, float, float]:
+    """Of one field of Amounts: what it is expected to be, the variance of that, and how much of it was seen.
 
-    Neighbours in the walk lie close to each other on the map, so that no region is left out.
-    """
-    step = count / wanted
-    return [min(count - 1, int((place + random) * step)) for place in range(wanted)]
-
-
-def _upwards(levels: Sequence[_Level], field: int) -> Quantity:
-    """One field of Amounts, from the deepest level up: what each family comes to with all that lies below it.
-
-    The variance of sampling in several stages (W. G. Cochran, "Sampling Techniques", chapter 10): what the
-    families of a level differ by, for those left out, and the variance from below once for each family
-    that a chosen one stands for. Taken as if they had been chosen by lot, which errs to the safe side.
+    The variance is that of sampling in several stages (W. G. Cochran, "Sampling Techniques", chapter 10).
+    From the deepest level up it adds what the families of a level differ by to the variance from below, which
+    counts once for each family that an asked one stands for. It is taken as if the families had been chosen
+    by lot, which errs to the safe side.
     """
     variance = seen = 0.0
-    totals: list[float] = []
-    deeper: _Level | None = None
+    below: dict[int, float] = {}
     for level in reversed(levels):
         own = [amounts[field] for amounts in level.found]
+        totals = [one + below.get(place, 0) for place, one in enumerate(own)]
         seen += fsum(own)
-        if deeper is not None:
-            for index, total in zip(deeper.chosen, totals, strict=True):
-                own[deeper.owners[index]] += total * deeper.weight
         if level.weight > 1:
-            left_out = len(level.families) * (len(level.families) - len(own))
-            variance = left_out * _variance(own) / len(own) + level.weight * variance
-        totals, deeper = own, level
-    weight = 1.0 if deeper is None else deeper.weight
-    return Quantity(fsum(totals) * weight, sqrt(variance), seen)
-
-
-def _variance(numbers: Sequence[float]) -> float:
-    """Of what a sample was drawn from. At least two numbers."""
-    mean = fsum(numbers) / len(numbers)
-    return fsum((number - mean) ** 2 for number in numbers) / (len(numbers) - 1)
+            mean = fmean(totals)
+            differ = fsum((total - mean) ** 2 for total in totals) / (len(totals) - 1)
+            variance = level.weight * ((level.weight - 1) * len(totals) * differ + variance)
+        below = defaultdict(float)
+        for owner, total in zip(level.owners, totals, strict=True):
+            below[owner] += level.weight * total
+    return fsum(below.values()), variance, seen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.harvest import Harvesting
-from tileharvest.harvest.holdings import DryHoldings, LocalHoldings
+from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvesting:
-    """The harvest that a spider's arguments ask for; nothing is touched yet.
+    """Returns the harvest that a spider's arguments ask for. Nothing is touched yet.
 
-    `map` is the map's name. `day` is an ISO date, today by default: for harvesting a site's past states
-    one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1` asks and
-    reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError.
+    `map` is the map's name. `day` is an ISO date, today by default: with it a site's past states are
+    harvested one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1`
+    asks and reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError.
     """
     map_name = arguments.get("map")
     if not map_name:
@@ -51,14 +51,14 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
         day=day,
         segment=resolver.segment_at(None, moment),
         again=dry or switch(arguments, "fresh", "asking again for everything"),
-        holdings=DryHoldings(url, map_name) if dry else LocalHoldings(url, store),
+        holdings=Holdings(url, store, map_name if dry else None),
         clock=lambda: datetime.now(UTC),
         linger=settings.getfloat("LINGER_SHARED") if is_shared else LINGER,
     )
 
 
 def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting: Harvesting) -> bool:
-    """Whether a harvest of the map that began now, with the same arguments, had the same segment."""
+    """Returns whether a harvest of the map that begins now, with the same arguments, has the same segment."""
     started = datetime.now(UTC)
     zone = harvesting.description.zone_info
     resolver = segment_resolver(settings, arguments.get("segment"), zone, started)
@@ -67,6 +67,10 @@ def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting
 
 
 def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
+    """Returns whether a spider's argument is 1 and not 0. Raises ConfigurationError for any other value.
+
+    `meaning` completes the message: write `-a name=1` for so and so.
+    """
     value = arguments.get(name, "0")
     if value not in ("0", "1"):
         raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")

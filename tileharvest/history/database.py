@@ -1,27 +1,49 @@
-"""Opening the history: creating, upgrading, refusing, and copying it for a dry run."""
+"""An open history: its transactions, the ways to open it, and its copy for a dry run."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sqlalchemy import inspect, text
+from sqlalchemy import insert, inspect, select, text
 
-from tileharvest.history.connecting import LOCK_TIMEOUT, WRITES, Address, Manner, connect, write_ahead
-from tileharvest.history.errors import NoHistoryError
-from tileharvest.history.failures import as_history_errors
-from tileharvest.history.persevering import PATIENCE, persevere
-from tileharvest.history.schema import REVISION, metadata
+from tileharvest.history.connection import (
+    LOCK_TIMEOUT,
+    PATIENCE,
+    WRITES,
+    Address,
+    Manner,
+    connect,
+    persevere,
+    write_ahead,
+)
+from tileharvest.history.errors import NoHistoryError, as_history_errors
+from tileharvest.history.schema import (
+    REVISION,
+    harvest_counts,
+    harvest_layers,
+    harvests,
+    layers,
+    maps,
+    metadata,
+    proofs,
+    tiles,
+    validators,
+    versions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Select, Table
 
 _Result = TypeVar("_Result")
+
+_ROWS_COPIED: Final = 5_000
+"""Rows that a copy holds in memory at a time: a few megabytes."""
 
 
 class History:
@@ -47,19 +69,18 @@ class History:
         self._folder = folder
         self._patience = patience
         self.place = place
-        """For messages."""
+        """What messages call it."""
 
     @classmethod
     def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT, patience: float = PATIENCE) -> Self:
-        """The history at a database URL such as `sqlite:///data/history.sqlite`, ready to be written.
+        """Opens the history at a database URL such as `sqlite:///data/history.sqlite`, to be written.
 
         A new one is created, its folder too; a server's database must be there. One of an older revision
         is upgraded; a file is first copied beside itself. One that a newer program wrote, that belongs to
         another program, or that cannot be read is refused with HistoryError and not changed. The usual
         case, where nothing is to be done, reads one row and does not import alembic.
 
-        `patience` is for how many seconds `read` and `write` wait for a server that went away; opening
-        waits for none.
+        `read` and `write` wait for up to `patience` seconds for a server that went away; opening does not.
         """
         address = Address.parse(url)
         history = cls(connect(address, Manner(lock_timeout)), address.place, patience=patience)
@@ -72,7 +93,7 @@ class History:
 
     @classmethod
     def open_read_only(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT) -> Self:
-        """The history for commands that only look: never creates, never upgrades, refuses to write.
+        """Opens the history for commands that only look: never creates, never upgrades, refuses to write.
 
         Raises NoHistoryError when there is none, and HistoryError when it is not of the present revision.
         A file's folder must be writable nevertheless: readers announce themselves to writers in a file there.
@@ -90,13 +111,14 @@ class History:
 
     @staticmethod
     def is_begun(url: str) -> bool:
-        """Whether a first harvest has begun a history there, of whatever revision.
+        """Says whether a first harvest has begun a history there, of whatever revision.
 
-        Reads a row from a server, and looks only whether a file is there. Raises HistoryError as `open` does.
+        Of a file it looks only whether it is there; from a server it reads a row. Raises HistoryError as
+        `open` does.
         """
         address = Address.parse(url)
         if address.file is not None:
-            # Empty is a file whose first transaction, which makes the tables, is under way.
+            # A file is empty while its first transaction, which makes the tables, is under way.
             return address.file.exists() and address.file.stat().st_size > 0
         with (
             History(connect(address, Manner(read_only=True)), address.place) as history,
@@ -106,7 +128,7 @@ class History:
 
     @classmethod
     def open_temporary(cls) -> Self:
-        """An empty history that is deleted when it is closed: for a dry run on a new map.
+        """Opens an empty history that is deleted when it is closed: for a dry run on a new map.
 
         After a kill the file stays in the system's folder for temporary files.
         """
@@ -125,16 +147,18 @@ class History:
         return history
 
     def dry_copy(self, map_name: str) -> History:
-        """A temporary history that knows the latest version of each of this map's tiles.
+        """Returns a temporary history that knows the latest version of each of this map's tiles.
 
         With it a dry run uses the code of a real one and leaves nothing behind. A map that was never
         harvested gives an empty one. Copies all tiles of the map: 2 to 3 seconds for 100,000.
         """
-        from tileharvest.history.copying import copy_map  # noqa: PLC0415 - only dry runs need it
-
         copy = History.open_temporary()
         try:
-            copy_map(self, copy, map_name)
+            with self.reading() as reader, copy.writing() as writer:
+                for table, query in _rows_of_map(map_name):
+                    rows = reader.execution_options(yield_per=_ROWS_COPIED).execute(query).mappings()
+                    for part in rows.partitions():
+                        writer.execute(insert(table), [dict(row) for row in part])
         except BaseException:
             copy.close()
             raise
@@ -147,13 +171,13 @@ class History:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction whose queries all see the same state. Waits for no writer."""
+        """Opens a transaction whose queries all see the same state. It waits for no writer."""
         with as_history_errors(self.place), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that is durable when the block ends, or has changed nothing if it raised.
+        """Opens a transaction that is durable when the block ends, and changes nothing if the block raises.
 
         Only one can write at a time; others wait up to the lock timeout.
         """
@@ -161,9 +185,9 @@ class History:
             yield connection
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """What `work` gives for a transaction as `reading` has it.
+        """Returns what `work` returns for a transaction of `reading`.
 
-        Where a server goes away meanwhile it is called again, for up to the history's patience.
+        Where a server goes away meanwhile, `work` is called again, for up to the history's patience.
         """
 
         def attempt() -> _Result:
@@ -173,10 +197,10 @@ class History:
         return persevere(attempt, self._patience)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
-        """As `read`, for a transaction as `writing` has it.
+        """Returns what `work` returns for a transaction of `writing`, as `read` does.
 
-        `work` must be one that can be repeated: when a connection is lost while a transaction is being
-        committed, it may have taken effect, and is called again.
+        It must be possible to repeat `work`: a transaction whose connection is lost while it is being
+        committed may have taken effect, and `work` is called again.
         """
 
         def attempt() -> _Result:
@@ -205,7 +229,7 @@ class History:
         with self.reading() as connection:
             revision = revision_of(connection)
         if revision != REVISION:
-            from tileharvest.history.upgrading import upgrade  # noqa: PLC0415 - it imports alembic
+            from tileharvest.history.revisions import upgrade  # noqa: PLC0415 - it imports alembic
 
             upgrade(self, address.file)
         self._write_ahead()
@@ -220,14 +244,33 @@ class History:
             revision = revision_of(connection)
         if revision == REVISION:
             return
-        from tileharvest.history.upgrading import refuse_to_read  # noqa: PLC0415 - it imports alembic
+        from tileharvest.history.revisions import refuse_to_read  # noqa: PLC0415 - it imports alembic
 
         refuse_to_read(self, revision)
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The revision that a database says it has; None when it holds no history."""
+    """Returns the revision that a database says it has; None when it holds no history."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return None if revision is None else str(revision)
+
+
+def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
+    """Yields each table with the map's rows in it: harvests, tiles and latest versions, ids included.
+
+    Tables that others refer to come first.
+    """
+    map_id = select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
+    its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
+    its_layers = select(layers.c.id).where(layers.c.map == map_id)
+    its_latest = select(tiles.c.version).where(tiles.c.layer.in_(its_layers))
+    yield maps, select(maps).where(maps.c.name == map_name)
+    yield layers, select(layers).where(layers.c.map == map_id)
+    yield harvests, select(harvests).where(harvests.c.map == map_id)
+    yield harvest_layers, select(harvest_layers).where(harvest_layers.c.harvest.in_(its_harvests))
+    yield harvest_counts, select(harvest_counts).where(harvest_counts.c.harvest.in_(its_harvests))
+    yield versions, select(versions).where(versions.c.id.in_(its_latest))
+    for table in (tiles, validators, proofs):
+        yield table, select(table).where(table.c.layer.in_(its_layers))

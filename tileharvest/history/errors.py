@@ -1,10 +1,21 @@
-"""Failures of the history that a program can answer with more than a message."""
+"""The errors of a history, and the line for a person that each error of a database becomes.
+
+A line says what happened, that nothing was lost, and what to do next.
+"""
 
 from __future__ import annotations
 
-from typing import Self
+import re
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from tileharvest.errors import HistoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class NoHistoryError(HistoryError):
@@ -16,18 +27,170 @@ class NoHistoryError(HistoryError):
 
 
 class SegmentFinishedError(HistoryError):
-    """A harvest of the map and segment is finished, perhaps since a moment ago; nothing was changed."""
+    """A harvest of the map and segment is finished, perhaps since a moment ago. Nothing was changed."""
 
 
 class HarvestEndedError(HistoryError):
-    """The harvest has ended, by this process or another one; what was to be written was not."""
+    """The harvest has ended, by this process or another one. What was to be written was not."""
 
     reason: str | None = None
-    """With which it ended, such as `finished`."""
+    """The word with which it ended, such as `finished`."""
+
+    @classmethod
+    def of(cls, harvest: int, reason: str) -> Self:
+        error = cls(
+            f"harvest {harvest} has ended already ({reason}), perhaps because another one of the same map was"
+            " begun; nothing was changed; run again"
+        )
+        error.reason = reason
+        return error
 
 
 class PassingError(HistoryError):
-    """What may be over soon, such as a server that is restarted: the same may be tried again.
+    """What may be over soon, such as a server that is restarted: the same call may be tried again.
 
-    Nothing was changed, unless it was the answer to a commit that got lost: this cannot be told.
+    Nothing was changed, unless the answer to a commit was lost: that cannot be told.
     """
+
+
+@contextmanager
+def as_history_errors(place: str) -> Iterator[None]:
+    """Raises HistoryError, naming the place, for whatever the database or its folder refuses inside."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise history_error(error, place) from error
+    except OSError as error:
+        raise HistoryError(_NOT_OPENED.format(place=place, said=error.strerror or error)) from error
+
+
+def history_error(error: Exception, place: str) -> HistoryError:
+    """Returns what an error of SQLAlchemy or SQLite is raised as.
+
+    That is PassingError where it is worth trying again: a connection that was lost or cannot be made, and a
+    transaction that PostgreSQL has broken off because of others.
+    """
+    cause = getattr(error, "orig", None) or error
+    said = " ".join(str(cause).split())
+    passing = False
+    if isinstance(error, DBAPIError) and hasattr(cause, "sqlstate"):
+        form, passing = _of_postgresql(error, cause.sqlstate, said)
+    else:
+        form = _of_sqlite(getattr(cause, "sqlite_errorcode", None))
+    return (PassingError if passing else HistoryError)(form.format(place=place, said=said))
+
+
+_UNREADABLE: Final = (
+    "the history {place} cannot be read ({said}); it was not changed: restore it from a backup, or move"
+    " it away to start a new history; the images in the store are unharmed"
+)
+_FULL: Final = (
+    "disk full: the history {place} could not be written; nothing recorded was lost; free space and run again"
+)
+_LOCKED: Final = (
+    "the history {place} is locked by another program for too long; nothing recorded was lost;"
+    " let the other program end and run again"
+)
+_NOT_ALLOWED: Final = (
+    "the history {place} cannot be written here ({said}); nothing was changed;"
+    " make the file and its folder writable, or name another place"
+)
+_NOT_OPENED: Final = (
+    "the history {place} cannot be opened ({said}); nothing was changed;"
+    " make sure that its folder exists and is writable, or name another place"
+)
+_OTHER: Final = "the history {place} failed ({said}); nothing recorded was lost; run again, or check the disk"
+
+# By SQLite's primary result codes: https://www.sqlite.org/rescode.html
+_BY_CODE: Final = {
+    sqlite3.SQLITE_PERM: _NOT_ALLOWED,
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_READONLY: _NOT_ALLOWED,
+    sqlite3.SQLITE_CORRUPT: _UNREADABLE,
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_CANTOPEN: _NOT_OPENED,
+    sqlite3.SQLITE_NOTADB: _UNREADABLE,
+}
+_FULL_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE})
+"""SQLite's extended codes for a disk that is too full for the shared memory file beside a database."""
+
+
+def _of_sqlite(code: int | None) -> str:
+    if code is None:
+        return _OTHER
+    return _FULL if code in _FULL_CODES else _BY_CODE.get(code & 0xFF, _OTHER)
+
+
+_SERVER_AWAY: Final = (
+    "the history {place} cannot be reached ({said}); nothing recorded was lost;"
+    " make sure that its server runs and can be reached from here, and run again"
+)
+_LOGIN: Final = (
+    "the history {place} refuses the login ({said}); nothing was changed;"
+    " correct the user and the password in its address"
+)
+_NO_DATABASE: Final = (
+    "the history {place} has no database yet ({said}); nothing was changed;"
+    " create it there, with createdb for example, or correct its name in the address"
+)
+_USER_NOT_ALLOWED: Final = (
+    "the history {place} cannot be written by this user ({said}); nothing was changed; let the user create"
+    " tables there, for example by making it the owner of the database"
+)
+_READ_ONLY: Final = (
+    "the history {place} cannot be written here ({said}); nothing was changed;"
+    " name the server that takes writes, not a copy of it"
+)
+_SERVER_FULL: Final = (
+    "disk full: the history {place} could not be written; nothing recorded was lost; free space on its server"
+    " and run again"
+)
+_COLLIDED: Final = (
+    "the history {place} was written by others at the same time ({said}); nothing recorded was lost;"
+    " run again"
+)
+_SERVER_OTHER: Final = (
+    "the history {place} failed ({said}); nothing recorded was lost; run again, or look into its server's log"
+)
+
+# By SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_BY_STATE: Final = {
+    "25006": _READ_ONLY,  # read_only_sql_transaction
+    "28000": _LOGIN,  # invalid_authorization_specification
+    "28P01": _LOGIN,  # invalid_password
+    "3D000": _NO_DATABASE,  # invalid_catalog_name
+    "42501": _USER_NOT_ALLOWED,  # insufficient_privilege
+    "53100": _SERVER_FULL,  # disk_full
+    "55P03": _LOCKED,  # lock_not_available
+}
+_PASSING_STATES: Final = {
+    "25P03": _SERVER_AWAY,  # idle_in_transaction_session_timeout: this process was frozen meanwhile
+    "40001": _COLLIDED,  # serialization_failure
+    "40P01": _COLLIDED,  # deadlock_detected
+    "53300": _SERVER_AWAY,  # too_many_connections
+    "57P01": _SERVER_AWAY,  # admin_shutdown
+    "57P02": _SERVER_AWAY,  # crash_shutdown
+    "57P03": _SERVER_AWAY,  # cannot_connect_now
+    "57P05": _SERVER_AWAY,  # idle_session_timeout
+}
+_REFUSALS: Final = (
+    (re.compile("permission denied for database"), _USER_NOT_ALLOWED),
+    (re.compile('FATAL: +database ".*" does not exist'), _NO_DATABASE),
+    (re.compile("no password supplied|authentication failed|pg_hba.conf|FATAL: +role "), _LOGIN),
+)
+"""What a server says when it refuses a connection for a reason that stays: such an answer has no SQLSTATE. A
+server that says it in another language than English counts as away."""
+
+
+def _of_postgresql(error: DBAPIError, state: str | None, said: str) -> tuple[str, bool]:
+    """Returns the form of the line, and whether the error may pass."""
+    if state in _BY_STATE:
+        return _BY_STATE[state], False
+    if state in _PASSING_STATES:
+        return _PASSING_STATES[state], True
+    # A statement that fails has a state; a connection that fails has none.
+    if state is None or error.connection_invalidated:
+        refusal = next((form for said_so, form in _REFUSALS if said_so.search(said)), None)
+        return (_SERVER_AWAY, True) if refusal is None else (refusal, False)
+    return _SERVER_OTHER, False

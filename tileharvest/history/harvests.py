@@ -1,30 +1,40 @@
-"""One harvest of one map, as the history sees it: begun or continued, recorded, ended."""
+"""A harvest of one map, as the history sees it: begun or continued, recorded, ended."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import count
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from tileharvest.history import beginning, ending
+from sqlalchemy import delete, func, select
+
+from tileharvest.errors import HistoryError
 from tileharvest.history.areas import (
     asked_tiles,
     count_known_before,
     count_present,
     count_vanished,
-    latest_versions,
     unasked_tiles,
 )
-from tileharvest.history.charging import add_cost, add_spending, note_batch
 from tileharvest.history.costs import NO_COST, Cost
-from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.recording import Recorder
-from tileharvest.history.schema import harvests
-from tileharvest.history.skipping import squares_of
-from tileharvest.history.walked import WalkedHarvest
-from tileharvest.tiles.versions import EXTENSIONS
+from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
+from tileharvest.history.harvest_row import HarvestRow, NewHarvest
+from tileharvest.history.recorded_versions import latest_versions
+from tileharvest.history.recorder import Recorder
+from tileharvest.history.schema import (
+    FINISHED,
+    INTERRUPTED,
+    batches,
+    harvests,
+    insert_into,
+    layers,
+    maps,
+    versions,
+)
+from tileharvest.history.trust import squares_of
+from tileharvest.history.walk_record import WalkRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,48 +42,22 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tileharvest.history.beginning import HarvestRow
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import Tile, TileRange
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
 
 
-@dataclass(frozen=True, slots=True)
-class HarvestLayer:
-    """What the site says about a layer on the day of the harvest."""
+class LayerIds(dict[str, int]):
+    """The ids of a harvest's layers, by name. Raises ValueError for a layer that it does not have."""
 
-    name: str
-    depth: int
-    """At least 1."""
-    image_extension: str
-    tile_size: int = 384
-    """Width and height of an image in pixels."""
-    north_direction: int = 0
-    """Quarter turns: 0 is north at the upper left, as Overviewer counts."""
-    world: str | None = None
-    background: str | None = None
-    """A colour, as the site writes it."""
-    spawn: tuple[int, int, int] | None = None
-    """x, y and z in blocks."""
-    rendered: int | None = None
-    """When the site was rendered, in seconds since 1970."""
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise ValueError("a layer has a name")
-        if self.depth < 1:
-            raise ValueError(f"layer '{self.name}': a depth of {self.depth} leaves no tiles")
-        if self.image_extension not in EXTENSIONS:
-            raise ValueError(f"layer '{self.name}': '{self.image_extension}' is no image extension")
-        if self.tile_size < 1:
-            raise ValueError(f"layer '{self.name}': a tile of {self.tile_size} pixels is none")
-        if self.north_direction not in range(4):
-            raise ValueError(f"layer '{self.name}': north direction {self.north_direction} is not 0 to 3")
+    def __missing__(self, layer: str) -> int:
+        raise ValueError(f"layer '{layer}' does not belong to this harvest")
 
 
-class Harvest(WalkedHarvest):
+class Harvest:
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do so too. Every method
@@ -90,16 +74,22 @@ class Harvest(WalkedHarvest):
         segment: str,
         today: Callable[[], date] | None,
     ) -> None:
-        super().__init__(history, row, layer_ids)
+        self._history = history
+        self._row = row
+        self._layer_ids = LayerIds(layer_ids)
+        self.id = row.id
+        self.day = row.day
+        """The day of all versions it records: that on which it began, also when it is continued later."""
+        self.walk = WalkRecord(history, row, self._layer_ids)
         self._today = today or (lambda: row.day)
         self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
         self.map_name = map_name
         self.segment = segment
         self.continued = row.continued
         self.identity = f"{row.id}@{row.started.astimezone(UTC).isoformat(timespec='microseconds')}"
-        """What no other harvest ever has, and the same in each process that has a part in this one.
+        """Names this harvest in every process that has a part in it, and no other harvest ever.
 
-        Not the id alone: a history that was restored from a backup gives ids again.
+        The id alone would not do: a history that was restored from a backup gives ids again.
         """
         self._worker = uuid4().hex
         self._numbers = count(1)
@@ -107,44 +97,40 @@ class Harvest(WalkedHarvest):
     def record(self, results: Sequence[TileResult], cost: Cost = NO_COST) -> None:
         """Records a batch, and what it cost, in one transaction that is durable on return.
 
-        Recording a result again changes nothing; costs add up, and each call counts once, also when a server
-        was cut off in the middle of it. Of several results for a tile the one that says most is kept.
-        `gone` makes no version before `finish`. Costs about 10 microseconds of CPU per unchanged tile in
-        batches of 200, 40 per changed one, plus one disk flush, however large the history is.
+        Recording a result again changes nothing. Costs add up; each call counts once, even when a server was
+        cut off in the middle of it. Of several results for a tile the one that says most is kept. `gone`
+        makes no version before `finish`. Costs about 10 microseconds of CPU per unchanged tile in batches of
+        200, 40 per changed one, plus one disk flush, however large the history is.
         Raises HarvestEndedError when the harvest has ended; without results the cost is added even then.
         """
         number = next(self._numbers)
-        adding = add_cost(self.id, cost)
-        if results:
-            adding = adding.where(harvests.c.ended.is_(None))
 
         def write(connection: Connection) -> None:
             if self._is_recorded(connection, number):
                 return
-            if connection.execute(adding).rowcount == 0:
-                ending.refuse_ended(connection, self.id)
+            self._row.add_cost(connection, cost, unless_ended=bool(results))
             if cost != NO_COST:
-                connection.execute(add_spending(self._history.dialect, self.id, self._today(), cost))
+                self._row.add_spending(connection, self._today(), cost)
             self._recorder.record(connection, results)
 
         self._history.write(write)
 
     def _is_recorded(self, connection: Connection, number: int) -> bool:
-        """Whether a commit whose answer was lost has taken effect. No answer of a file is ever lost."""
+        """Says whether a commit whose answer was lost has taken effect. A file loses no answer."""
         if self._history.dialect == "sqlite":
             return False
-        return connection.execute(note_batch(self.id, self._worker, number)).first() is None
+        return not self._row.note_batch(connection, self._worker, number)
 
     def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
-        """The latest version of each tile in the area that has any; `gone` ones too. One query.
+        """Returns the latest version of each tile in the area that has any; `gone` ones too. One query.
 
         Made for blocks of neighbours. Nothing provisional is in it.
         """
-        layer_id = self._id_of(layer)
+        layer_id = self._layer_ids[layer]
         return self._history.read(lambda connection: latest_versions(connection, layer_id, area))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """How many tiles of these areas exist, by their latest versions; each counts once.
+        """Returns how many tiles of these areas exist, by their latest versions. Each counts once.
 
         Areas are given by layer, and may overlap. Reads all tiles of the areas.
         """
@@ -164,24 +150,24 @@ class Harvest(WalkedHarvest):
         )
 
     def expect(self, tiles: int) -> int:
-        """Notes how many tiles were known when the harvest began, and gives what all its processes go by.
+        """Notes how many tiles were known when the harvest began. Returns the number that counts.
 
-        That is the number that was noted first; a 0 counts as none.
+        That is the first number that any of its processes noted; a 0 is none.
         """
-        return self._history.write(lambda connection: beginning.expect(connection, self.id, tiles))
+        return self._history.write(lambda connection: self._row.expect(connection, tiles))
 
     def stop(self, reason: str) -> bool:
-        """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`; False where
-        another process has noted the same, or the harvest has ended: then nothing is changed.
+        """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`.
 
-        It is forgotten when the harvest is continued or ends.
+        Returns False, and changes nothing, where another process has noted the same or the harvest has ended.
+        The reason is forgotten when the harvest is continued or ends.
         """
-        return self._history.write(lambda connection: ending.note_stop(connection, self.id, reason))
+        return self._history.write(lambda connection: self._row.note_stop(connection, reason))
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
-        """Up to `limit` tiles that exist by their latest version and have no result in this harvest.
+        """Returns up to `limit` tiles that exist by their latest version and have no result in this harvest.
 
-        Not those that it has skipped, as nothing above them has changed.
+        Tiles that it skipped, because nothing above them has changed, are not among them.
         """
 
         def read(connection: Connection) -> list[tuple[str, Tile]]:
@@ -197,24 +183,23 @@ class Harvest(WalkedHarvest):
 
         return self._history.read(read)
 
-    def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Of these tiles, in their order, those that this harvest has no result for, of whatever process.
+    def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
+        """Returns what this harvest, in whatever process, has found for these tiles, as far as it has.
 
-        Any number of them: some milliseconds per thousand.
+        There may be any number of them: some milliseconds per thousand.
         """
-        layer_id = self._id_of(layer)
-        asked = self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
-        return [tile for tile in tiles if tile not in asked]
+        layer_id = self._layer_ids[layer]
+        return self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
 
     def ended(self) -> str | None:
-        """The reason with which this harvest has ended by now, in whatever process; None while it has not."""
-        return self._history.read(lambda connection: ending.reason_of(connection, self.id))
+        """Returns the reason with which any process has ended this harvest; None while it is unfinished."""
+        return self._history.read(self._row.reason)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """How many of the `known` tiles this harvest found gone, or has not asked nor skipped.
+        """Returns how many of the `known` tiles this harvest found gone, or has neither asked nor skipped.
 
-        Not asked are also those below a tile that is gone. To be compared with `known` before `finish`:
-        when most tiles have vanished it is the map that has moved.
+        Tiles below a tile that is gone are not asked. Compare with `known` before `finish`: when most tiles
+        have vanished it is the map that has moved.
         """
         return self._history.read(
             lambda connection: sum(
@@ -224,28 +209,29 @@ class Harvest(WalkedHarvest):
         )
 
     def counts(self) -> dict[Outcome, int]:
-        """Tiles per outcome so far; only outcomes that occurred. Provisional `gone` ones count.
+        """Returns the tiles per outcome so far, for outcomes that occurred. Provisional `gone` ones count.
 
         Exact, whatever was recorded twice. Reads all tiles of the map: meant for once in a while.
         """
-        return self._history.read(lambda connection: ending.counts(connection, self.id))
+        return self._history.read(self._row.counts)
 
     def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
-        """Ends the harvest: counts, end and versions of gone tiles, in one transaction; False where another
-        process has ended it with the same reason.
+        """Ends the harvest in one transaction: its counts, its end, and the versions of gone tiles.
 
         With `settle_gone` each tile found gone gets a version without image, in place of one of the same
-        day. Without it nothing remains of their being gone: not in the counts, and their tiles count as
-        not asked. The caller decides which, by `vanished`. `ended` must have a time zone; `reason` is a
-        word such as `finished` or `moved`. Where another process has ended the harvest nothing is changed,
-        and HarvestEndedError is raised unless the reason is the same.
+        day. Without it nothing remains of their being gone: they are not counted, and count as not asked.
+        The caller decides which, by `vanished`. `ended` must have a time zone; `reason` is a word such as
+        `finished` or `moved`.
+
+        Where another process has ended the harvest nothing is changed. Returns False then if it gave the
+        same reason, and raises HarvestEndedError if it gave another.
         """
 
         def write(connection: Connection) -> None:
             if settle_gone:
-                ending.end_and_settle(connection, self._history.dialect, self.id, ended, reason)
+                self._row.end_and_settle(connection, ended, reason)
             else:
-                ending.end_and_take_back(connection, self.id, ended, reason)
+                self._row.end_and_take_back(connection, ended, reason)
 
         try:
             self._history.write(write)
@@ -258,7 +244,7 @@ class Harvest(WalkedHarvest):
     def _by_id(
         self, areas: Mapping[str, Sequence[TileRange]]
     ) -> Iterator[tuple[str, int, Sequence[TileRange]]]:
-        return ((layer, self._id_of(layer), ranges) for layer, ranges in areas.items())
+        return ((layer, self._layer_ids[layer], ranges) for layer, ranges in areas.items())
 
 
 def begin(
@@ -269,25 +255,106 @@ def begin(
     day: date,
     started: datetime,
     renderer: str,
-    layers: Sequence[HarvestLayer],
+    layers: Sequence[Layer],
     again: bool = False,
     today: Callable[[], date] | None = None,
 ) -> Harvest:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
-    A continued harvest keeps its day and start; what the site says about its layers now replaces what
-    it said before. A new one first ends the map's other unfinished harvests as `interrupted`: their
-    results stay, but what they found gone is neither recorded nor counted. `started` must have a time
-    zone. However many processes call this at once for a map and segment, they get the same harvest, and
-    it is `continued` for all but one. What it costs is spent on the day that `today` tells then; None: on
-    the harvest's own.
+    A continued harvest keeps its day and start; what the site says about its layers now replaces what it said
+    before. A new one first ends the map's other unfinished harvest as `interrupted`: its results stay, but
+    what it found gone is neither recorded nor counted. `started` must have a time zone. When several
+    processes call this at once for one map and segment, they get the same harvest, and it is `continued` for
+    all but one. Costs are spent on the day that `today` gives when they arise; without it on the harvest's
+    own day.
 
     Raises, having changed nothing, SegmentFinishedError where a harvest of this map and segment is finished,
-    unless `again` says that this is meant; and HistoryError for a day before the map's latest version:
+    unless `again` says that this is meant. Raises HistoryError for a day before the map's latest version:
     history is only written forwards.
     """
     if len({layer.name for layer in layers}) != len(layers) or not layers:
         raise ValueError("a harvest has at least one layer, and each once")
-    new = beginning.NewHarvest(segment, day, started, renderer)
-    row, layer_ids = history.write(beginning.Beginning(map_name, new, layers, again))
+    new = NewHarvest(segment, day, started, renderer)
+    row, layer_ids = history.write(Beginning(map_name, new, layers, again))
     return Harvest(history, row, layer_ids, map_name, segment, today)
+
+
+@dataclass(slots=True)
+class Beginning:
+    """Begins a harvest, or continues the unfinished one of its segment, within a transaction."""
+
+    map_name: str
+    new: NewHarvest
+    layers: Sequence[Layer]
+    """As the site describes them now."""
+    again: bool
+    """Whether one is begun though a harvest of the segment is finished."""
+    _inserted: int | None = field(default=None, init=False)
+    """The id that an earlier call has inserted, in a transaction that may have been committed or not."""
+
+    def __call__(self, connection: Connection) -> tuple[HarvestRow, dict[str, int]]:
+        """Returns the harvest, and its layers' ids by name.
+
+        It can be called again when the answer to a commit was lost.
+        """
+        map_id = self._map_id(connection)
+        row = HarvestRow.unfinished(connection, map_id, self.new.segment)
+        if row is None:
+            row = self._insert(connection, map_id)
+        else:
+            row.note_going_on(connection)
+        if row.id == self._inserted:
+            row = replace(row, continued=False)
+        row.describe_layers(connection, map_id, self.layers)
+        return row, row.layer_ids(connection)
+
+    def _map_id(self, connection: Connection) -> int:
+        """Returns the map's id; an unknown map gets one. Locks the map until the transaction ends."""
+        # SQLite has one writer anyway and leaves FOR UPDATE out.
+        query = select(maps.c.id).where(maps.c.name == self.map_name).with_for_update()
+        found: int | None = connection.execute(query).scalar()
+        if found is not None:
+            return found
+        # Another process may insert it just now: this waits for it, and then inserts nothing.
+        new = insert_into(connection.dialect.name, maps).values(name=self.map_name)
+        connection.execute(new.on_conflict_do_nothing())
+        return int(connection.execute(query).scalar_one())
+
+    def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
+        if not self.again:
+            self._refuse_finished(connection, map_id)
+        self._refuse_backwards(connection, map_id)
+        other = HarvestRow.unfinished(connection, map_id)
+        if other is not None:
+            other.end(connection, self.new.started, INTERRUPTED)
+        its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
+        # They tell whether a commit of an unfinished harvest took effect, and all of those have ended.
+        connection.execute(delete(batches).where(batches.c.harvest.in_(its_harvests)))
+        row = HarvestRow.insert(connection, map_id, self.new)
+        self._inserted = row.id
+        return row
+
+    def _refuse_finished(self, connection: Connection, map_id: int) -> None:
+        query = select(func.max(harvests.c.ended)).where(
+            harvests.c.map == map_id,
+            harvests.c.segment == self.new.segment,
+            harvests.c.reason == FINISHED,
+        )
+        ended: datetime | None = connection.execute(query).scalar()
+        if ended is not None:
+            raise SegmentFinishedError(
+                f"map '{self.map_name}' is already harvested for {self.new.segment}, since"
+                f" {ended:%Y-%m-%d %H:%M} UTC; nothing was changed"
+            )
+
+    def _refuse_backwards(self, connection: Connection, map_id: int) -> None:
+        """Reads an index of all versions of the map."""
+        its_layers = select(layers.c.id).where(layers.c.map == map_id)
+        query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
+        latest: date | None = connection.execute(query).scalar()
+        if latest is not None and self.new.day < latest:
+            raise HistoryError(
+                f"the history of map '{self.map_name}' has versions of {latest} already: history is only"
+                f" written forwards, so {self.new.day} cannot be harvested; nothing was changed; check this"
+                " computer's clock"
+            )

@@ -1,4 +1,4 @@
-"""How much a harvest may ask for, and how people write sizes. Pure."""
+"""Budgets: how much a harvest may ask for; and how people write sizes. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*", re.ASCII)
 _UNITS: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _TOO_MUCH: Final = 10**18
-"""Bytes: a million TB are a slip of the pen, and more than 64 bits no database takes."""
+"""Bytes. A million TB is a slip of the pen, and no database takes more than 64 bits."""
 
 
 PARTS: Final = ("requests", "bytes", "seconds")
-"""What may be limited, as people write it."""
+"""The names of what may be limited, as people write them."""
 OF_DAY: Final = "daily budget"
-"""What ended a run that had spent what was left of the day's."""
+"""Names the budget that ended a run which had spent what was left of the day's budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that may be spent; None: without limit. Raises ValueError for a budget that allows nothing."""
+    """The most that may be spent; None means no limit. Raises ValueError for a budget that allows nothing."""
 
     requests: int | None = None
     received_bytes: int | None = None
-    """Of bodies; the answer to a HEAD has none."""
+    """Bytes of answers' bodies. The answer to a HEAD has no body."""
     seconds: float | None = None
-    """Of work: pauses are not counted."""
+    """Seconds of work. Pauses are not counted."""
 
     def __post_init__(self) -> None:
         for name, value in zip(PARTS, (self.requests, self.received_bytes, self.seconds), strict=True):
@@ -34,11 +34,11 @@ class Budget:
                 raise ValueError(f"a budget of {value} {name} allows nothing")
 
     def __bool__(self) -> bool:
-        """Whether anything is limited."""
+        """Tells whether anything is limited."""
         return not (self.requests is None and self.received_bytes is None and self.seconds is None)
 
     def in_words(self, part: str) -> str:
-        """One of PARTS for a person; its name alone where it has no limit."""
+        """Returns the limit of one of PARTS for a person, or the part's name where it has no limit."""
         limits = {
             "requests": self.requests and f"{self.requests:,} request{'s' * (self.requests > 1)}",
             "bytes": self.received_bytes and bytes_in_words(self.received_bytes),
@@ -48,7 +48,10 @@ class Budget:
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes of `2 GB`, `500 MB` or a plain number, in powers of 1000, less than 10**18. Raises ValueError."""
+    """Returns the bytes of `2 GB`, `500 MB` or a plain number.
+
+    Units are powers of 1000. Raises ValueError for what is no size, and from 10**18 bytes on.
+    """
     found = _SIZE.fullmatch(str(text))
     if found is None or float(found[1]) * _UNITS[found[2] or "B"] >= _TOO_MUCH:
         raise ValueError(f"'{text}' is no size: write for example \"500 MB\"")
@@ -56,10 +59,10 @@ def parse_size(text: str | int) -> int:
 
 
 def bytes_in_words(count: int) -> str:
-    """A number of bytes for a person, in powers of 1000: `1.2 MB`."""
+    """Returns a number of bytes for a person, in powers of 1000: `1.2 MB`."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        # What would be rounded to 1000.0 is told in the next unit.
+        # A size that would be rounded to 1000.0 is told in the next unit.
         if size < (1000 if unit == "B" else 999.95):
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000

@@ -51,11 +51,11 @@ EXAMPLES: Final = {
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
 }
-"""Every key that an entry can have, as it may be written."""
+"""Every key that an entry can have, each with an example."""
 
 
 class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a budget is written. Raises ValueError (through msgspec) for one that allows nothing."""
+    """A budget as `maps.toml` has it. Raises ValueError (through msgspec) for one that allows nothing."""
 
     requests: int | None = None
     bytes: str | int | None = None
@@ -71,13 +71,13 @@ class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a host may be asked by all of its maps together; None: as the most generous of them may alone."""
+    """How all maps of a host together may ask it. None means: as the most generous of them may alone."""
 
     concurrency: int | None = None
-    """Requests on the way at the same time."""
+    """The most requests that may be on the way at the same time."""
     requests_per_second: float | None = None
     delay: float | tuple[float, float] | None = None
-    """Seconds between two requests; two: drawn anew each time."""
+    """Seconds between two requests. Two numbers mean a gap that is drawn anew each time."""
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.concurrency < 1:
@@ -90,7 +90,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def gap(self) -> Gap | None:
-        """Between two requests; None where the entry says nothing."""
+        """The gap between two requests; None where the entry says nothing."""
         return _gap_of(self.delay, self.requests_per_second)
 
 
@@ -101,57 +101,59 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     url: str
     """The address of the map's page."""
     layers: tuple[str, ...] = ()
-    """Names of the layers to keep, each a tileset's `path`; none: every tileset that is no overlay."""
+    """Names of the layers to keep, each a tileset's `path`. Empty means every tileset that is no overlay."""
     zooms: tuple[int, int] | None = None
-    """Coarsest and deepest zoom to keep, both included; None: all."""
+    """The coarsest and the deepest zoom to keep, both included; None means all."""
     zones: tuple[Zone, ...] = ()
-    """None: the whole map."""
+    """The rectangles to keep. Empty means the whole map."""
     timezone: str = "UTC"
-    """In which a day begins and ends."""
+    """The time zone in which a day begins and ends."""
     concurrency: int = 4
-    """Requests on the way at the same time, of all workers together."""
+    """The most requests that all workers together may have on the way at the same time."""
     requests_per_second: float | None = None
-    """Of all workers together; None: as many as the concurrency brings."""
+    """The limit of all workers together; None means as many as the concurrency brings."""
     delay: float | tuple[float, float] | None = None
-    """Seconds from the start of one request to that of the next, of all workers together; two: drawn anew
-    each time from the first to the second. None: as the settings say."""
+    """Seconds from the start of one request to the start of the next, of all workers together.
+
+    Two numbers mean a gap that is drawn anew each time, from the first to the second. None means: as the
+    settings say."""
     store_delay: float | tuple[float, float] | None = None
-    """Seconds from the storing of one image to that of the next, of each worker."""
+    """Seconds that each worker leaves between storing one image and storing the next."""
     autothrottle: bool | None = None
-    """Whether Scrapy's AutoThrottle asks a host that answers slowly more slowly."""
+    """Whether Scrapy's AutoThrottle slows down for a host that answers slowly."""
     quiet_hours: str | tuple[str, ...] | None = None
-    """In which nothing is asked, in the map's time zone, such as `18:00-23:00`; one or several."""
+    """Hours of the map's time zone in which nothing is asked, such as `18:00-23:00`; one or several."""
     quiet_rate: str | None = None
-    """At which it is asked nevertheless in the quiet hours, such as `10/min`."""
+    """The rate at which the site is asked in the quiet hours all the same, such as `10/min`."""
     budget: BudgetEntry | None = None
-    """Of one run of a harvest."""
+    """What one run of a harvest may spend."""
     daily_budget: BudgetEntry | None = None
-    """Of all runs of a day."""
+    """What all runs of a day may spend."""
     min_free: str | int | None = None
-    """How much room must stay free on the disk of the data folder, such as `2 GB`."""
+    """The room that must stay free on the disk of the data folder, such as `2 GB`."""
     robots: bool | None = None
     """Whether the site's robots.txt is obeyed."""
     contact: str = ""
-    """How the site's owner reaches who harvests: a mail address or a page. Part of the User-Agent."""
+    """Tells the site's owner who harvests: a mail address or a page. It becomes part of the User-Agent."""
     user_agents: tuple[str, ...] = ()
-    """To be used in place of ours, one at random for each request."""
+    """Replace our own User-Agent. Of several, each request takes one at random."""
     notify: tuple[str, ...] | None = None
-    """Where messages go: Apprise's addresses."""
+    """The addresses, in Apprise's form, that messages go to."""
     on: tuple[str, ...] | None = None
-    """When: `change`, `failure`, `always`."""
+    """The occasions of a message: `change`, `failure`, `always`."""
     viewer: str = ""
     """The address of the viewer, for links in messages."""
     walk: Literal["auto", "full", "pruned"] = "auto"
-    """Whether tiles are asked that lie below an unchanged one: `full` all of them, `pruned` none, `auto` none
-    where the host was proved to give every parent the time of its newest child."""
+    """Which tiles below an unchanged one are asked: `full` all of them, `pruned` none. `auto` asks none where
+    the host was proved to give every parent the time of its newest child."""
     audit: float = 0.02
-    """Which share of the tiles that were not asked is asked nevertheless, 0 to 1."""
+    """The share of the skipped tiles that is asked all the same, from 0 to 1."""
     full_every: int = 7
-    """Days after which all tiles are asked again, at least 1."""
+    """Days after which all tiles are asked again; at least 1."""
     check: Literal["head", "conditional"] = "head"
-    """How it is asked whether a tile has changed: by HEAD, then GET; or by one conditional GET."""
+    """How a harvest asks whether a tile has changed: by HEAD and then GET, or by one conditional GET."""
     max_depth: int | None = None
-    """Levels below the first tiles asked that the walk may go; None: all."""
+    """How many levels the walk may go below the tiles at which it starts; None means all."""
     enabled: bool = True
     """Whether `scrapy harvest --all` harvests it."""
     note: str = ""
@@ -162,7 +164,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
         _check(self.concurrency >= 1, "concurrency")
         _check_rate(self.requests_per_second)
-        _check_courtesy(self)
+        _check_rules(self)
         _check(0 <= self.audit <= 1, "audit")
         _check(self.full_every >= 1, "full_every")
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
@@ -173,12 +175,12 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def gap(self) -> Gap | None:
-        """Between two requests, as the entry says; None where it says nothing."""
+        """The gap between two requests, as the entry says it; None where it says nothing."""
         return _gap_of(self.delay, self.requests_per_second)
 
     @property
     def quiet(self) -> tuple[QuietHours, ...] | None:
-        """As the entry says; None where it says nothing."""
+        """The quiet hours, as the entry says them; None where it says nothing."""
         if self.quiet_hours is None:
             return None
         hours = (self.quiet_hours,) if isinstance(self.quiet_hours, str) else self.quiet_hours
@@ -186,12 +188,12 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def host(self) -> str:
-        """Of the map's page."""
+        """The host of the map's page."""
         return urlsplit(self.page).hostname or ""
 
     @property
     def page(self) -> str:
-        """The address that the site's own relative addresses start from, ending in a slash."""
+        """The address from which the site's own relative addresses start. It ends in a slash."""
         parts = urlsplit(self.url)
         folder, _, last = parts.path.rpartition("/")
         path = f"{folder}/" if last.endswith((".html", ".htm")) else parts.path.rstrip("/") + "/"
@@ -203,18 +205,18 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 NOTICES: Final = ("change", "failure", "always")
-"""When a message may go out."""
+"""The occasions on which a message may go out."""
 
 
 def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Gap | None:
-    """What keeps both; None where neither is said. Raises ValueError."""
+    """Returns the gap that keeps both; None where neither is said. Raises ValueError."""
     said = [] if delay is None else [Gap.of(delay)]
     said += [] if rate is None else [Gap.of_rate(rate)]
     return None if not said else said[0].at_least(said[-1])
 
 
-def _check_courtesy(description: MapDescription) -> None:
-    """Raises ValueError, naming the key."""
+def _check_rules(description: MapDescription) -> None:
+    """Raises ValueError that names the wrong key."""
     texts: dict[str, Callable[[], object]] = {
         "delay": lambda: description.gap,
         "store_delay": lambda: None if description.store_delay is None else Gap.of(description.store_delay),
@@ -239,7 +241,7 @@ def _is_page(address: str) -> bool:
 
 
 def _check_rate(per_second: float | None) -> None:
-    """Raises ValueError, also for less than one in a day."""
+    """Raises ValueError for a rate that cannot be, also for less than one request a day."""
     _check(per_second is None or 1 / LONGEST <= per_second < inf, "requests_per_second")
 
 

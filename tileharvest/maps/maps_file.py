@@ -1,4 +1,4 @@
-"""`maps.toml`: reading it, and adding to it."""
+"""The file `maps.toml`: how it is read, and how a map is added to it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 _MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 _HOST_NAME: Final = re.compile(r"[^\s/:@\[\]]+|(?=.*:.*:)[0-9a-fA-F:.]+")
-"""As an address has it between its scheme and its port; the second form is IPv6."""
+"""A host as an address names it between scheme and port. The second form is IPv6."""
 
 HOSTS: Final = "hosts"
-"""The table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
+"""The one table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
 
 
 def load_hosts(file: Path) -> dict[str, HostEntry]:
-    """What the file says of hosts, by name. Raises ConfigurationError as `load_maps` does, also for what is
-    no host's name, as nothing would be limited by it."""
+    """Returns what the file says of hosts, by name.
+
+    Raises ConfigurationError as `load_maps` does, and for a name that no host can have: it would limit
+    nothing.
+    """
     table = _entries(file).get(HOSTS, {})
     if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
         raise ConfigurationError(f'{file}: [{HOSTS}] holds hosts; write [{HOSTS}."map.example.net"]')
@@ -48,9 +51,9 @@ def load_hosts(file: Path) -> dict[str, HostEntry]:
 
 
 def load_maps(file: Path) -> dict[str, MapDescription]:
-    """All maps of the file, by name, in its order.
+    """Returns all maps of the file by name, in its order.
 
-    Raises ConfigurationError, one line that names file, map and key and says what would be right.
+    Raises ConfigurationError: one line that names file, map and key and says what is right.
     """
     return {name: _described(file, name, entry) for name, entry in _entries(file).items() if name != HOSTS}
 
@@ -69,7 +72,10 @@ def _entries(file: Path) -> dict[str, Any]:
 
 
 def find_map(file: Path, name: str) -> MapDescription:
-    """The map of that name. Raises ConfigurationError as `load_maps` does, or naming those that exist."""
+    """Returns the map of that name.
+
+    Raises ConfigurationError as `load_maps` does; for an unknown name it tells those that exist.
+    """
     maps = load_maps(file)
     if name not in maps:
         meant = difflib.get_close_matches(name, maps, n=1)
@@ -79,7 +85,7 @@ def find_map(file: Path, name: str) -> MapDescription:
 
 
 def check_map_name(name: str) -> None:
-    """Raises ConfigurationError unless the name can be one: it names files and stands in commands."""
+    """Raises ConfigurationError for what cannot be a map's name: names stand in commands and name files."""
     if name == HOSTS:
         raise ConfigurationError(f"'{HOSTS}' cannot be a map's name: it is the table of what holds for hosts")
     if _MAP_NAME.fullmatch(name) is None:
@@ -89,8 +95,10 @@ def check_map_name(name: str) -> None:
 
 
 def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescription:
-    """The description that an entry not yet in the file would make. Raises ConfigurationError, also when
-    the file has a map of that name already."""
+    """Returns the description of an entry that is not in the file yet.
+
+    Raises ConfigurationError for a wrong entry, and when the file has a map of that name already.
+    """
     check_map_name(name)
     if file.exists() and name in load_maps(file):
         raise ConfigurationError(f"{file} has a map '{name}' already; nothing was changed: take another name")
@@ -98,11 +106,11 @@ def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescriptio
 
 
 def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
-    """Append an entry, whose values are texts and lists of texts, to the file, or begin the file.
+    """Appends an entry to the file, or begins the file. Values are texts and lists of texts.
 
-    What the file holds stays as it is, comments included; it is replaced as a whole, so that a kill
-    leaves the old one or the new one. Raises ConfigurationError as `checked_entry` does, or when the file
-    cannot be written.
+    What the file holds stays as it is, comments included. The file is replaced as a whole, so a kill leaves
+    the old one or the new one. Raises ConfigurationError as `checked_entry` does, and when the file cannot
+    be written.
     """
     checked_entry(file, name, entry)
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -141,7 +149,8 @@ def _described(file: Path, name: str, entry: Any) -> MapDescription:
 
 
 def _in_words(message: str) -> str:
-    """msgspec's `Expected ..., got ... - at `$.key...`` with the key first and an example last."""
+    """Turns msgspec's `Expected ..., got ... - at `$.key...`` into a line with the key first and an example
+    last."""
     problem, _, where = message.partition(" - at `$")
     path = where.rstrip("`").lstrip(".")
     key = re.split(r"[.\[]", path, maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""Hours in which a map's host is left alone, or asked less. Pure: the time is an argument."""
+"""Quiet hours: when a map's host is left alone, or asked less. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HOURS: Final = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*", r
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """From one time of day, included, to another, excluded; over midnight where the first is later.
+    """A part of the day, from `begin` (included) to `end` (excluded).
 
-    Raises ValueError where both are the same: a day has no quiet that never ends.
+    It spans midnight where `begin` is later than `end`. Raises ValueError where both are the same.
     """
 
     begin: time
@@ -29,7 +29,7 @@ class QuietHours:
 
     @classmethod
     def parse(cls, text: str) -> QuietHours:
-        """Such as `18:00-23:00`; `24:00` is midnight. Raises ValueError, saying what would be right."""
+        """Reads a text such as `18:00-23:00`; `24:00` is midnight. Raises ValueError with an example."""
         found = _HOURS.fullmatch(text)
         if found is None:
             raise ValueError(f"'{text}' are no hours: write for example 18:00-23:00")
@@ -42,9 +42,10 @@ class QuietHours:
             raise ValueError(f"'{text}' are no hours ({error}): write for example 18:00-23:00") from None
 
     def until(self, moment: datetime) -> datetime | None:
-        """When the quiet ends that holds at this moment, in its time zone; None if none does.
+        """Returns when the quiet hours end that hold at this moment, or None when none hold.
 
-        By the clocks on the wall: where they are put back in between, the quiet is an hour longer.
+        The answer is in the moment's time zone and goes by the clocks on the wall: where they are put back
+        in between, the quiet is an hour longer.
         """
         now = moment.timetz().replace(tzinfo=None)
         if self.begin < self.end:
@@ -58,7 +59,7 @@ class QuietHours:
         else:
             return None
         end = datetime.combine(day, self.end, tzinfo=moment.tzinfo)
-        # An hour that comes twice: the first time is over.
+        # Where the hour comes twice and the first one is over, the second one counts.
         return end if end.astimezone(UTC) > moment.astimezone(UTC) else end.replace(fold=1)
 
     def __str__(self) -> str:
@@ -66,12 +67,15 @@ class QuietHours:
 
 
 def quiet_until(hours: Iterable[QuietHours], moment: datetime) -> datetime | None:
-    """When all quiet is over that holds at this moment, or follows without a break; None if none holds."""
+    """Returns when all quiet is over that holds at this moment or follows it without a break.
+
+    Returns None when no quiet hours hold.
+    """
     several, end = tuple(hours), None
     while True:
         ends = [found for one in several if (found := one.until(end or moment)) is not None]
-        # Of the same zone, so that the clocks on the wall would be compared: on the day on which they are
-        # put back, an hour comes twice.
+        # Compared in UTC: Python compares times of one zone by the clocks on the wall, where an hour comes
+        # twice on the day on which they are put back.
         later = max(ends, key=lambda found: found.astimezone(UTC), default=None)
         if later is None or (end is not None and later - moment > timedelta(days=2)):
             return end

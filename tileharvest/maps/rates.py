@@ -1,4 +1,4 @@
-"""How long to wait between two requests: fixed or random, and how people write it. Pure."""
+"""Gaps between two requests, fixed or random, and the rates as which people write them. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ _RATE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|min|h)\s*", re.ASCII)
 _SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 LONGEST: Final = 24 * 3600.0
-"""Seconds: a gap beyond a day is a slip of the pen."""
+"""Seconds. A gap beyond a day is a slip of the pen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Seconds from the start of one request to the start of the next: drawn anew each time from `least` to
-    `most`, all alike likely; fixed where both are the same. Raises ValueError for what is no time to wait."""
+    """Seconds from the start of one request to the start of the next.
+
+    The gap is drawn anew each time, evenly from `least` to `most`; it is fixed where both are the same.
+    Raises ValueError for what is no time to wait.
+    """
 
     least: float
     most: float
@@ -33,7 +36,7 @@ class Gap:
 
     @classmethod
     def of(cls, value: float | Sequence[float]) -> Gap:
-        """As a person writes it: `0.5`, or `[0.2, 0.8]`. Raises ValueError."""
+        """Returns the gap that a person writes as `0.5` or `[0.2, 0.8]`. Raises ValueError."""
         if isinstance(value, (int, float)):
             return cls(float(value), float(value))
         if len(value) != 2:
@@ -42,30 +45,30 @@ class Gap:
 
     @classmethod
     def of_rate(cls, rate: float) -> Gap:
-        """Of so many requests per second, above 0. Raises ValueError."""
+        """Returns the gap of so many requests per second. Raises ValueError unless the rate is above 0."""
         if not rate > 0:
             raise ValueError(f"{rate} requests per second ask nothing")
         return cls(1 / rate, 1 / rate)
 
     def draw(self, random: float) -> float:
-        """Seconds to wait this time, for a random number from 0 to 1."""
+        """Returns the seconds to wait this time, for a random number from 0 to 1."""
         return self.least + (self.most - self.least) * random
 
     def at_least(self, other: Gap) -> Gap:
-        """What keeps both: neither end is below that of the other."""
+        """Returns the gap that keeps both: each end is the larger of the two."""
         return Gap(max(self.least, other.least), max(self.most, other.most))
 
     @property
     def mean(self) -> float:
-        """Seconds, over many."""
+        """The seconds that many gaps have on average."""
         return (self.least + self.most) / 2
 
     def __bool__(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Tells whether there is anything to wait for."""
         return self.most > 0
 
     def __str__(self) -> str:
-        """Such as `0.5 s`, `0.2 to 0.8 s`."""
+        """Returns a text such as `0.5 s` or `0.2 to 0.8 s`."""
         return f"{self.least:g} s" if self.least == self.most else f"{self.least:g} to {self.most:g} s"
 
 
@@ -73,7 +76,7 @@ NO_GAP: Final = Gap(0.0, 0.0)
 
 
 def parse_rate(text: str) -> Gap:
-    """The gap that a rate such as `2/s`, `30/min` or `1/h` means. Raises ValueError, saying what would be
+    """Returns the gap that a rate such as `2/s`, `30/min` or `1/h` means. Raises ValueError that says what is
     right."""
     found = _RATE.fullmatch(text)
     if found is None or float(found[1]) == 0:
@@ -83,7 +86,7 @@ def parse_rate(text: str) -> Gap:
 
 
 def rate_in_words(gap: Gap) -> str:
-    """Requests per time for a person, such as `2/s`, `30/min`; `as fast as it goes` without a gap."""
+    """Returns the rate for a person, such as `2/s` or `30/min`; `as fast as it goes` without a gap."""
     if not gap:
         return "as fast as it goes"
     per_second = 1 / gap.mean

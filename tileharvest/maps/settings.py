@@ -17,28 +17,30 @@ if TYPE_CHECKING:
 
 
 def data_folder(settings: BaseSettings) -> Path:
-    """The folder for history, store and queues; it need not exist."""
+    """Returns the folder for history, store and queues. It need not exist."""
     return _from_project(settings["TILEHARVEST_DATA"])
 
 
 def maps_file(settings: BaseSettings) -> Path:
-    """The file that describes the maps; it need not exist."""
+    """Returns the file that describes the maps. It need not exist."""
     return _from_project(settings["TILEHARVEST_MAPS"])
 
 
 def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:
-    """Raises ConfigurationError as `load_maps` does."""
+    """Returns all maps by name. Raises ConfigurationError as `load_maps` does."""
     return {name: _limited(settings, one) for name, one in load_maps(maps_file(settings)).items()}
 
 
 def described_map(settings: BaseSettings, name: str) -> MapDescription:
-    """Raises ConfigurationError, naming the maps that exist."""
+    """Returns the map of that name. Raises ConfigurationError that tells the maps that exist."""
     return _limited(settings, find_map(maps_file(settings), name))
 
 
 def _limited(settings: BaseSettings, description: MapDescription) -> MapDescription:
-    """With the depth of the settings where the map has none of its own: all that looks which tiles are kept
-    has to know of it."""
+    """Returns the map with the depth of the settings where it has none of its own.
+
+    Whoever looks which tiles are kept has to know that depth.
+    """
     limit = settings.getint("DEPTH_LIMIT")
     if limit <= 0 or description.max_depth is not None:
         return description
@@ -46,6 +48,6 @@ def _limited(settings: BaseSettings, description: MapDescription) -> MapDescript
 
 
 def _from_project(path: str) -> Path:
-    """A relative path starts at the project's folder."""
+    """Returns the path; a relative one starts at the project's folder."""
     configuration = closest_scrapy_cfg()
     return (Path(configuration).parent if configuration else Path.cwd()) / path

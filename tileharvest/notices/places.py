@@ -7,9 +7,9 @@ from datetime import timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.history.changes import changed_blocks, heat
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.history.viewing import map_outline
-from tileharvest.history.viewing_changes import ground, heat, places
 from tileharvest.notices.permalink import block_at
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.viewing import LayerOutline
+    from tileharvest.history.outlines import LayerOutline
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
-"""Times as many are looked at as are told of, because some show the same."""
+"""How many times as many places are looked at as are told of, because some show the same."""
 _WIDEST: Final = 4
-"""Tiles across what is shown of a place: with more of them little can be recognised."""
+"""How many tiles across are shown of a place: with more of them little can be recognised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +34,28 @@ class ChangedPlace:
     layer: str
     layer_id: int
     world: str | None
-    """The layer's, as the site names it."""
+    """The layer's world, as the site names it."""
     tile: Tile
     """The smallest tile that covers all that changed in the block."""
     count: int
     """How many tiles of the layer's deepest kept zoom changed."""
     view: TileRange
-    """Tiles of that zoom, 2 x 2 to 4 x 4: where most of the change is."""
+    """2 x 2 to 4 x 4 tiles of that zoom, where most of the change is."""
     x: int
-    """In the world, as is z: the block in the middle of the view."""
+    """x of the block in the middle of the view, in the world."""
     z: int
     zoom: int
-    """Of a screen that shows the view."""
+    """The zoom of a screen that shows the view."""
 
 
 def changed_places(
     history: History, map_name: str, day: date, limit: int = MOST_PLACES
 ) -> list[ChangedPlace]:
-    """The places of the map that changed most on that day, most first.
+    """Returns the places of the map that changed most on that day, most first.
 
-    One that is to be seen with another one is left out, and so is the same ground in another layer. Raises
-    HistoryError for a map that the history does not have. Goes to three places of an index per block of each
-    layer's deepest zoom, and to the tiles of a few blocks.
+    A place that is seen in the view of another one is left out; so is the same ground in another layer.
+    Raises HistoryError for a map that the history does not have. Goes to three places of an index per block
+    of each layer's deepest zoom, and to the tiles of a few blocks.
     """
     found = [
         place
@@ -73,15 +73,15 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
-    described = [one for one in layer.descriptions if one.day <= day][-1]
-    for found in places(history, layer.id, zoom, before, day, limit):
+    described = layer.described(day)
+    for found in changed_blocks(history, layer.id, zoom, before, day, limit):
         block = found.tile.ancestor(BLOCK_LEVELS)
-        own = ground(_only(block), zoom)
-        around = _wider(own, _WIDEST // 2)
+        own = TileRange.of(block).at_zoom(zoom)
+        around = own.wider(_WIDEST // 2)
         near = heat(history, layer.id, around, before, day)
         changed = [tile for tile in near if tile in own]
         view = best_view(changed, near, around)
-        x, z = block_at(*_middle(view), described.tile_size, described.north_direction)
+        x, z = block_at(*view.middle, described.tile_size, described.north_direction)
         yield ChangedPlace(
             layer.name,
             layer.id,
@@ -97,13 +97,13 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
 
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
-    """Whether the middle of what is shown of the place lies in what is shown of the other one."""
-    (x, y), view = _middle(place.view), other.view
+    """Says whether the middle of the place's view lies in the other one's view."""
+    (x, y), view = place.view.middle, other.view
     return place.world == other.world and view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
 
 
 def covering(tiles: Collection[Tile]) -> Tile:
-    """The smallest tile that covers all of these, which are of one zoom and of one block."""
+    """Returns the smallest tile that covers all of these, which are of one zoom and one block."""
     for levels in range(BLOCK_LEVELS):
         above = {tile.ancestor(levels) for tile in tiles}
         if len(above) == 1:
@@ -112,10 +112,11 @@ def covering(tiles: Collection[Tile]) -> Tile:
 
 
 def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) -> TileRange:
-    """A square of 2 x 2 to 4 x 4 tiles within the area: with as many of these tiles as can be, then with as
-    many of those near, which include them, and then with these in its middle.
+    """Returns a square of 2 x 2 to 4 x 4 tiles of the area, with as many of `tiles` as possible.
 
-    All are of the area's zoom and lie in it; the area is at least four tiles wide.
+    Of several such squares it is the one with the most tiles of `near`, which include `tiles`; and of several
+    of those the one with `tiles` nearest to its middle. All tiles are of the area's zoom and lie in it. The
+    area is at least four tiles wide.
     """
     width = 2 << -area.zoom
     wide = max(max(axis) - min(axis) for axis in ([tile.x for tile in near], [tile.y for tile in near]))
@@ -123,7 +124,7 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
     middle = sum(tile.x for tile in tiles) / len(tiles), sum(tile.y for tile in tiles) / len(tiles)
 
     def worth(view: TileRange) -> tuple[int, int, float]:
-        x, y = _middle(view)
+        x, y = view.middle
         off = abs(x - middle[0]) + abs(y - middle[1])
         return sum(tile in view for tile in tiles), sum(tile in view for tile in near), -off
 
@@ -132,19 +133,3 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
         for left, bottom in product(area.columns[:-side], area.rows[:-side])
     )
     return max(views, key=worth)
-
-
-def _middle(view: TileRange) -> tuple[float, float]:
-    """In grid units."""
-    return (view.x_from + view.x_to) / 2, (view.y_from + view.y_to) / 2
-
-
-def _only(tile: Tile) -> TileRange:
-    """A range of one tile."""
-    return TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
-
-
-def _wider(area: TileRange, tiles: int) -> TileRange:
-    """With so many tiles more on each side."""
-    more = tiles * (2 << -area.zoom)
-    return TileRange(area.zoom, area.x_from - more, area.x_to + more, area.y_from - more, area.y_to + more)

@@ -16,8 +16,8 @@ from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
 from tileharvest.maps.settings import maps_file
-from tileharvest.politeness.courtesy import Courtesy, most_generous
 from tileharvest.politeness.outages import OutageLimits
+from tileharvest.politeness.rules import Rules, most_generous
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
 
 
-def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtesy:
+def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     """Each thing as the command line says it (`-s DELAY=0.5`), else the map's entry, else the settings.
 
     Raises ConfigurationError, naming the setting; also for one that `outage_limits` reads.
@@ -41,7 +41,7 @@ def courtesy_for(settings: BaseSettings, description: MapDescription) -> Courtes
     of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
     store_delay = description.store_delay
     said = partial(_said, settings)
-    return Courtesy(
+    return Rules(
         host=description.host,
         concurrency=description.concurrency,
         gap=said("DELAY", description.gap, _gap),

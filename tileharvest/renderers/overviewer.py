@@ -1,6 +1,6 @@
 """Minecraft-Overviewer's sites: their configuration, and what can be found out without one.
 
-The names of its fields and the way a tile's address is made of them follow Overviewer's own page
+The names of its fields, and how a tile's address is made of them, follow Overviewer's own page
 (`overviewer_core/data/js_src/util.js` and `overviewer_core/tileset.py` of its source).
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import chompjs
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.site import TILE_SIZE, Site, SiteLayer, folder_url
+from tileharvest.renderers.site import Site
+from tileharvest.tiles.layers import TILE_SIZE, Layer
 from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "overviewerConfig"
 _MOST_LEVELS: Final = 30
 """A square of 2^30 tiles of 384 pixels is wider than a Minecraft world at any rotation."""
+_UNRESERVED_IN_URLS: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 class _Const(msgspec.Struct):
@@ -55,8 +57,8 @@ class _Config(msgspec.Struct):
     map: _Map = msgspec.field(default_factory=_Map)
 
 
-class Answer(NamedTuple):
-    """What a probe needs of a server's answer."""
+class Fetched(NamedTuple):
+    """What a fetch brings, as far as a probe needs it."""
 
     status: int
     body: bytes = b""
@@ -64,14 +66,14 @@ class Answer(NamedTuple):
     """The address that answered, after redirects."""
 
 
-Fetch = Callable[[str, str], Awaitable[Answer]]
-"""`await fetch(method, url)`; raises SiteError when the site gives no answer at all."""
+Fetch = Callable[[str, str], Awaitable[Fetched]]
+"""Is called as `await fetch(method, url)`. Raises SiteError when the site gives no answer at all."""
 
 
-def parse_config(text: str, page: str) -> tuple[SiteLayer, ...]:
-    """The layers, overlays included, of the text of an `overviewerConfig.js` found beside `page`.
+def parse_config(text: str, page: str) -> tuple[Layer, ...]:
+    """Returns all layers, overlays included, that the text of an `overviewerConfig.js` beside `page` names.
 
-    Raises SiteError, saying what the text is instead or which field is not as it should be.
+    Raises SiteError, which says what the text is instead, or which field is wrong.
     """
     try:
         config = msgspec.convert(_read_script(text), _Config)
@@ -85,7 +87,7 @@ def parse_config(text: str, page: str) -> tuple[SiteLayer, ...]:
 
 
 async def probe(description: MapDescription, fetch: Fetch) -> Site:
-    """The site's layers that the map keeps, from its configuration or, without one, by asking for tiles.
+    """Returns the layers that the map keeps: from the site's configuration, or else by asking for tiles.
 
     Raises SiteError when the site cannot be read, has no tiles, or lacks a layer that is asked for.
     """
@@ -101,10 +103,10 @@ async def probe(description: MapDescription, fetch: Fetch) -> Site:
 
 
 async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """The depth of a layer, by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
+    """Finds the depth of a layer by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
 
     A real map lacks that tile at level 3 of 9, so all four diagonals are followed and the deepest wins.
-    Returns 0 if there is none. Costs one question per level and diagonal and four more.
+    Returns 0 if there is none. It costs a question per level and diagonal, and four more.
     """
     depths = []
     for first, inwards in (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0")):
@@ -133,13 +135,13 @@ def _read_script(text: str) -> Any:
         raise SiteError(f"{CONFIG_FILE} is cut off or damaged ({error}); try again later") from None
 
 
-def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> SiteLayer:
+def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> Layer:
     spawn = tileset.spawn
-    return SiteLayer(
+    return Layer(
         name=tileset.path,
         depth=tileset.zoom_levels,
         image_extension=tileset.imgextension,
-        folder_url=folder_url(page, tileset.base, tileset.path),
+        folder_url=_folder_url(page, tileset.base, tileset.path),
         query=query,
         # A list names the tilesets that the overlay may lie on; in JavaScript an empty one is true too.
         overlay=tileset.is_overlay is not False,
@@ -153,7 +155,14 @@ def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> SiteLaye
     )
 
 
-def _chosen(description: MapDescription, layers: tuple[SiteLayer, ...]) -> tuple[SiteLayer, ...]:
+def _folder_url(page: str, base: str, name: str) -> str:
+    """Where a layer's tiles lie. Base and name are joined letter by letter and taken relative to the page,
+    as the site's own page does it. Characters that no address may have are percent-encoded.
+    """
+    return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
+
+
+def _chosen(description: MapDescription, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     if not description.layers:
         chosen = tuple(layer for layer in layers if not layer.overlay)
         if not chosen:
@@ -168,7 +177,7 @@ def _chosen(description: MapDescription, layers: tuple[SiteLayer, ...]) -> tuple
     return tuple(by_name[name] for name in description.layers)
 
 
-async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[SiteLayer, ...]:
+async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
     if not description.layers:
         raise SiteError(
             f"there is no {description.page}{CONFIG_FILE}: has the map moved? put the new url into maps.toml;"
@@ -178,8 +187,8 @@ async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Site
     return tuple([await _probe_layer(description.page, name, fetch) for name in description.layers])
 
 
-async def _probe_layer(page: str, name: str, fetch: Fetch) -> SiteLayer:
-    folder = folder_url(page, "", name)
+async def _probe_layer(page: str, name: str, fetch: Fetch) -> Layer:
+    folder = _folder_url(page, "", name)
     for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
 
         async def is_there(path: str, extension: str = extension) -> bool:
@@ -187,7 +196,7 @@ async def _probe_layer(page: str, name: str, fetch: Fetch) -> SiteLayer:
 
         depth = await probe_depth(is_there)
         if depth:
-            return SiteLayer(name, depth, extension, folder)
+            return Layer(name, depth, extension, folder)
     raise SiteError(
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
         " has the map moved? put the new url into maps.toml"

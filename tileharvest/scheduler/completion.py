@@ -1,10 +1,10 @@
-"""When is a request completely processed? The one place that knows Scrapy's engine from inside.
+"""When a request is completely processed: the one place that knows Scrapy's engine from inside.
 
 Scrapy's scheduler interface has no word for it. In Scrapy 2.19 a request is through (its items have passed
 the pipelines, its children are enqueued) exactly when the engine removes it from the set
 `engine._slot.inprogress`; the engine asks for the next request when `engine._slot.nextcall` is scheduled;
 and `engine.downloader.active` has the requests that are on the way. Should Scrapy gain a public
-`finish_request`, it takes this module's place.
+`finish_request`, that would take this module's place.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ class _WatchedSet(set[Any]):
 class EngineHook:
     """Calls back for each request that is completely processed, and makes the engine ask for requests.
 
-    Raises RuntimeError where the engine is not as known: better no harvest than one whose requests are
-    never finished.
+    A scheduler is made before its engine. Until `attach`, nothing is on the way and nobody is woken.
     """
 
-    def __init__(self, engine: Any, on_complete: Callable[[Any], None]) -> None:
+    def __init__(self, on_complete: Callable[[Any], None]) -> None:
+        self._on_complete = on_complete
+        self._slot: Any = None
+        self._active: set[Any] = set()
+
+    def attach(self, engine: Any) -> None:
+        """Raises RuntimeError where the engine is not as known: better no harvest than one whose requests are
+        never finished."""
         slot = getattr(engine, "_slot", None)
         nextcall = getattr(slot, "nextcall", None)
         active: Any = getattr(getattr(engine, "downloader", None), "active", None)
@@ -51,9 +57,13 @@ class EngineHook:
                 " engine.downloader.active: install the version that requirements.txt names"
             )
         assert slot is not None
-        slot.inprogress = _WatchedSet(slot.inprogress, on_complete)
+        slot.inprogress = _WatchedSet(slot.inprogress, self._on_complete)
         self._slot = slot
         self._active = active
+
+    @property
+    def is_attached(self) -> bool:
+        return self._slot is not None
 
     @property
     def in_flight(self) -> int:
@@ -61,6 +71,6 @@ class EngineHook:
         return len(self._active)
 
     def wake(self) -> None:
-        """Make the engine ask for a request soon; harmless when it closes."""
-        if self._slot.closing is None:
+        """Make the engine ask for a request soon. Harmless when it closes."""
+        if self._slot is not None and self._slot.closing is None:
             self._slot.nextcall.schedule()

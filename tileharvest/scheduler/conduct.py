@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.directions import Directions
     from tileharvest.queue.pace import PacedQueue
-    from tileharvest.scheduler.exchanging import Exchanging
+    from tileharvest.scheduler.worker import QueueWorker
 
 _logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Conduct:
         queue: PacedQueue,
         name: str,
         *,
-        courtesy: Courtesy | None,
+        rules: Rules | None,
         local_time: Callable[[], datetime],
         clock: Callable[[], float],
         wake: Callable[[], None],
@@ -57,8 +57,8 @@ class Conduct:
         nothing may start. `check` raises BudgetError where something else than the budget ends the crawl."""
         self._queue = queue
         self._name = name
-        self._courtesy = courtesy
-        self._host_gap = NO_GAP if courtesy is None else courtesy.host_gap
+        self._courtesy = rules
+        self._host_gap = NO_GAP if rules is None else rules.host_gap
         self._local_time = local_time
         self._clock = clock
         self._wake = wake
@@ -82,7 +82,7 @@ class Conduct:
             failed=failed,
             check=self._check,
         )
-        self._exchanging: Exchanging | None = None
+        self._exchanging: QueueWorker | None = None
         self._last_aside = float("-inf")
         self._changed = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
@@ -158,19 +158,19 @@ class Conduct:
     @property
     def pace(self) -> Pace | None:
         """At which requests are to be offered now; None without a map."""
-        courtesy = self._courtesy
-        if courtesy is None:
+        rules = self._courtesy
+        if rules is None:
             return None
         gap = self._gap_at(self._steering.now.rate)
         return Pace(
-            courtesy.host,
-            courtesy.concurrency,
-            courtesy.gap if gap is None else gap,
-            courtesy.host_concurrency,
-            courtesy.host_gap,
+            rules.host,
+            rules.concurrency,
+            rules.gap if gap is None else gap,
+            rules.host_concurrency,
+            rules.host_gap,
         )
 
-    def offers(self, exchanging: Exchanging, pace: Pace) -> None:
+    def offers(self, exchanging: QueueWorker, pace: Pace) -> None:
         """From now on requests are offered, at this pace."""
         self._exchanging = exchanging
         self._keep(pace)
@@ -314,7 +314,7 @@ class Conduct:
 
     def _budget_in_words(self, part: str) -> str:
         """Not what was left of the day's, which is a number that nobody has written."""
-        courtesy, words = self._courtesy, self._budget.in_words(part)
-        if courtesy is not None and courtesy.daily_budget and courtesy.budget.in_words(part) != words:
-            return f"{OF_DAY}: {courtesy.daily_budget.in_words(part)}"
+        rules, words = self._courtesy, self._budget.in_words(part)
+        if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
+            return f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
         return f"budget: {words}"

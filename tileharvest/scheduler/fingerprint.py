@@ -1,4 +1,4 @@
-"""Fingerprints: what makes a request the same as another."""
+"""The fingerprint of a request: what makes it the same as another."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FORMAT: Final = 1
-"""Part of every fingerprint. To be raised with any change of the rule, w3lib's rules included, so that
-fingerprints of two rules never meet: a request is then made once more, rather than taken for another."""
+"""It is part of every fingerprint. Raise it with any change of the rule, w3lib's rules included, so that the
+fingerprints of two rules never meet. A request is then made once more, rather than taken for another."""
 
 _PLAIN_ADDRESS: Final = r"https?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,=:@.-]*)+"
 """Addresses that canonicalization leaves as they are: no upper-case host, nothing percent-encoded or to
@@ -25,7 +25,7 @@ _PLAIN_VALUE: Final = r"[A-Za-z0-9_~.%-]*"
 
 
 class FingerprintedRequest(Protocol):
-    """What of a request counts; `scrapy.Request` has it."""
+    """What of a request counts. `scrapy.Request` has it."""
 
     @property
     def method(self) -> str: ...
@@ -47,7 +47,7 @@ class _Crawler(Protocol):
 class SegmentFingerprinter:
     """The fingerprinter for Scrapy's REQUEST_FINGERPRINTER_CLASS.
 
-    Equal are requests of the same method, address and body. Addresses are compared in the canonical form
+    Requests of the same method, address and body are equal. Addresses are compared in the canonical form
     of `w3lib.url.canonicalize_url`, without fragment, and without the keys of the setting
     DEDUP_IGNORE_QUERY in their query: cache busters and names of JSONP callbacks, which change with every
     request though the answer does not. Headers and meta do not count.
@@ -75,7 +75,7 @@ class SegmentFingerprinter:
         return sha1(head + request.body, usedforsecurity=False).digest()
 
     def canonical_address(self, url: str) -> str:
-        """What of the address counts. Raises ValueError as `fingerprint` does."""
+        """Returns what of the address counts. Raises ValueError as `fingerprint` does."""
         address, _, query = canonicalize_url(url).partition("?")
         kept = [field for field in query.split("&") if field.partition("=")[0] not in self._ignored]
         return f"{address}?{'&'.join(kept)}" if any(kept) else address

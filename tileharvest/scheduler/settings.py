@@ -1,4 +1,4 @@
-"""Where the settings let requests wait, and what the scheduler of a crawl works with."""
+"""What the scheduler of a crawl works with, as the settings and the spider's arguments say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder
 from tileharvest.queue.paced import Paced
 from tileharvest.queue.settings import QueueKind, local_queue, queue_kind, redis_queue, segment_resolver
-from tileharvest.scheduler.exchanging import LINGER
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.pace import PacedQueue
 
 _REDIS: Final = QueueKind.REDIS
 
 _LEAST_AHEAD: Final = 16
-"""Requests leased ahead of a shared queue at least: with fewer each of them would need a call of its own."""
+"""At least so many requests are leased ahead of a shared queue: with fewer, each of them would need a call of
+its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,18 @@ class Scheduling:
     """What the scheduler of one crawl works with."""
 
     name: str
-    """Of the map, or of the spider."""
+    """The map's name, or the spider's."""
     queue: PacedQueue
     shared: SharedQueue | None
-    """The same queue where other workers may share it."""
-    courtesy: Courtesy | None
-    """What the map's owner may expect; None for a spider that harvests no map."""
+    """The same queue, where other workers may share it."""
+    rules: Rules | None
+    """What the map's owner may expect. None for a spider that harvests no map."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
     segment_of: Callable[[object | None], str]
-    """The name of a request's segment; of the present one for None."""
+    """Returns the name of a request's segment, or for None that of the present one."""
     in_words: Callable[[float], str]
-    """A time in seconds since 1970 for a person, in the map's zone."""
+    """Writes a time in seconds since 1970 for a person, in the map's zone."""
     local_time: Callable[[], datetime]
     """The present time in the map's zone."""
     clock: Callable[[], float]
@@ -64,15 +65,16 @@ class Scheduling:
     """Seconds that what is finished waits for more before the queue is told."""
     segments_kept: int
     close_when_waiting: float | None
-    """Seconds until the next delayed request is due for which the spider stays; None: any."""
+    """The spider stays when the next delayed request is due within so many seconds. None: it always stays."""
     stay: bool
     fresh: bool
 
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
-    """For the crawler's spider, whose arguments are its attributes. Raises ConfigurationError."""
+    """Reads the settings, and the arguments of the crawler's spider. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
-    harvesting: Harvesting | None = getattr(spider, "harvesting", None)
+    crawl = crawl_of(crawler)
+    harvesting = crawl.harvest
     description = harvesting.description if harvesting else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)
@@ -91,14 +93,14 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
 
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
-    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
+    refused = crawl.is_ending
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
     shared = redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
         queue=shared or _paced(settings, name, kind, is_kept=not refused),
         shared=shared,
-        courtesy=getattr(spider, "courtesy", None) if harvesting else None,
+        rules=crawl.rules,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",

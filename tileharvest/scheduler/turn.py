@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.maps.rates import Gap
-from tileharvest.queue.requests import DELAY, EXPECTED_BYTES, NOT_SENT, RECEIVED_BYTES
+from tileharvest.queue.requests import DELAY, question_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,8 @@ class Turn:
     def over(self, request: Any) -> None:
         """The request has ended, however."""
         if self.allowance is not None:
-            was_sent = not request.meta.get(NOT_SENT, False)
-            self.allowance.ended(request, request.meta.get(RECEIVED_BYTES, 0), was_sent=was_sent)
+            state = state_of(request)
+            self.allowance.ended(request, state.received_bytes, was_sent=state.was_sent)
 
     def stop(self) -> None:
         """Nothing is waited for any more."""
@@ -82,5 +82,7 @@ async def wait(seconds: float, over: asyncio.Event) -> None:
 
 
 def _expected(request: Any) -> int | None:
-    expected: int | None = 0 if request.method == "HEAD" else request.meta.get(EXPECTED_BYTES)
-    return expected
+    if request.method == "HEAD":
+        return 0
+    question = question_of(request)
+    return None if question is None else question.expected_bytes

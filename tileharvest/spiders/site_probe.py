@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 
 from tileharvest.errors import TileHarvestError
+from tileharvest.politeness.probe import probe_politely
+from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.overviewer import probe
-from tileharvest.spiders.fetching import fetch_with
-from tileharvest.spiders.manners import probe_politely
+from tileharvest.spiders.fetch import fetch_with
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.courtesy import Courtesy
+    from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Site
 
 
@@ -37,24 +38,26 @@ class SiteProbeSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         # Not weaker: the contact is added to what the command line says.
-        crawler.settings.set("USER_AGENT", spider.courtesy.user_agents[0], priority="cmdline")
+        crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")
         return spider
 
-    def __init__(self, description: MapDescription, courtesy: Courtesy, **kwargs: Any) -> None:
+    def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.description = description
-        self.courtesy = courtesy
+        self.rules = rules
         self.site: Site | None = None
+        self.robots = Robots()
+        """What the site's robots.txt allows, once it was read."""
         self.ending: TileHarvestError | None = None
 
     async def start(self) -> AsyncIterator[Request]:
         try:
-            self.site, _ = await probe_politely(
+            self.site, self.robots = await probe_politely(
                 probe,
                 self.description,
                 fetch_with(self.crawler),
-                obeys=self.courtesy.robots,
-                gap=self.courtesy.gap.at_least(self.courtesy.host_gap),
+                obeys=self.rules.robots,
+                gap=self.rules.gap.at_least(self.rules.host_gap),
             )
         except TileHarvestError as error:
             self.ending = error

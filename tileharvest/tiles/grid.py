@@ -1,4 +1,4 @@
-"""The grid: names for tiles that survive the growth of a map. Pure.
+"""The grid: names for tiles that survive the growth of a map, and all arithmetic with them. Pure.
 
 A renderer names a tile by its quadtree digits (the path), which change whenever the map grows by a
 level. Its quadtree is always centred on the same point of the world, so the grid counts from there.
@@ -11,11 +11,19 @@ image has none.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 DIGITS: Final = frozenset("0123")
 """Overviewer's digits: 0 upper left, 1 upper right, 2 lower left, 3 lower right."""
+
+Cell: TypeAlias = tuple[int, int, int]
+"""Zoom, x and y of a tile, as a row of the history has them. For many thousands of rows: to make a `Tile` of
+each takes longer than all that is done with it."""
 
 _NAME: Final = re.compile(r"(0|-[1-9]\d*)_(-?[1-9]\d*)_(-?[1-9]\d*)", re.ASCII)
 
@@ -44,7 +52,10 @@ class Tile:
 
     @classmethod
     def parse(cls, name: str) -> Tile:
-        """The tile of a name such as `-3_-440_216`. Raises ValueError, saying what a name looks like."""
+        """Returns the tile of a name such as `-3_-440_216`.
+
+        Raises ValueError, saying what a name looks like.
+        """
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(
@@ -58,7 +69,7 @@ class Tile:
         return 1 << -self.zoom
 
     def children(self) -> tuple[Tile, Tile, Tile, Tile]:
-        """The four tiles one level deeper, in the order of Overviewer's digits 0, 1, 2, 3.
+        """Returns the four tiles one level deeper, in the order of Overviewer's digits 0, 1, 2, 3.
 
         Raises ValueError at zoom 0, which has none.
         """
@@ -73,8 +84,10 @@ class Tile:
         )
 
     def parent(self) -> Tile:
-        """The tile one level up that covers this one. Every tile has one on the endless grid; on a map
-        of a given depth those of the first level have not: compare `first_level`.
+        """Returns the tile one level up that covers this one.
+
+        On the endless grid every tile has one. On a map of a given depth those of the first level have none:
+        compare `first_level`.
         """
         unit = self.reach
         # A parent's centre lies at odd multiples of 2 * unit: one unit to the side on each axis.
@@ -83,16 +96,28 @@ class Tile:
         return Tile(self.zoom - 1, x, y)
 
     def ancestor(self, levels: int) -> Tile:
-        """The tile that covers this one so many levels up: at 0 the tile itself. ValueError below 0."""
+        """Returns the tile that covers this one so many levels up.
+
+        At 0 that is the tile itself. Raises ValueError below 0.
+        """
         bits = 1 - self.zoom + levels
         reach = self.reach << levels
         # Shifting to the right rounds downwards on both sides of 0: to the ancestor's left and lower edge.
         x, y = (self.x >> bits << bits) + reach, (self.y >> bits << bits) + reach
         return Tile(self.zoom - levels, x, y)
 
+    def block(self, levels: int) -> tuple[int, int]:
+        """Returns column and row, from the centre of the map to the right and upwards, of the ancestor so
+        many levels up. All tiles of one zoom that lie below that ancestor have the same."""
+        bits = 1 - self.zoom + levels
+        return self.x >> bits, self.y >> bits
+
 
 def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
-    """The four tiles whose paths have one digit, in the order of the digits. `depth` is at least 1."""
+    """Returns the four tiles whose paths have one digit, in the order of the digits.
+
+    `depth` is at least 1.
+    """
     if depth < 1:
         raise ValueError(f"a map of depth {depth} has no tiles below its whole-map image")
     unit = 1 << (depth - 1)
@@ -106,7 +131,7 @@ def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
 
 
 def path_of(tile: Tile, depth: int) -> str:
-    """The tile's path on a site of this depth, such as `/0/3/1`.
+    """Returns the tile's path on a site of this depth, such as `/0/3/1`.
 
     Raises ValueError for a tile that such a site cannot have: coarser than its first level, or outside
     its square.
@@ -123,7 +148,7 @@ def path_of(tile: Tile, depth: int) -> str:
 
 
 def tile_at(path: str, depth: int) -> Tile:
-    """The tile of a path such as `/0/3/1` on a site of this depth.
+    """Returns the tile of a path such as `/0/3/1` on a site of this depth.
 
     Raises ValueError for a path that is empty, has other digits, or more of them than the depth.
     """
@@ -161,6 +186,17 @@ class TileRange:
                 f"no tile lies between {self.x_from} and {self.x_to}, {self.y_from} and {self.y_to}"
             )
 
+    @classmethod
+    def of(cls, tile: Tile) -> Self:
+        """Returns the range that has this tile alone."""
+        return cls(tile.zoom, tile.x, tile.x, tile.y, tile.y)
+
+    @classmethod
+    def whole(cls, depth: int, zoom: int) -> Self:
+        """Returns all tiles of the zoom that a map of this depth can have."""
+        edge = (1 << depth) - (1 << -zoom)
+        return cls(zoom, -edge, edge, -edge, edge)
+
     @property
     def columns(self) -> range:
         """The x of each column of centres, from left to right."""
@@ -170,6 +206,11 @@ class TileRange:
     def rows(self) -> range:
         """The y of each row of centres, upwards."""
         return range(self.y_from, self.y_to + 1, 2 << -self.zoom)
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """x and y in grid units."""
+        return (self.x_from + self.x_to) / 2, (self.y_from + self.y_to) / 2
 
     def __len__(self) -> int:
         return len(self.columns) * len(self.rows)
@@ -181,23 +222,89 @@ class TileRange:
             and self.y_from <= tile.y <= self.y_to
         )
 
+    def __iter__(self) -> Iterator[Tile]:
+        """Row by row upwards, each from left to right."""
+        return (Tile(self.zoom, x, y) for y in self.rows for x in self.columns)
 
-def at_zoom(area: TileRange, zoom: int) -> TileRange:
-    """The tiles of another zoom on the same ground; of a coarser one those that have part of it."""
-    edge = 1 << -area.zoom
-    unit = 1 << -zoom
-    left, right = area.x_from - edge, area.x_to + edge - 1
-    bottom, top = area.y_from - edge, area.y_to + edge - 1
-    return TileRange(
-        zoom, _centre(left, unit), _centre(right, unit), _centre(bottom, unit), _centre(top, unit)
-    )
+    def at_zoom(self, zoom: int) -> TileRange:
+        """Returns the tiles of another zoom on the same ground; of a coarser one all that have part of it.
+
+        The range itself at its own zoom; of a single tile at a coarser zoom the ancestor, at a deeper one all
+        that lies below it.
+        """
+        edge, bits, reach = 1 << -self.zoom, 1 - zoom, 1 << -zoom
+        return TileRange(
+            zoom,
+            (self.x_from - edge >> bits << bits) + reach,
+            (self.x_to + edge - 1 >> bits << bits) + reach,
+            (self.y_from - edge >> bits << bits) + reach,
+            (self.y_to + edge - 1 >> bits << bits) + reach,
+        )
+
+    def intersection(self, other: TileRange) -> TileRange | None:
+        """Returns what it shares with another range of its zoom, or None when that is nothing."""
+        x_from, x_to = max(self.x_from, other.x_from), min(self.x_to, other.x_to)
+        y_from, y_to = max(self.y_from, other.y_from), min(self.y_to, other.y_to)
+        if x_from > x_to or y_from > y_to:
+            return None
+        return TileRange(self.zoom, x_from, x_to, y_from, y_to)
+
+    def wider(self, tiles: int) -> TileRange:
+        """Returns the range with so many tiles more on each side."""
+        more = tiles * (2 << -self.zoom)
+        return TileRange(
+            self.zoom, self.x_from - more, self.x_to + more, self.y_from - more, self.y_to + more
+        )
 
 
-def only(tile: Tile) -> TileRange:
-    """A range of one tile."""
-    return TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
+class Squares:
+    """The ground that some tiles of a layer cover."""
+
+    def __init__(self, tops: Iterable[Cell]) -> None:
+        by_zoom: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        for zoom, x, y in tops:
+            by_zoom[zoom].add((x >> 1 - zoom, y >> 1 - zoom))
+        self._by_zoom = [(zoom, 1 - zoom, places) for zoom, places in sorted(by_zoom.items())]
+
+    def __bool__(self) -> bool:
+        return bool(self._by_zoom)
+
+    def cover(self, cell: Cell) -> bool:
+        """Returns whether the tile lies below one of them; none lies below itself.
+
+        Takes a step for each of their zooms.
+        """
+        zoom, x, y = cell
+        for top, bits, places in self._by_zoom:
+            if top >= zoom:
+                return False
+            # As wide as a tile of the coarser zoom; shifting rounds downwards on both sides of 0.
+            if (x >> bits, y >> bits) in places:
+                return True
+        return False
 
 
-def _centre(position: int, unit: int) -> int:
-    """Of the tile, of this reach, that covers a grid position."""
-    return position // (2 * unit) * 2 * unit + unit
+def ancestors(tiles: Iterable[Cell], coarsest: int) -> set[Cell]:
+    """Returns everything that covers one of the tiles, up to a zoom.
+
+    A tile itself is there only where it covers another.
+    """
+    found: set[Cell] = set()
+    for zoom, x, y in tiles:
+        while zoom > coarsest:
+            bits, reach = 2 - zoom, 2 << -zoom
+            zoom, x, y = zoom - 1, (x >> bits << bits) + reach, (y >> bits << bits) + reach  # noqa: PLW2901
+            if (zoom, x, y) in found:
+                break
+            found.add((zoom, x, y))
+    return found
+
+
+def first_centre(position: int, zoom: int) -> int:
+    """Returns the first x of a column of centres that is not left of a grid position.
+
+    It is also the first y of a row that is not below it.
+    """
+    reach = 1 << -zoom
+    steps = -(-position // reach)
+    return (steps if steps % 2 else steps + 1) * reach

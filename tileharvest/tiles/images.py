@@ -1,4 +1,4 @@
-"""Is this a whole image? Pure: bytes in, a verdict out."""
+"""Images: whether some bytes are one whole image, and which. Pure."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from tileharvest.tiles.versions import Image
 _EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 
 _ENDS: Final = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
-"""The last bytes of an image: PNG's IEND chunk with its checksum, JPEG's end-of-image marker. Pillow reads
-images whose last bytes are missing. WebP states its length at the start, and Pillow holds it to that."""
+"""The last bytes of an image: PNG's IEND chunk with its checksum, JPEG's end-of-image marker.
+
+Pillow reads images whose last bytes are missing. A WebP states its length at the start, and Pillow checks
+that."""
 
 _TAIL: Final = 64
-"""Bytes at the end in which the end is looked for: some programs append a few of their own."""
+"""How many of the last bytes are searched for the end: some programs append a few bytes of their own."""
 
 
 class NoImageError(ValueError):
-    """The bytes are not one whole image; `str(error)` says what they are instead."""
+    """The bytes are not one whole image. `str(error)` says what they are instead."""
 
 
 def identify(body: bytes) -> Image:
-    """Name the image that the bytes are. Raises NoImageError for anything but a whole PNG, JPEG or WebP.
+    """Returns the name of the image that the bytes are.
 
-    Costs reading every byte; JPEG and WebP, which carry no checksums, are decoded as well.
+    Raises NoImageError for anything but a whole PNG, JPEG or WebP. Every byte is read; JPEG and WebP, which
+    carry no checksums, are decoded as well.
     """
     if not body:
         raise NoImageError("the answer has no bytes")

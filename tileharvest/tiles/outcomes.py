@@ -4,30 +4,31 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """One word per tile and harvest; the words of the history, of the commands and of the messages."""
+    """What a harvest found for one tile. History, commands and messages use the same words."""
 
     NOTHING = "404"
-    """Nothing here, and nothing known."""
+    """Nothing is here, and nothing was known."""
     IGNORED = "ign"
-    """The server's validator is the stored one: not fetched."""
+    """The server's validator is the stored one, so the tile was not fetched."""
     SKIPPED = "skip"
-    """Not asked, as nothing above it has changed. Counted when a harvest ends; no tile's result."""
+    """The tile was not asked, because nothing above it has changed. It is counted at the end of a harvest; no
+    single result has it."""
     NOT_MODIFIED = "nMod"
-    """Fetched, and the same bytes as the latest version."""
+    """The tile was fetched and has the bytes of the latest version."""
     UPDATED = "upd"
-    """Other bytes than the latest version, which is of an earlier day."""
+    """The bytes differ from the latest version, which is of an earlier day."""
     ADDED = "add"
-    """A first version, or the first since the tile was gone."""
+    """This is the first version, or the first one since the tile was gone."""
     REPLACED = "rep"
-    """Other bytes than the latest version, which is of this day: they take its place."""
+    """The bytes differ from the latest version, which is of this day, and take its place."""
     GONE = "gone"
-    """A version is known, and the server has the tile no more."""
+    """A version is known, and the server no longer has the tile."""
     FAILED = "fail"
-    """No answer that says anything, after all attempts: the tile counts as unchanged."""
+    """No attempt brought a usable answer. The tile counts as unchanged."""
 
     @property
     def makes_version(self) -> bool:
-        """Whether the history gets a new version of the tile, or another in place of today's."""
+        """Whether the history gets a new version of the tile, or one in place of today's."""
         return self in _MAKING_VERSIONS
 
 

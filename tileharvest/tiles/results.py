@@ -1,4 +1,4 @@
-"""The one item that spiders yield: what a harvest found for one tile."""
+"""What a harvest found for one tile: the one item that spiders yield."""
 
 from __future__ import annotations
 
@@ -13,6 +13,31 @@ if TYPE_CHECKING:
 
 _WITH_IMAGE = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _NOT_SKIPPING = frozenset({Outcome.NOTHING, Outcome.GONE, Outcome.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a tile's answer means for the walk, as `Walk.step` says it. Raises ValueError for two meanings."""
+
+    seen: Validator | None = None
+    """What the server said of the tile, where that is to be remembered. It is empty for a tile that is not
+    there, and None where nothing is new."""
+    skips: bool = False
+    """Whether what lies below is not asked, as the tile is unchanged and trusted."""
+    doubts: bool = False
+    """Whether what is remembered of the tile is of another state, although nothing new is to be remembered:
+    then it is not to be trusted any more."""
+    is_kept: bool = True
+    """Whether the map keeps the tile's zoom. Of a tile at another zoom it is only asked whether it exists."""
+
+    def __post_init__(self) -> None:
+        if (self.seen is not None) + self.skips + self.doubts > 1:
+            raise ValueError(f"what is seen is neither skipped nor doubted: {self}")
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the history has anything to note for the walk."""
+        return self.seen is not None or self.skips or self.doubts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +58,24 @@ class TileResult:
     """The GET's; given with an image and for `nMod`."""
     reason: str | None = None
     """Why a `fail` is one, for a person: a line such as `500 Internal Server Error, 5 attempts`."""
-    seen: Validator | None = None
-    """What the server said of the tile, where that is to be remembered for the walk; empty for a tile that
-    is not there. None: nothing new."""
-    skips: bool = False
-    """Whether what lies below is not asked, as the tile is unchanged and trusted."""
-    doubts: bool = False
-    """Whether what is remembered of the tile is of another state, although nothing new is to be remembered:
-    then it is not to be trusted any more."""
-    is_kept: bool = True
-    """False for a tile of a zoom that is not kept: of it only what was seen is recorded, and a `fail`."""
+    step: Step = Step()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the outcome is one of the harvest. At a zoom that is not kept only a `fail` is."""
+        return self.step.is_kept or self.outcome is Outcome.FAILED
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is anything for the history."""
+        return self.is_counted or self.step.is_news
 
     def __post_init__(self) -> None:
         if self.outcome is Outcome.SKIPPED:
             raise ValueError("what was not asked has no result")
-        if self.skips and (self.seen is not None or self.outcome in _NOT_SKIPPING):
+        if self.step.skips and self.outcome in _NOT_SKIPPING:
             raise ValueError(f"outcome {self.outcome}: only what lies below an unchanged tile is not asked")
-        if self.doubts and (self.seen is not None or self.skips):
-            raise ValueError(f"outcome {self.outcome}: nothing is doubted of what was seen")
-        if self.image is not None and not self.is_kept:
+        if self.image is not None and not self.step.is_kept:
             raise ValueError("a tile of a zoom that is not kept comes with an image")
         if (self.outcome in _WITH_IMAGE) != (self.image is not None):
             raise ValueError(f"outcome {self.outcome} with image {self.image}")

@@ -1,6 +1,6 @@
-"""The verdict: what a server's answer means for a tile. Pure, and the only place that decides it.
+"""The verdict: what a server's answer means for a tile. Pure.
 
-The rules are the outcome table of the documentation (docs/outcomes.md).
+The rules are those of the table in docs/outcomes.md. No other place decides them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What of a server's answer the verdict is made of."""
+    """The parts of a server's answer that a verdict is made of."""
 
     status: int
     validator: Validator = field(default_factory=Validator)
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome with what it is made of; the fields are those of `items.TileResult`."""
+    """An outcome with what recording it needs; the fields are those of `TileResult`."""
 
     outcome: Outcome
     image: Image | None = None
@@ -60,7 +60,7 @@ class Verdict:
 
 
 def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
-    """What a HEAD's answer says, given the tile's latest version."""
+    """Judges the answer to a HEAD, given the tile's latest version."""
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status in HEAD_REFUSED:
@@ -71,7 +71,7 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
 
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
-    """What an answer to HEAD or GET says about a tile that is not kept: `ign` if it is there."""
+    """Judges the answer to a HEAD or GET for a tile that is not kept. It is `ign` where the tile exists."""
     if answer.status in GONE_STATUSES:
         return Verdict(Outcome.NOTHING)
     if by_head and answer.status in HEAD_REFUSED:
@@ -82,7 +82,7 @@ def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
 
 
 def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
-    """What a GET's answer says, given the tile's latest version. `today` is the harvest's day."""
+    """Judges the answer to a GET, given the tile's latest version. `today` is the harvest's day."""
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status == HTTPStatus.NOT_MODIFIED and latest is not None and not latest.gone:
@@ -102,10 +102,10 @@ def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
 
 
 def is_unchanged(answer: Answer, latest: Version | None) -> bool:
-    """Whether the answer to a HEAD describes the bytes that the history has.
+    """Tells whether the answer to a HEAD describes the bytes that the history has.
 
-    By ETag, its strength aside; without one by Last-Modified and Content-Length together. An answer with
-    neither proves nothing.
+    The ETags decide, their strength aside. Where there is none, Last-Modified and Content-Length decide
+    together. An answer with neither proves nothing.
     """
     if latest is None or latest.image is None:
         return False
@@ -122,20 +122,23 @@ def is_unchanged(answer: Answer, latest: Version | None) -> bool:
 
 
 def may_pass(status: int) -> bool:
-    """Whether asking again later may give another answer: 408, 429, and a server's own failures."""
+    """Tells whether asking again later may give another answer: for 408, 429 and a server's own failures."""
     return status in _PASSING_STATUSES
 
 
 def pause_before(attempt: int, base: float, retry_after: float | None) -> float:
-    """Seconds to wait before an attempt (the second is 2): the base, doubled each time, or longer where
-    the server asks for it."""
+    """Returns the seconds to wait before an attempt, of which the second is number 2.
+
+    They are the base, doubled each time, or longer where the server asks for it.
+    """
     return max(base * float(1 << (attempt - 2)), retry_after or 0.0)
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for, at least 0; None without one that can be read.
+    """Returns the seconds that a Retry-After header asks for, at least 0.
 
-    Both forms of RFC 9110, section 10.2.3: seconds, or a date.
+    Returns None for no header and for one that cannot be read. RFC 9110, section 10.2.3 knows two forms:
+    seconds, and a date.
     """
     if value is None:
         return None
@@ -148,12 +151,12 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 
 def with_attempts(reason: str, attempts: int) -> str:
-    """A failure's reason with how often it was met."""
+    """Returns a failure's reason with the number of attempts."""
     return f"{reason} ({attempts} attempt{'s' if attempts > 1 else ''})"
 
 
 def conditional_headers(latest: Version | None) -> Mapping[str, str]:
-    """The headers of a GET that need not be answered with bytes that the history has."""
+    """Returns the headers that let a server answer 304 where the history has the bytes."""
     if latest is None or latest.gone:
         return {}
     stored = latest.validator

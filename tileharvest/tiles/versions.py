@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 _SHA1: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 EXTENSIONS: Final = frozenset({"png", "jpg", "webp"})
-"""What image files are called, on the sites and in the store; renderers write no other format."""
+"""The endings of image files, on the sites and in the store. Renderers write no other format."""
 
 
 def is_sha1(text: str) -> bool:
-    """Whether the text has the form of a sha1: 40 lower-case hexadecimal digits."""
+    """Tells whether the text has the form of a sha1: 40 lower-case hexadecimal digits."""
     return _SHA1.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The bytes of a version, by name: what the store must hold for it."""
+    """Names the bytes of a version, which the store must hold."""
 
     sha1: str
     extension: str
     size: int
-    """In bytes, more than 0."""
+    """The number of bytes, more than 0."""
 
     def __post_init__(self) -> None:
         if not is_sha1(self.sha1):
@@ -39,26 +39,26 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """What a server says to tell one state of a file from another (RFC 9110, section 8.8)."""
+    """What a server sends to tell one state of a file from another (RFC 9110, section 8.8)."""
 
     etag: str | None = None
-    """As the server wrote it, quotes and `W/` included."""
+    """The ETag as the server wrote it, quotes and `W/` included."""
     last_modified: str | None = None
-    """As the server wrote it, an HTTP date."""
+    """The HTTP date as the server wrote it."""
 
     @property
     def entity(self) -> str | None:
-        """The ETag's value without its strength: `W/"a"` and `"a"` name the same state for us."""
+        """The ETag without its strength: for us `W/"a"` and `"a"` name the same state."""
         return None if self.etag is None else self.etag.removeprefix("W/")
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A recorded state of a tile, from its day on until the next version's day."""
+    """A recorded state of a tile. It holds from its day until the day of the next version."""
 
     day: date
     image: Image | None
-    """None: the tile was gone."""
+    """The image; None where the tile was gone."""
     validator: Validator = field(default_factory=Validator)
 
     @property

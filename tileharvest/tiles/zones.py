@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tileharvest.tiles.grid import TileRange
+from tileharvest.tiles.grid import TileRange, first_centre
 
 
 class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -31,11 +31,12 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError(f"zoom {self.zoom} does not exist: 0 is the deepest level, -1 the next coarser")
 
     def tiles(self) -> TileRange:
-        """The tiles that are counted, at the zone's own zoom."""
+        """Returns the tiles that are counted, at the zone's own zoom."""
         unit = 1 << -self.zoom
         x, y = self.center
-        x_from = _odd_multiple_from(x - self.width * unit, unit)
-        y_to = -_odd_multiple_from(-y - self.height * unit, unit)
+        x_from = first_centre(x - self.width * unit, self.zoom)
+        # The upper edge belongs to the zone, as the left one does.
+        y_to = -first_centre(-y - self.height * unit, self.zoom)
         return TileRange(
             self.zoom,
             x_from,
@@ -45,22 +46,5 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         )
 
     def tiles_at(self, zoom: int) -> TileRange:
-        """The tiles of another zoom that share ground with the zone, whole or in part."""
-        counted = self.tiles()
-        edge = 1 << -counted.zoom
-        x_from, x_to = _centres_over(counted.x_from - edge, counted.x_to + edge, 1 << -zoom)
-        y_from, y_to = _centres_over(counted.y_from - edge, counted.y_to + edge, 1 << -zoom)
-        return TileRange(zoom, x_from, x_to, y_from, y_to)
-
-
-def _odd_multiple_from(start: int, unit: int) -> int:
-    """The first odd multiple of `unit` that is not below `start`."""
-    steps = -(-start // unit)
-    return (steps if steps % 2 else steps + 1) * unit
-
-
-def _centres_over(low: int, high: int, unit: int) -> tuple[int, int]:
-    """First and last centre of the tiles of half-width `unit` that reach into the open interval."""
-    first = low // (2 * unit)
-    last = -(-high // (2 * unit)) - 1
-    return (2 * first + 1) * unit, (2 * last + 1) * unit
+        """Returns the tiles of another zoom that share ground with the zone, whole or in part."""
+        return self.tiles().at_zoom(zoom)

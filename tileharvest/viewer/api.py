@@ -1,55 +1,55 @@
 """The data API: what each address answers, as a value of plain types.
 
-Every function takes the maps that are served, the names in the address, and the query, and may be called
-by several threads at once. Raises RefusedError for what cannot be or is not there, HistoryError for a
-history that cannot be read. `docs/api.md` is the contract.
+Each answering function takes the maps that are served, the names in the address, and the query. Several
+threads may call it at once. It raises RefusedError for a wrong request and for what is not there, and
+HistoryError for a history that cannot be read. `docs/api.md` is the contract.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.history.viewing import shown, story
-from tileharvest.history.viewing_changes import (
+from tileharvest.history.changes import (
+    changed_blocks,
     changed_days,
     changed_days_in_blocks,
     heat,
     last_changes,
-    places,
 )
-from tileharvest.tiles.grid import at_zoom
+from tileharvest.history.recorded_versions import shown, story
+from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
-from tileharvest.viewer.zooms import counted_in, heated_in, kept_zooms, next_deeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import date
 
-    from tileharvest.history.viewing import LayerDescription, LayerOutline
+    from tileharvest.history.outlines import LayerOutline
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.versions import Version
-    from tileharvest.viewer.served import MapEntry, ServedMaps
+    from tileharvest.viewer.served_maps import MapEntry, ServedMaps
 
 
 Query: TypeAlias = "Sequence[tuple[str, str]]"
 """Names and values in the order in which the client wrote them."""
 
 MOST_TILES: Final = 1024
-"""Tiles of an area; a screen of 4K has 150 of 384 pixels."""
+"""How many tiles an area may have; a 4K screen shows 150 of 384 pixels."""
 MOST_HEATED_TILES: Final = 256
-"""Each has up to 64 cells."""
+"""How many tiles a heat map may have; each has up to 64 cells."""
 MOST_PLACES: Final = 1000
 _PLACES: Final = 20
 
 
 def list_maps(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """All maps that are served."""
+    """Answers with all maps that are served."""
     Parameters(query, ())
     return {"maps": [_summary(name, served.entry(name)) for name in served.names()]}
 
 
 def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """One map: its days and layers."""
+    """Answers with one map's days and layers."""
     Parameters(query, ())
     entry = served.entry(names[0])
     return {
@@ -60,11 +60,11 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """What was to be seen in an area on a day."""
+    """Answers what was to be seen in an area on a day."""
     parameters = Parameters(query, ("layer", "day", *AREA))
     day, area = parameters.day("day"), parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
-    source = next_deeper(kept_zooms(layer, day), area.zoom)
+    source = layer.source_zoom(area.zoom, day)
     tiles: dict[str, str | None] = {}
     composed: dict[str, str] = {}
     if source == area.zoom:
@@ -77,53 +77,72 @@ def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """On which days how much of an area changed."""
+    """Answers on which days how much of an area changed."""
     parameters = Parameters(query, ("layer", *AREA))
     area = parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
-    kept = kept_zooms(layer)
+    kept = layer.kept_zooms()
     if not kept:
         return {"counted_zoom": area.zoom, "days": {}}
     zoom, in_blocks = counted_in(kept, area.zoom)
     if in_blocks:
-        counted = changed_days_in_blocks(history, layer.id, zoom, at_zoom(area, zoom - BLOCK_LEVELS))
+        counted = changed_days_in_blocks(history, layer.id, zoom, area.at_zoom(zoom - BLOCK_LEVELS))
     else:
-        counted = changed_days(history, layer.id, at_zoom(area, zoom))
+        counted = changed_days(history, layer.id, area.at_zoom(zoom))
     return {"counted_zoom": zoom, "days": {day.isoformat(): n for day, n in sorted(counted.items())}}
 
 
 def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """How often each place of an area changed in a period."""
+    """Answers how often each place of an area changed in a period."""
     parameters = Parameters(query, ("layer", "after", "until", *AREA))
     area, (after, until) = parameters.area(MOST_HEATED_TILES), parameters.period()
     history, _, layer = served.layer(names[0], parameters.text("layer"))
-    kept = kept_zooms(layer, until)
+    kept = layer.kept_zooms(until)
     if not kept:
         return {"zoom": area.zoom, "cells": []}
     zoom = heated_in(kept, area.zoom)
-    cells = heat(history, layer.id, at_zoom(area, zoom), after, until)
+    cells = heat(history, layer.id, area.at_zoom(zoom), after, until)
     return {"zoom": zoom, "cells": [[tile.x, tile.y, n] for tile, n in cells.items()]}
 
 
 def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """The places that changed most in a period."""
+    """Answers which places changed most in a period."""
     parameters = Parameters(query, ("layer", "after", "until"), ("limit",))
     after, until = parameters.period()
     limit = parameters.number("limit", 1, MOST_PLACES) if "limit" in parameters else _PLACES
     history, _, layer = served.layer(names[0], parameters.text("layer"))
-    kept = kept_zooms(layer, until)
-    found = places(history, layer.id, kept[-1], after, until, limit) if kept else []
+    kept = layer.kept_zooms(until)
+    found = changed_blocks(history, layer.id, kept[-1], after, until, limit) if kept else []
     return {
-        "places": [{"tile": str(place.tile), "days": place.days, "tiles": place.tiles} for place in found]
+        "places": [{"tile": str(block.tile), "days": block.days, "tiles": block.tiles} for block in found]
     }
 
 
 def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """All versions of a tile. A tile that never was has none."""
+    """Answers with all versions of a tile; none for a tile that never was."""
     parameters = Parameters(query, ("layer",))
     tile = parse_tile(names[1])
     history, _, layer = served.layer(names[0], parameters.text("layer"))
     return {"tile": str(tile), "versions": [_version(each) for each in story(history, layer.id, tile)]}
+
+
+def counted_in(kept: list[int], zoom: int) -> tuple[int, bool]:
+    """Returns the zoom whose changes are counted for someone who looks at this one, and whether they are
+    counted in blocks.
+
+    A block covers as much as one tile three levels coarser, so the blocks of a zoom three levels deeper
+    are the tiles on the screen. Near the deepest zoom there are none, and tiles are counted one by one.
+    `kept` must not be empty.
+    """
+    if zoom + BLOCK_LEVELS <= max(kept):
+        return min(each for each in kept if each >= zoom + BLOCK_LEVELS), True
+    # Whoever looks deeper than the deepest zoom sees that one enlarged.
+    return min((each for each in kept if each >= zoom), default=max(kept)), False
+
+
+def heated_in(kept: list[int], zoom: int) -> int:
+    """Returns the zoom of a heat map's cells for someone who looks at this one. `kept` must not be empty."""
+    return min((each for each in kept if each >= zoom + BLOCK_LEVELS), default=max(kept))
 
 
 OF_LAYERS: Final = {
@@ -132,7 +151,7 @@ OF_LAYERS: Final = {
     "heat": heat_map,
     "places": most_changed,
 }
-"""Questions about a layer of a map, by the last part of their address."""
+"""The questions about a layer of a map, by the last part of their address."""
 
 
 def _summary(name: str, entry: MapEntry) -> dict[str, Any]:
@@ -159,21 +178,21 @@ def _layer(layer: LayerOutline) -> dict[str, Any]:
     return {
         "name": layer.name,
         "zooms": {str(zoom): first.isoformat() for zoom, first in sorted(layer.zooms.items(), reverse=True)},
-        "descriptions": [_description(description) for description in layer.descriptions],
+        "descriptions": [_description(day, said) for day, said in layer.descriptions.items()],
     }
 
 
-def _description(description: LayerDescription) -> dict[str, Any]:
+def _description(day: date, layer: Layer) -> dict[str, Any]:
     return {
-        "day": description.day.isoformat(),
-        "depth": description.depth,
-        "tile_size": description.tile_size,
-        "image_extension": description.image_extension,
-        "north_direction": description.north_direction,
-        "world": description.world,
-        "background": description.background,
-        "spawn": description.spawn,
-        "rendered": description.rendered,
+        "day": day.isoformat(),
+        "depth": layer.depth,
+        "tile_size": layer.tile_size,
+        "image_extension": layer.image_extension,
+        "north_direction": layer.north_direction,
+        "world": layer.world,
+        "background": layer.background,
+        "spawn": layer.spawn,
+        "rendered": layer.rendered,
     }
 
 

@@ -1,20 +1,30 @@
-"""The walk: which tiles of a layer a harvest asks for. Pure; the only place that decides it.
+"""The walk over one layer: which tiles are asked, and what follows from each answer.
 
-A harvest goes down the pyramid from its top: a renderer draws a parent for every tile it has, so where
-the parent is missing nothing lies below, and holes, which make up most of a real map's square, are
-never visited.
+A harvest goes down the pyramid from its top. A renderer draws a parent for every tile it has, so where the
+parent is missing nothing lies below. Holes, which make up most of a real map's square, are never visited.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.tiles.grid import Tile, TileRange, first_level
+from tileharvest.tiles.grid import TileRange, first_level
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.audit import LEAST_AUDITED, Audit, audited
+from tileharvest.walk.trust import remember, vouches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.questions import Asked
+    from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
+    from tileharvest.walk.trust import Mark
 
 LEVELS_ABOVE: Final = 3
 """Where zones keep deep zooms only: how far above the coarsest kept one the walk starts. One question
@@ -24,6 +34,7 @@ answer is known to be yes."""
 _THERE: Final = frozenset(
     {Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED}
 )
+_MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +43,11 @@ class Walk:
 
     depth: int
     zooms: tuple[int, int] | None = None
-    """Coarsest and deepest zoom to keep, both included; None: all that the layer has."""
+    """The coarsest and the deepest zoom to keep, both included. None: all that the layer has."""
     zones: tuple[Zone, ...] = ()
-    """None: the whole layer."""
+    """What is kept. Without any it is the whole layer."""
     max_depth: int | None = None
-    """How many levels below its top the walk may go; None: as far as the layer goes."""
+    """How many levels below its top the walk may go. None: as far as the layer goes."""
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +70,7 @@ class Walk:
 
     @property
     def coarsest(self) -> int:
+        """The first zoom that is kept."""
         return 1 - self.depth if self.zooms is None else max(1 - self.depth, self.zooms[0])
 
     @property
@@ -82,22 +94,25 @@ class Walk:
         return max(1 - self.depth, self.coarsest - LEVELS_ABOVE) if self.zones else 1 - self.depth
 
     def start(self) -> tuple[Tile, ...]:
-        """The tiles to ask for first, each once, although zones may overlap."""
+        """Returns the tiles to ask for first, each once, although zones may overlap."""
         if not self.zones:
             return first_level(self.depth)
         ranges = self._ranges[self.top]
-        return tuple(dict.fromkeys(Tile(self.top, x, y) for r in ranges for y in r.rows for x in r.columns))
+        return tuple(dict.fromkeys(tile for part in ranges for tile in part))
 
     def keeps(self, zoom: int) -> bool:
-        """Whether tiles of this zoom are kept; of others on the way it is only asked whether they exist."""
+        """Returns whether tiles of this zoom are kept.
+
+        Of others on the way it is only asked whether they exist.
+        """
         return self.coarsest <= zoom <= self.deepest
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
-        """The tiles to ask for next, given what was found for this one.
+        """Returns the tiles to ask for next, given what was found for this one.
 
-        A tile that failed counts as unchanged: where the history knows it, or something below it
-        (`known`), the walk goes on; where it does not, going on could ask for a whole map that is not
-        there. Nothing is next below a tile above the walk's start, such as one that a person has pushed.
+        A tile that failed counts as unchanged. Where the history knows it, or something below it (`known`),
+        the walk goes on. Where it does not, going on could ask for a whole map that is not there. Nothing is
+        next below a tile above the walk's start, such as one that a person has pushed.
         """
         is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
         if not is_followed or not self.top <= tile.zoom < self.deepest:
@@ -108,37 +123,68 @@ class Walk:
         ranges = self._ranges[tile.zoom + 1]
         return tuple(child for child in children if any(child in r for r in ranges))
 
+    def step(
+        self,
+        tile: Tile,
+        outcome: Outcome,
+        answer: Answer,
+        mark: Mark | None,
+        asked: Asked,
+        *,
+        is_pruned: bool,
+    ) -> Step:
+        """Returns what a tile's answer means for the walk.
+
+        That is what is recorded of the tile, and whether to go below it. `mark` is what the history remembers
+        of the tile. A tile that has no ETag counts as unchanged only if its size was compared with the one
+        known: by its date alone a tile below which another one was removed looks unchanged, as it has the
+        time of its newest child.
+        """
+        is_kept = self.keeps(tile.zoom)
+        if outcome is Outcome.FAILED:
+            return Step(is_kept=is_kept)
+        seen = answer.validator
+        is_compared = seen.etag is not None or (is_kept and answer.status == HTTPStatus.OK)
+        if outcome in _MISSING:
+            seen = Validator()
+        if asked.in_full and mark is not None:
+            # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
+            # was taken for nothing new would be asked again and again.
+            mark = replace(mark, is_trusted=False)
+        may_skip = asked.audited or (is_pruned and is_compared and vouches(mark, seen))
+        if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
+            return Step(skips=True, is_kept=is_kept)
+        step = remember(mark, seen, is_late=asked.late)
+        return step if is_kept else replace(step, is_kept=False)
+
+    def audit(self, known: Iterable[Tile], tops: Iterable[Tile], share: float, seed: str) -> Audit:
+        """Returns what is asked of this share of what was skipped; the same for the same seed.
+
+        `known` are the skipped tiles that are known, `tops` those below which they were skipped. A tile that
+        was added below one that did not change shows in neither. So all places below them are drawn from, as
+        far as they are kept. What lies above the coarsest kept tiles is in no list either, but it is there.
+        """
+        known = tuple(known)
+        above = dict.fromkeys(tile.parent() for tile in known if tile.zoom == self.coarsest > self.top)
+        places = dict.fromkeys(known)
+        for tile in (*tops, *above, *known):
+            below = self.below(tile, Outcome.IGNORED, known=True)
+            places.update(dict.fromkeys(one for one in below if self.keeps(one.zoom)))
+        return Audit(audited(list(places), share, LEAST_AUDITED, seed), frozenset(known))
+
     def kept(self) -> tuple[TileRange, ...]:
-        """All that is kept, as ranges of tiles; those of several zones may overlap."""
+        """Returns all that is kept, as ranges of tiles. Those of several zones may overlap."""
         return tuple(r for zoom in range(self.coarsest, self.deepest + 1) for r in self._ranges[zoom])
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:
-        """All that is kept within the tile's square, the tile itself included."""
-        found = []
-        for part in self.kept():
-            inside = _intersection(part, _square(tile, part.zoom)) if part.zoom >= tile.zoom else None
-            if inside is not None:
-                found.append(inside)
-        return tuple(found)
+        """Returns all that is kept within the tile's square, the tile itself included."""
+        square = TileRange.of(tile)
+        parts = (r.intersection(square.at_zoom(r.zoom)) for r in self.kept() if r.zoom >= tile.zoom)
+        return tuple(part for part in parts if part is not None)
 
     def _ranges_at(self, zoom: int) -> tuple[TileRange, ...]:
-        edge = (1 << self.depth) - (1 << -zoom)
-        whole = TileRange(zoom, -edge, edge, -edge, edge)
+        whole = TileRange.whole(self.depth, zoom)
         if not self.zones:
             return (whole,)
-        return tuple(r for zone in self.zones if (r := _intersection(zone.tiles_at(zoom), whole)) is not None)
-
-
-def _square(tile: Tile, zoom: int) -> TileRange:
-    """The tiles of a deeper zoom that lie in the tile's square."""
-    edge = tile.reach - (1 << -zoom)
-    return TileRange(zoom, tile.x - edge, tile.x + edge, tile.y - edge, tile.y + edge)
-
-
-def _intersection(one: TileRange, other: TileRange) -> TileRange | None:
-    """What two ranges of one zoom share, None if nothing."""
-    x_from, x_to = max(one.x_from, other.x_from), min(one.x_to, other.x_to)
-    y_from, y_to = max(one.y_from, other.y_from), min(one.y_to, other.y_to)
-    if x_from > x_to or y_from > y_to:
-        return None
-    return TileRange(one.zoom, x_from, x_to, y_from, y_to)
+        parts = (zone.tiles_at(zoom).intersection(whole) for zone in self.zones)
+        return tuple(part for part in parts if part is not None)

@@ -1,0 +1,132 @@
+"""How the next harvest would walk, as it is told beforehand: compared with what harvests then decide."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended
+from tests.history.pyramid import NEW, UPPER, first_harvest, seen
+from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words, next_walks
+from tileharvest.history.database import History
+from tileharvest.maps.description import MapDescription
+from tileharvest.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tileharvest.walk.decision import Decisions
+
+PROVED = "none of 3 tiles changed after the one above it, in 60 minutes"
+DEPTHS = {LAYER: 3}
+CHANGED = "tile 0_1_1 had changed below one that had not"
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as opened:
+        yield opened
+
+
+def described(**keys: Any) -> MapDescription:
+    return MapDescription(name="world", url="http://map.example.net/", **keys)
+
+
+def harvested(history: History, **keys: Any) -> MapDescription:
+    """A map with such keys, of which one full harvest is finished."""
+    description = described(**keys)
+    harvest = first_harvest(history)
+    harvest.walk.note("full", "no full harvest is finished so far", kept_in_words(description, DEPTHS))
+    ended(harvest)
+    return description
+
+
+def on(history: History, description: MapDescription, day: date) -> Decisions:
+    return next_walks(history, description, DEPTHS, day)
+
+
+@pytest.mark.parametrize(
+    ("keys", "days", "words"),
+    [
+        pytest.param({}, 3, f"pruned: {PROVED} (as of {DAY})", id="proved"),
+        pytest.param({}, 7, f"full: the last full walk was on {DAY}; {PROVED} (as of {DAY})", id="due"),
+        pytest.param({"walk": "full"}, 3, f"full: walk = full is set; {PROVED} (as of {DAY})", id="set"),
+        pytest.param({"full_every": 8}, 7, f"pruned: {PROVED} (as of {DAY})", id="due later"),
+    ],
+)
+def test_the_walk_is_told_with_its_reason_and_its_proof(
+    history: History, keys: dict[str, Any], days: int, words: str
+) -> None:
+    walk = on(history, harvested(history, **keys), DAY + timedelta(days))
+    assert walk.layers[LAYER].in_words == words
+    assert walk.in_short == words.partition(":")[0]
+
+
+def test_the_harvest_decides_as_it_was_told(history: History) -> None:
+    description = harvested(history)
+    told = on(history, description, LATER)
+
+    async def decisions() -> Decisions:
+        layers: Any = {LAYER: LayerWalk(None, Walk(DEPTHS[LAYER]))}  # type: ignore[arg-type]  # not asked
+        walks = await Walks.begin(history, began(history, LATER), description, layers, LATER)
+        walks.close()
+        return walks.decisions
+
+    assert asyncio.run(decisions()) == told
+
+
+def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None:
+    description = harvested(history)
+    harvest = began(history, LATER)
+    harvest.walk.note("pruned", PROVED, kept_in_words(description, DEPTHS))
+    harvest.walk.distrust(LAYER, CHANGED)
+    ended(harvest)
+    walk = on(history, description, LATER + timedelta(1))
+    words = f"full: not to be relied on: {CHANGED} (withdrawn on {LATER})"
+    assert (walk.is_pruned, walk.layers[LAYER].in_words) == (False, words)
+
+
+def test_other_zooms_are_walked_in_full_first(history: History) -> None:
+    harvested(history)
+    assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
+
+
+@pytest.mark.parametrize(("depth", "is_pruned"), [(3, True), (2, False), (4, False)])
+def test_a_limit_that_ends_at_another_zoom_since_the_depth_has_changed_is_walked_in_full_first(
+    history: History, depth: int, is_pruned: bool
+) -> None:
+    """What lies where the walk did not reach may have changed below tiles that it has seen since."""
+    description = harvested(history, max_depth=1)
+    assert next_walks(history, description, {LAYER: depth}, LATER).is_pruned == is_pruned
+
+
+def test_growth_alone_is_no_reason_to_walk_in_full(history: History) -> None:
+    assert next_walks(history, harvested(history), {LAYER: 4}, LATER).is_pruned
+
+
+def test_a_map_that_was_never_harvested_is_walked_in_full(history: History) -> None:
+    walk = next_walks(history, described(), {}, LATER)
+    assert (walk.is_pruned, walk.in_short, walk.reason) == (False, "full", "")
+
+
+def test_layers_that_differ_are_counted_and_each_reason_is_told_once(history: History) -> None:
+    walk = next_walks(history, harvested(history), {**DEPTHS, "new": 3, "newer": 3}, LATER)
+    assert (walk.in_short, walk.is_pruned) == ("pruned 1 of 3", True)
+    assert walk.reason == f"{PROVED}; nothing is proved so far"
+
+
+def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
+    """In which a tile was drawn after the one above it."""
+    description = harvested(history)
+    harvest = began(history, LATER)
+    harvest.walk.note("full", "walk = full is set", kept_in_words(description, DEPTHS))
+    late = "Mon, 15 Feb 2021 06:00:00 GMT"
+    harvest.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
+    ended(harvest)
+    walk = on(history, description, LATER + timedelta(1))
+    assert not walk.is_pruned
+    assert walk.reason == "of 3 tiles below another one 1 changed after that one"

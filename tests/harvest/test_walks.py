@@ -1,0 +1,327 @@
+"""How a harvest walks, with a real history: what it decides, skips, audits and withdraws."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.history import making, pyramid
+from tests.history.making import began, ended
+from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
+from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
+from tileharvest.history.database import History
+from tileharvest.maps.description import MapDescription
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import ON_WALK, Asked
+from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.versions import Validator
+from tileharvest.tiles.zones import Zone
+from tileharvest.walk.audit import LEAST_AUDITED
+from tileharvest.walk.decision import Decision, Decisions
+from tileharvest.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from datetime import date
+    from pathlib import Path
+
+    from tileharvest.harvest.harvest import Harvesting
+
+TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
+"""The second lies below the first."""
+BEGUN = datetime(2024, 4, 1, tzinfo=UTC)
+LATEST = len(DEEPEST)
+MISSING = Tile(0, -3, 3)
+"""Below `TOP`; no test adds it."""
+
+
+def said(tile: Tile, hours: int | None = None) -> Validator:
+    """What the site says of a tile: the deepest are drawn an hour apart, those above with the newest."""
+    age = hours if hours is not None else DEEPEST.index(tile) if tile in DEEPEST else LATEST
+    return Validator(f'"{tile}"', format_datetime(BEGUN + timedelta(hours=age), usegmt=True))
+
+
+def first(tiles: Iterable[Tile] = ALL) -> list[TileResult]:
+    return [replace(added(tile), step=Step(seen=said(tile))) for tile in tiles if tile != MISSING]
+
+
+def harvest(folder: Path, results: Iterable[TileResult] | None = None, day: date = DAY, **keys: Any) -> None:
+    """A whole harvest, of everything if nothing else is said."""
+
+    async def run() -> None:
+        async with opened(folder, day, **keys) as harvest:
+            await asyncio.gather(*map(harvest.keep, first() if results is None else results))
+            await harvest.finish()
+
+    asyncio.run(run())
+
+
+def during(folder: Path, look: Callable[[Harvesting], Awaitable[Any]], day: date = LATER, **keys: Any) -> Any:
+    """What is found in a harvest that is open."""
+
+    async def run() -> Any:
+        async with opened(folder, day, **keys) as harvest:
+            return await look(harvest)
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """After a full harvest, of the day before, that proves the law."""
+    harvest(tmp_path)
+    return tmp_path
+
+
+def decided(folder: Path, day: date = LATER, **keys: Any) -> tuple[bool, str]:
+    async def look(harvest: Harvesting) -> tuple[bool, str]:
+        decision = harvest.walks.decisions.layers[LAYER]
+        return decision.is_pruned, decision.reason
+
+    found: tuple[bool, str] = during(folder, look, day, **keys)
+    return found
+
+
+def judged(
+    folder: Path,
+    tile: Tile,
+    outcome: Outcome,
+    validator: Validator,
+    asked: Asked = ON_WALK,
+    **keys: Any,
+) -> Step:
+    async def look(harvest: Harvesting) -> Step:
+        return await harvest.walks.step(LAYER, tile, outcome, Answer(200, validator), asked)
+
+    found: Step = during(folder, look, **keys)
+    return found
+
+
+async def skip(harvest: Harvesting, *tops: Tile) -> None:
+    skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
+    await asyncio.gather(*map(harvest.keep, skipping))
+
+
+def test_first_harvest_asks_everything(tmp_path: Path) -> None:
+    assert decided(tmp_path) == (False, "no full harvest is finished so far")
+
+
+def test_lawful_times_let_the_next_harvest_prune(folder: Path) -> None:
+    pruned, reason = decided(folder)
+    assert pruned
+    assert reason.startswith("none of 15 tiles changed after the one above it")
+
+
+def test_times_out_of_order_do_not(tmp_path: Path) -> None:
+    late = Step(seen=said(BELOW, 99))
+    harvest(tmp_path, [replace(one, step=late) if one.tile == BELOW else one for one in first()])
+    assert decided(tmp_path) == (False, "of 15 tiles below another one 1 changed after that one")
+
+
+def test_map_may_wish_for_full_walks(folder: Path) -> None:
+    assert decided(folder, walk="full") == (False, "walk = full is set")
+
+
+def test_full_walk_is_due_after_so_many_days(folder: Path) -> None:
+    assert decided(folder, DAY + timedelta(days=6))[0]
+    assert decided(folder, DAY + timedelta(days=7)) == (False, f"the last full walk was on {DAY}")
+
+
+def test_harvest_that_kept_other_zooms_vouches_for_nothing(folder: Path) -> None:
+    assert decided(folder, zooms=(0, 0)) == (False, "no full harvest is finished so far")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"zooms": (-1, 0)},
+        {"zones": (Zone(center=(0, 0), width=8, height=8, zoom=0),)},
+        {"layers": ("world-day",)},
+        {"max_depth": 3},
+    ],
+    ids=lambda keys: next(iter(keys)),
+)
+def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -> None:
+    plain = MapDescription(name="one", url="http://one.example.net/")
+    depths = {LAYER: 3}
+    other = MapDescription(name="two", url="http://two.example.net/", audit=1.0)
+    assert kept_in_words(other, depths) == kept_in_words(plain, depths)
+    keeping = MapDescription(name="one", url=plain.url, **keys)
+    assert kept_in_words(keeping, depths) != kept_in_words(plain, depths)
+
+
+def test_unchanged_tile_that_is_trusted_skips_what_lies_below(folder: Path) -> None:
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Step(skips=True)
+
+
+def test_tile_with_nothing_below_it_skips_nothing(folder: Path) -> None:
+    assert judged(folder, BELOW, Outcome.IGNORED, said(BELOW)) == Step()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UPDATED, Outcome.NOT_MODIFIED, Outcome.IGNORED])
+def test_tile_with_another_time_is_remembered_anew(folder: Path, outcome: Outcome) -> None:
+    now = said(TOP, 99)
+    assert judged(folder, TOP, outcome, now) == Step(seen=now)
+
+
+def test_tile_asked_after_what_lies_below_it_is_not_remembered(folder: Path) -> None:
+    found = judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), asked=Asked(late=True))
+    assert found == Step(doubts=True)
+
+
+def test_tile_asked_late_and_found_as_it_was_stays_trusted(folder: Path) -> None:
+    found = judged(folder, TOP, Outcome.IGNORED, said(TOP), asked=Asked(late=True), walk="full")
+    assert found == Step()
+
+
+def test_failure_is_not_remembered(folder: Path) -> None:
+    assert judged(folder, TOP, Outcome.FAILED, said(TOP)) == Step()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.GONE, Outcome.NOTHING])
+def test_tile_that_is_missing_is_forgotten(folder: Path, outcome: Outcome) -> None:
+    """Whatever the error page says of itself."""
+    assert judged(folder, TOP, outcome, said(TOP)) == Step(seen=Validator())
+
+
+def test_in_full_nothing_skips(folder: Path) -> None:
+    assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), Asked(in_full=True)).skips
+    assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), walk="full").skips
+
+
+def test_in_full_an_unchanged_tile_is_recorded_although_its_mark_was_read_while_it_was_trusted(
+    folder: Path,
+) -> None:
+    """By another worker than the one that has withdrawn the trust since."""
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Step(skips=True)
+    in_full = judged(folder, TOP, Outcome.IGNORED, said(TOP), Asked(in_full=True))
+    assert in_full == Step(seen=said(TOP))
+
+
+def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
+    """So that it is one of those from which to walk down when the proof breaks."""
+    audited = Asked(late=True, audited=True)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP), audited) == Step(skips=True)
+    assert judged(folder, TOP, Outcome.IGNORED, said(TOP, 99), audited) == Step(skips=True)
+    assert not judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), audited).skips
+
+
+def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
+    async def look(harvest: Harvesting) -> list[Tile]:
+        await skip(harvest, *tops)
+        await harvest.flush()
+        once = list((await harvest.walks.to_audit(LAYER)).tiles)
+        await harvest.keep(TileResult(LAYER, once[0], Outcome.IGNORED)) if once else None
+        await harvest.flush()
+        assert list((await harvest.walks.to_audit(LAYER)).tiles) == once
+        return once
+
+    found: list[Tile] = during(folder, look, day, **keys)
+    return found
+
+
+def test_audit_of_few_is_of_all_places_below_the_tops(folder: Path) -> None:
+    """Also of the one where nothing is known: a tile may have been added there."""
+    assert len(DEEPEST) < LEAST_AUDITED
+    assert set(to_audit(folder)) == set(DEEPEST)
+    assert set(to_audit(folder, TOP, day=LATER + timedelta(days=1))) == set(TOP.children())
+
+
+def test_no_audit_of_what_was_not_skipped(folder: Path) -> None:
+    assert to_audit(folder, walk="full") == []
+    assert to_audit(folder, audit=0, day=LATER + timedelta(days=1)) == []
+
+
+def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
+    steps = {tile: Step(seen=said(tile), is_kept=False) for tile in FIRST_LEVEL}
+    tops = [TileResult(LAYER, tile, Outcome.IGNORED, step=step) for tile, step in steps.items()]
+    harvest(tmp_path, [*tops, *first(DEEPEST)], zooms=(0, 0))
+    assert set(to_audit(tmp_path, zooms=(0, 0))) == set(DEEPEST)
+
+
+def test_what_is_deeper_than_the_walk_may_go_is_not_audited(tmp_path: Path) -> None:
+    """It is there, and nobody has ever asked for it: it would pass for a tile that was added."""
+    keys: dict[str, Any] = {"walk": "pruned", "max_depth": 0}
+    harvest(tmp_path, first(FIRST_LEVEL), **keys)
+    assert to_audit(tmp_path, **keys) == []
+
+
+def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them_is_not_kept(
+    tmp_path: Path,
+) -> None:
+    """One may have been added there; of the other places at zooms that are not kept nobody asks."""
+    with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
+        ended(pyramid.first_harvest(history))
+        harvest = began(history, making.LATER)
+        harvest.record([pyramid.skipping(pyramid.UPPER)])
+        site_layer = Layer(making.LAYER, 3, "png", "http://map.example.net/day")
+        pruned = Decision(is_pruned=True, reason="proved")
+        description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
+        walks = Walks(
+            harvest,
+            description,
+            {making.LAYER: LayerWalk(site_layer, Walk(3, (0, 0)))},
+            Decisions({making.LAYER: pruned}),
+        )
+        try:
+            audit = asyncio.run(walks.to_audit(making.LAYER))
+        finally:
+            walks.close()
+    assert set(audit.tiles) == set(making.D.children())
+
+
+def test_other_harvests_have_other_seeds(folder: Path) -> None:
+    async def seed(harvest: Harvesting) -> str:
+        return harvest.identity
+
+    assert during(folder, seed) == during(folder, seed)
+    assert during(folder, seed) != during(folder, seed, LATER + timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    ("tile", "outcome", "breaks"),
+    [
+        (BELOW, Outcome.UPDATED, True),
+        (BELOW, Outcome.NOT_MODIFIED, True),
+        (BELOW, Outcome.GONE, True),
+        (BELOW, Outcome.IGNORED, False),
+        (BELOW, Outcome.FAILED, False),
+        (MISSING, Outcome.ADDED, True),
+        (MISSING, Outcome.NOTHING, False),
+    ],
+    ids=lambda value: value.name.lower() if isinstance(value, Outcome) else None,
+)
+def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
+    folder: Path, tile: Tile, outcome: Outcome, breaks: bool
+) -> None:
+    async def look(harvest: Harvesting) -> list[Tile]:
+        await skip(harvest)
+        await harvest.flush()
+        return (await harvest.walks.to_audit(LAYER)).broken({tile: outcome})
+
+    assert during(folder, look) == ([tile] if breaks else [])
+
+
+def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
+    async def look(harvest: Harvesting) -> None:
+        walks = harvest.walks
+        # Its mark is read while it is trusted.
+        once = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
+        assert once.skips
+        await skip(harvest)
+        await harvest.flush()
+        assert set(await walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
+        now = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
+        assert now == Step(seen=said(TOP))
+        assert (await walks.to_audit(LAYER)).tiles == ()
+
+    during(folder, look)
+    assert decided(folder, LATER + timedelta(days=1)) == (False, "not to be relied on: the reason")

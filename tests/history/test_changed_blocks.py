@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.random_world import DAYS, FIRST, LAYERS, ZOOMS, World, any_area, any_day, random_world
+from tileharvest.history.changes import (
+    ChangedBlock,
+    changed_blocks,
+    changed_days,
+    changed_days_in_blocks,
+    heat,
+    last_changes,
+)
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.history.random_world import Opening
+    from tileharvest.history.database import History
+
+BEFORE, AFTER = FIRST - timedelta(days=1), FIRST + timedelta(days=DAYS + 9)
+ALL_BLOCKS = TileRange(-3, -24, 24, -24, 24)
+REPEATS = 40
+
+
+@pytest.fixture(scope="module", params=[("sqlite", 4), ("sqlite", 5), ("postgresql", 6)])
+def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
+    database, seed = request.param
+    with opening(database) as history:
+        yield random_world(history, seed)
+
+
+def covers(coarse: Tile, tile: Tile) -> bool:
+    """By geometry: whether the tile's centre lies in the coarser one's square."""
+    return abs(tile.x - coarse.x) < coarse.reach and abs(tile.y - coarse.y) < coarse.reach
+
+
+def tiles_of(area: TileRange) -> list[Tile]:
+    return [Tile(area.zoom, x, y) for x in area.columns for y in area.rows]
+
+
+def test_days_are_counted_per_tile_of_the_area(world: World) -> None:
+    random = Random(8)
+    for _ in range(REPEATS):
+        layer, area = random.choice(LAYERS), any_area(random, random.choice(ZOOMS))
+        versions = world.of(layer, area.zoom)
+        expected = Counter(day for tile in versions if tile in area for day in versions[tile])
+        found = changed_days(world.history, world.ids[layer], area)
+        assert found == expected
+        assert list(found) == sorted(found)
+
+
+def test_days_are_counted_per_tile_of_the_blocks(world: World) -> None:
+    random = Random(8)
+    for _ in range(REPEATS):
+        layer, zoom = random.choice(LAYERS), random.choice(ZOOMS)
+        blocks = any_area(random, zoom - 3, most=4)
+        versions = world.of(layer, zoom)
+        expected = Counter(
+            day
+            for tile in versions
+            if any(covers(block, tile) for block in tiles_of(blocks))
+            for day in versions[tile]
+        )
+        found = changed_days_in_blocks(world.history, world.ids[layer], zoom, blocks)
+        assert found == expected
+        assert list(found) == sorted(found)
+
+
+@pytest.mark.parametrize("zoom", [0, -2, -4])
+def test_blocks_of_another_zoom_are_refused(history: History, zoom: int) -> None:
+    unit = 1 << -zoom
+    with pytest.raises(ValueError, match="blocks of tiles of zoom 0 have zoom -3"):
+        changed_days_in_blocks(history, 1, 0, TileRange(zoom, unit, unit, unit, unit))
+
+
+def test_heat_is_the_number_of_versions_after_one_day_and_until_another(world: World) -> None:
+    random = Random(8)
+    for _ in range(REPEATS):
+        layer, area = random.choice(LAYERS), any_area(random, random.choice(ZOOMS))
+        after, until = sorted([any_day(random), any_day(random)])
+        expected = {
+            tile: count
+            for tile, versions in world.of(layer, area.zoom).items()
+            if tile in area and (count := sum(after < day <= until for day in versions))
+        }
+        assert heat(world.history, world.ids[layer], area, after, until) == expected
+
+
+def test_no_days_give_no_heat(world: World) -> None:
+    area = TileRange(0, -31, 31, -31, 31)
+    for after, until in ((FIRST, FIRST), (AFTER, BEFORE)):
+        assert heat(world.history, world.ids["day"], area, after, until) == {}
+        assert changed_blocks(world.history, world.ids["day"], 0, after, until, 5) == []
+
+
+def test_a_wide_area_is_as_hot_as_its_parts(world: World) -> None:
+    layer = world.ids["day"]
+    wide = heat(world.history, layer, TileRange(0, -601, 601, -3, 3), BEFORE, AFTER)
+    assert wide == heat(world.history, layer, TileRange(0, -31, 31, -3, 3), BEFORE, AFTER)
+    assert wide
+
+
+def true_places(world: World, layer: str, zoom: int, after: date, until: date) -> list[ChangedBlock]:
+    """Block by block and tile by tile, the most changed first."""
+    days: dict[Tile, int] = {
+        tile: sum(after < day <= until for day in versions)
+        for tile, versions in world.of(layer, zoom).items()
+    }
+    blocks: dict[Tile, list[Tile]] = {}
+    for tile in sorted(tile for tile, count in days.items() if count):
+        blocks.setdefault(tile.parent().parent().parent(), []).append(tile)
+    found = []
+    for block in sorted(blocks):
+        hottest = max(blocks[block], key=days.__getitem__)
+        found.append(ChangedBlock(hottest, days[hottest], sum(days[tile] for tile in blocks[block])))
+    return sorted(found, key=lambda place: -place.tiles)
+
+
+def test_places_are_the_blocks_that_changed_most(world: World) -> None:
+    random = Random(8)
+    for _ in range(REPEATS):
+        layer, zoom = random.choice(LAYERS), random.choice(ZOOMS)
+        after, until = sorted([any_day(random), any_day(random)])
+        limit = random.choice([1, 3, 100])
+        expected = true_places(world, layer, zoom, after, until)[:limit]
+        assert changed_blocks(world.history, world.ids[layer], zoom, after, until, limit) == expected
+
+
+def test_a_zoom_that_is_not_kept_has_no_places(world: World) -> None:
+    assert changed_blocks(world.history, world.ids["day"], -3, BEFORE, AFTER, 5) == []
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 4, 6])
+def test_last_changes_are_those_of_the_tiles_below(world: World, levels: int) -> None:
+    random = Random(8)
+    for _ in range(REPEATS // 2):
+        layer, zoom, day = random.choice(LAYERS), random.choice([0, -1]), any_day(random)
+        area = any_area(random, zoom - levels, most=5)
+        versions = world.of(layer, zoom)
+        days = {
+            coarse: [of for tile in versions if covers(coarse, tile) for of in versions[tile] if of <= day]
+            for coarse in tiles_of(area)
+        }
+        expected = {coarse: max(of) for coarse, of in days.items() if of}
+        assert last_changes(world.history, world.ids[layer], zoom, area, day) == expected
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 4])
+def test_nothing_changed_before_the_first_day(world: World, levels: int) -> None:
+    unit = 1 << levels
+    area = TileRange(-levels, -unit, unit, -unit, unit)
+    assert last_changes(world.history, world.ids["day"], 0, area, BEFORE) == {}
+
+
+@pytest.mark.parametrize("zoom", [0, -2])
+def test_an_area_that_is_not_coarser_is_refused(history: History, zoom: int) -> None:
+    unit = 1 << -zoom
+    with pytest.raises(ValueError, match="have none of zoom -2 below them"):
+        last_changes(history, 1, -2, TileRange(zoom, unit, unit, unit, unit), FIRST)
+
+
+@pytest.mark.parametrize("levels", range(5))
+def test_the_ground_of_an_area_is_what_its_tiles_cover(levels: int) -> None:
+    area = TileRange(-4, -48, 16, 16, 48)
+    below = tiles_of(area.at_zoom(levels - 4))
+    assert all(sum(covers(coarse, tile) for coarse in tiles_of(area)) == 1 for tile in below)
+    assert len(below) == len(area) * 4**levels
+
+
+def test_another_layer_of_the_history_changes_nothing(world: World) -> None:
+    assert changed_days_in_blocks(world.history, 99, 0, ALL_BLOCKS) == {}
+    assert last_changes(world.history, 99, 0, ALL_BLOCKS, AFTER) == {}

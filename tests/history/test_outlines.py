@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+from datetime import date, timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import DAY, END, LATER, START, A, B, began, ended, found, image_of
+from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
+from tileharvest.errors import HistoryError
+from tileharvest.history.costs import Cost
+from tileharvest.history.harvests import begin
+from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline, map_state
+from tileharvest.history.recorded_versions import Shown, shown, story
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.versions import Validator, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.history.random_world import Opening
+    from tileharvest.history.database import History
+
+AREA = TileRange(0, -7, 7, -7, 7)
+
+
+@pytest.fixture(scope="module", params=[("sqlite", 1), ("sqlite", 2), ("postgresql", 3)])
+def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
+    database, seed = request.param
+    with opening(database) as history:
+        yield random_world(history, seed)
+
+
+def described(history: History, day: date, *layers: Layer, segment: str | None = None) -> None:
+    harvest = begin(
+        history,
+        map_name="world",
+        segment=segment or day.isoformat(),
+        day=day,
+        started=START,
+        renderer="overviewer",
+        layers=layers,
+    )
+    harvest.finish(END, "finished", settle_gone=True)
+
+
+def descriptions(history: History) -> list[tuple[date, int]]:
+    """Days and depths of the only layer."""
+    (layer,) = map_outline(history, "world").layers
+    return [(day, said.depth) for day, said in layer.descriptions.items()]
+
+
+def test_a_history_without_maps_has_no_names(history: History) -> None:
+    assert map_names(history) == []
+
+
+def test_the_names_of_maps_come_in_order(history: History) -> None:
+    for name in ("world", "nether", "end"):
+        began(history, name=name)
+    assert map_names(history) == ["end", "nether", "world"]
+
+
+def test_an_unknown_map_is_refused_with_the_names_of_the_others(history: History) -> None:
+    began(history)
+    with pytest.raises(HistoryError, match="no map 'wrold'; it has 'world'"):
+        map_outline(history, "wrold")
+
+
+def test_a_map_is_outlined(history: History) -> None:
+    layer = Layer(
+        "day",
+        10,
+        "jpg",
+        tile_size=256,
+        north_direction=3,
+        world="overworld",
+        background="#1a1a1a",
+        spawn=(8, 64, -16),
+        rendered=1613200000,
+    )
+    described(history, DAY, layer)
+    assert map_outline(history, "world") == MapOutline(
+        name="world",
+        days=(DAY,),
+        layers=(
+            LayerOutline(
+                id=1,
+                name="day",
+                zooms={},
+                descriptions={DAY: layer},
+            ),
+        ),
+    )
+
+
+def test_a_spawn_at_the_origin_is_one(history: History) -> None:
+    described(history, DAY, Layer("day", 10, "png", spawn=(0, 0, 0)))
+    (layer,) = map_outline(history, "world").layers
+    assert layer.descriptions[DAY].spawn == (0, 0, 0)
+
+
+def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
+    days = [DAY + timedelta(days=number) for number in range(6)]
+    for day, depth in zip(days, (3, 3, 4, 4, 3, 3), strict=True):
+        described(history, day, Layer("day", depth, "png", rendered=day.toordinal()))
+    assert descriptions(history) == [(days[0], 3), (days[2], 4), (days[4], 3)]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"image_extension": "jpg"},
+        {"tile_size": 192},
+        {"north_direction": 1},
+        {"world": "nether"},
+        {"background": "#000"},
+        {"spawn": (1, 2, 3)},
+    ],
+    ids=str,
+)
+def test_whatever_the_site_says_anew_is_a_description(history: History, changed: dict[str, object]) -> None:
+    described(history, DAY, Layer("day", 3, "png"))
+    described(history, LATER, Layer("day", 3, **{"image_extension": "png", **changed}))
+    assert [day for day, _ in descriptions(history)] == [DAY, LATER]
+
+
+def test_of_several_harvests_of_a_day_the_last_describes_it(history: History) -> None:
+    for segment, depth in (("morning", 3), ("noon", 5), ("evening", 4)):
+        described(history, DAY, Layer("day", depth, "png"), segment=segment)
+    assert descriptions(history) == [(DAY, 4)]
+    assert map_outline(history, "world").days == (DAY,)
+
+
+def test_a_day_harvested_late_is_in_its_place(history: History) -> None:
+    """Possible while no version of a later day exists."""
+    described(history, LATER, Layer("day", 4, "png"))
+    described(history, DAY, Layer("day", 3, "png"))
+    assert map_outline(history, "world").days == (DAY, LATER)
+    assert descriptions(history) == [(DAY, 3), (LATER, 4)]
+
+
+def test_a_layer_that_came_later_is_described_from_then_on(history: History) -> None:
+    day, night = Layer("day", 3, "png"), Layer("night", 3, "png")
+    described(history, DAY, day)
+    described(history, LATER, day, night)
+    outline = map_outline(history, "world")
+    assert [(layer.name, next(iter(layer.descriptions))) for layer in outline.layers] == [
+        ("day", DAY),
+        ("night", LATER),
+    ]
+
+
+def test_maps_are_outlined_apart(history: History) -> None:
+    began(history).record([found("add")])
+    began(history, LATER, name="nether")
+    nether, world = (map_outline(history, name) for name in ("nether", "world"))
+    assert (nether.days, nether.layers[0].zooms) == ((LATER,), {})
+    assert (world.days, world.layers[0].zooms) == ((DAY,), {0: DAY})
+
+
+def test_the_state_of_a_map_changes_with_whatever_a_harvest_adds(history: History) -> None:
+    states = [map_state(history, "world")]
+    harvest = began(history)
+    states.append(map_state(history, "world"))
+    harvest.record([found("add")], Cost(requests=2, received_bytes=5))
+    states.append(map_state(history, "world"))
+    ended(harvest)
+    states.append(map_state(history, "world"))
+    began(history, LATER)
+    states.append(map_state(history, "world"))
+    assert len(set(states)) == len(states)
+
+
+def test_the_state_of_a_map_stays_while_another_one_is_harvested(history: History) -> None:
+    ended(began(history))
+    before = map_state(history, "world")
+    ended(began(history, name="other"))
+    assert map_state(history, "world") == before
+
+
+def test_an_outline_has_each_zoom_with_the_day_of_its_first_version(world: World) -> None:
+    for layer in map_outline(world.history, MAP).layers:
+        firsts = {
+            zoom: min(min(versions) for versions in world.of(layer.name, zoom).values()) for zoom in ZOOMS
+        }
+        assert layer.zooms == firsts
+        assert list(layer.zooms) == sorted(firsts, reverse=True)
+
+
+def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) -> None:
+    random = Random(8)
+    for _ in range(60):
+        layer, area, day = random.choice(LAYERS), any_area(random, random.choice(ZOOMS)), any_day(random)
+        expected = {}
+        for tile, versions in world.of(layer, area.zoom).items():
+            last = max((of for of in versions if of <= day), default=None)
+            if tile in area and last is not None:
+                expected[tile] = Shown(last, versions[last])
+        assert shown(world.history, world.ids[layer], area, day) == expected
+
+
+def test_nothing_is_shown_before_the_first_day(world: World) -> None:
+    area = TileRange(0, -23, 23, -23, 23)
+    assert shown(world.history, world.ids["day"], area, FIRST - timedelta(days=1)) == {}
+
+
+def test_an_area_wider_than_can_be_named_column_by_column_is_shown(world: World) -> None:
+    random = Random(8)
+    wide, day = TileRange(0, -601, 601, -3, 3), any_day(random)
+    narrow = TileRange(0, -31, 31, -3, 3)
+    layer = world.ids["day"]
+    assert shown(world.history, layer, wide, day) == shown(world.history, layer, narrow, day)
+
+
+def test_gone_tiles_are_shown_as_gone_until_they_come_back(history: History) -> None:
+    for number, outcome in enumerate(["add", "gone", "ign", "add"]):
+        harvest = began(history, DAY.replace(day=13 + number))
+        harvest.record([found(outcome, body=b"%d" % number)])
+        ended(harvest)
+    states = [shown(history, 1, AREA, DAY.replace(day=12 + number)).get(A) for number in range(5)]
+    assert states == [
+        None,
+        Shown(DAY, f"{image_of(b'0').sha1}.png"),
+        Shown(DAY.replace(day=14), None),
+        Shown(DAY.replace(day=14), None),
+        Shown(DAY.replace(day=16), f"{image_of(b'3').sha1}.png"),
+    ]
+
+
+def test_what_is_provisionally_gone_is_shown_as_it_was(history: History) -> None:
+    first = began(history)
+    first.record([found("add")])
+    ended(first)
+    began(history, LATER).record([found("gone")])
+    assert shown(history, 1, AREA, LATER) == {A: Shown(DAY, f"{image_of(b'first').sha1}.png")}
+
+
+def test_a_tile_that_was_only_asked_is_not_shown(history: History) -> None:
+    began(history).record([found("404"), found("fail", B)])
+    assert shown(history, 1, AREA, LATER) == {}
+
+
+def test_a_layer_that_is_unknown_shows_nothing(history: History) -> None:
+    began(history).record([found("add")])
+    assert shown(history, 99, AREA, LATER) == {}
+
+
+def test_the_story_of_a_tile_is_all_its_versions_in_order(world: World) -> None:
+    for (layer, tile), versions in list(world.versions.items())[:200]:
+        told = story(world.history, world.ids[layer], tile)
+        names = [
+            (version.day, version.image and f"{version.image.sha1}.{version.image.extension}")
+            for version in told
+        ]
+        assert names == sorted(versions.items())
+
+
+def test_a_story_has_what_the_site_said_of_the_file(history: History) -> None:
+    began(history).record([found("add", body=b"sea", etag='"7"')])
+    assert story(history, 1, A) == [Version(DAY, image_of(b"sea"), Validator('"7"'))]
+
+
+def test_a_tile_without_versions_has_an_empty_story(history: History) -> None:
+    began(history).record([found("add"), found("404", B)])
+    assert story(history, 1, B) == []
+    assert story(history, 1, Tile(0, 101, 101)) == []

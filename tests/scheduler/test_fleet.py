@@ -1,0 +1,149 @@
+"""With whom a worker may work, and how it waits for work and for the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.middlewares.making import run_jumping
+from tileharvest.errors import QueueError
+from tileharvest.queue.fleet import SILENT, Worker
+from tileharvest.scheduler.fleet import Fleet, refuse_company
+
+DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
+
+
+def worker(
+    host: str = "", *, pid: int = 7, segment: str = DAY, machine: str = "here", heard: float = 100.0
+) -> Worker:
+    return Worker(
+        host=host or socket.gethostname(),
+        machine=machine,
+        pid=pid,
+        segment=segment,
+        started=1.0,
+        heartbeat=heard,
+        leased=0,
+        share=None,
+        finished=0,
+        rate=0.0,
+    )
+
+
+OWN = worker(pid=os.getpid(), segment="")
+
+
+def refusal(*others: Worker, segment: str = DAY, fresh: bool = False, local: bool = False) -> str:
+    with pytest.raises(QueueError) as caught:
+        refuse_company([OWN, *others], segment, silent=SILENT, is_fresh=fresh, is_history_local=local)
+    return str(caught.value)
+
+
+def may_work(*others: Worker, segment: str = DAY, fresh: bool = False, local: bool = False) -> bool:
+    refuse_company([OWN, *others], segment, silent=SILENT, is_fresh=fresh, is_history_local=local)
+    return True
+
+
+def test_workers_of_one_segment_work_together() -> None:
+    assert may_work(worker("east"), worker("west", machine="there", segment=""))
+
+
+def test_a_worker_for_another_segment_is_refused_and_told_who_works() -> None:
+    said = refusal(worker("east", pid=12), segment=NEXT_DAY)
+    assert "2026-11-20 is still under way at east (pid 12)" in said
+    assert "run again for 2026-11-21" in said
+
+
+def test_who_was_not_heard_of_for_long_is_in_nobodys_way() -> None:
+    assert may_work(worker("east", heard=100.0 - SILENT - 1), segment=NEXT_DAY, fresh=True)
+
+
+def test_a_fresh_start_beside_others_is_refused() -> None:
+    assert "cannot start afresh while others work on it: east (pid 7)" in refusal(worker("east"), fresh=True)
+    assert may_work(fresh=True)
+
+
+def test_a_history_in_a_file_is_refused_beside_another_machine_with_what_to_do() -> None:
+    said = refusal(worker("east", machine="there"), local=True)
+    assert "east (pid 7)" in said
+    assert "DATABASE_URL=postgresql+psycopg://" in said
+
+
+def test_a_history_in_a_file_is_shared_on_one_machine() -> None:
+    assert may_work(worker("a-container", machine="here"), local=True)
+
+
+def test_a_worker_that_was_killed_in_the_same_container_is_no_other() -> None:
+    assert may_work(worker(pid=os.getpid(), segment=DAY), segment=NEXT_DAY, fresh=True)
+
+
+def fleet(
+    shared: Any = None,
+    *,
+    has_joined: bool = False,
+    stay: bool = False,
+    failed: Any = None,
+    looked: Any = None,
+) -> Fleet:
+    """With a worker that has nothing to do."""
+    scheduling: Any = SimpleNamespace(queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay)
+    worker: Any = SimpleNamespace(is_empty=True, holds_some=False, look_again=looked)
+    writer: Any = None
+    listener: Any = SimpleNamespace(wake=lambda: None, failed=failed)
+    return Fleet(scheduling, worker, writer, listener, is_first=True, has_joined=has_joined)
+
+
+def test_a_fleet_of_one_begins_and_ends_everything() -> None:
+    async def test() -> None:
+        one = fleet(has_joined=True)
+        one.start()
+        assert one.is_first
+        assert await one.may_end()
+        assert await one.doubtful() == {}
+        await one.confirm([b"a"])
+        await one.ended()
+        assert not one.is_ended
+        # Nobody would tell it.
+        assert not one.awaits_end
+        assert not one.surely_pushed(DAY, b"a")
+        await one.stop()
+
+    asyncio.run(test())
+
+
+def test_a_spider_that_stays_looks_for_what_is_pushed_every_half_second() -> None:
+    async def test() -> None:
+        looks: list[float] = []
+        loop = asyncio.get_running_loop()
+        one = fleet(stay=True, looked=lambda: looks.append(loop.time()))
+        began = loop.time()
+        one.start()
+        await asyncio.sleep(1.1)
+        await one.stop()
+        assert [round(look - began, 3) for look in looks] == [0.5, 1.0]
+        await asyncio.sleep(5)
+        assert len(looks) == 2
+
+    run_jumping(test())
+
+
+def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instead_of_hanging_it() -> None:
+    async def mistake(segment: str) -> None:
+        raise TypeError(f"a mistake at {segment}")
+
+    async def failure() -> QueueError:
+        failed = asyncio.get_running_loop().create_future()
+        shared: Any = SimpleNamespace(ending=mistake)
+        one = fleet(shared, has_joined=True, failed=failed.set_result)
+        one.start()
+        one.exchanged()
+        found: QueueError = await asyncio.wait_for(failed, 5)
+        await one.stop()
+        return found
+
+    assert f"a mistake at {DAY}" in str(asyncio.run(failure()))

@@ -1,0 +1,310 @@
+"""What a spider wants to ask is offered when it may be, and is never lost in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+
+from tests.middlewares.making import run_jumping
+from tests.queue.paced_memory import comes_true
+from tests.scheduler.driving import QueueAtOnce
+from tests.scheduler.worker_side import WatchedQueue
+from tileharvest.errors import QueueError
+from tileharvest.queue.port import Changes, Failure
+from tileharvest.queue.requests import DELAY, FAILURE
+from tileharvest.scheduler.conduct import Conduct
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.offers import Offers
+from tileharvest.scheduler.settings import Scheduling
+from tileharvest.scheduler.spider import HeldSpider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+DAY = "2026-11-21"
+
+
+class Stub(Spider, HeldSpider):
+    name = "stub"
+
+    def parse(self, response: Any, **others: Any) -> None: ...
+
+
+class Offered:
+    """The offers over a queue in memory, for an engine that the test plays."""
+
+    def __init__(self) -> None:
+        self.queue: Any = WatchedQueue()
+        self.answers = self.in_flight = 0
+        self.counted: Counter[str] = Counter()
+        self.spider = Stub()
+        loop = asyncio.get_running_loop()
+        self.conduct = Conduct(
+            self.queue,
+            "world",
+            rules=None,
+            local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+            clock=loop.time,
+            wake=self.wake,
+            stop=lambda error: None,
+            failed=self._failed,
+        )
+        self.conduct._turn._clock = loop.time
+        crawler: Any = Crawler(Stub)
+        crawler.spider, crawler.stats = self.spider, self
+        crawler.request_fingerprinter = SimpleNamespace(fingerprint=lambda request: request.url.encode())
+        self.crawl = crawl_of(crawler)
+        engine: Any = self
+        self.offers = Offers(scheduling(self.queue), self.conduct, crawler, engine)
+
+    def inc_value(self, name: str, count: int) -> None:
+        self.counted[name] += count
+
+    def wake(self) -> None:
+        self.answers += 1
+
+    def push(self, *names: str, delay: float | list[float] | None = None) -> None:
+        meta = {} if delay is None else {DELAY: delay}
+        for name in names:
+            assert self.offers.push(Request(f"http://map.example.net/{name}", meta=dict(meta)))
+
+    async def hear(self) -> None:
+        """Wait until the queue has answered once more, and taken in what was pushed."""
+        before = self.answers
+        await comes_true(lambda: self.answers > before)
+
+    def _failed(self, error: Exception) -> None:
+        raise error
+
+
+def scheduling(queue: Any) -> Scheduling:
+    return Scheduling(
+        name="world",
+        queue=queue,
+        shared=None,
+        rules=None,
+        is_history_local=True,
+        segment_of=lambda request: DAY,
+        in_words=str,
+        local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
+        clock=lambda: 0.0,
+        max_depth=None,
+        expected=100,
+        error_rate=0.01,
+        ahead=8,
+        lease_seconds=100.0,
+        linger=0.1,
+        segments_kept=1,
+        close_when_waiting=None,
+        stay=False,
+        fresh=False,
+    )
+
+
+@asynccontextmanager
+async def offered(*names: str, **meta: Any) -> AsyncIterator[Offered]:
+    one = Offered()
+    await one.queue.open(0.0)
+    one.offers.start()
+    await one.hear()
+    if names:
+        one.push(*names, **meta)
+        await one.hear()
+    yield one
+    await one.queue.close()
+
+
+async def left(one: Offered) -> list[tuple[str, int]]:
+    """What the next run would be offered after this one has stopped, and which attempt that would be."""
+    await one.offers.stop()
+    await one.offers.worker.close()
+    await one.queue.open(0.0)
+    leases = (await QueueAtOnce.exchange(one.queue, Changes(), 9, 0.0)).leases
+    return [(one.offers._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
+
+
+def test_nothing_is_offered_before_the_start() -> None:
+    async def test() -> None:
+        one = Offered()
+        await one.queue.open(0.0)
+        one.push("a")
+        assert one.offers.next() is None
+        assert one.offers.must_stay()
+
+    run_jumping(test())
+
+
+def test_who_has_its_share_in_flight_is_offered_no_more() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            one.queue.adds = {"share": 1}
+            one.push("a", "b")
+            await one.hear()
+            assert one.offers.next() is not None
+            one.in_flight = 1
+            assert one.offers.next() is None
+            one.in_flight = 0
+            assert one.offers.next() is not None
+
+    run_jumping(test())
+
+
+def test_who_may_have_nothing_in_flight_leaves_what_may_be_spent_to_the_others() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            idle: list[int] = []
+            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
+            one.queue.adds = {"share": 0}
+            one.push("a")
+            await one.hear()
+            assert len(idle) == 1
+            assert not one.offers.worker.is_empty
+
+    run_jumping(test())
+
+
+def test_a_share_holds_until_an_answer_tells_of_another() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            one.in_flight = 1
+            for share, is_offered in ((1, False), (None, False), (2, True), (None, True)):
+                one.queue.adds = {} if share is None else {"share": share}
+                one.push(str(share), f"again {share} {is_offered}")
+                await one.hear()
+                assert (one.offers.next() is not None) is is_offered
+
+    run_jumping(test())
+
+
+def test_a_request_whose_turn_has_not_come_is_offered_when_it_has() -> None:
+    async def test() -> None:
+        async with offered("a", "b", delay=30) as one:
+            assert one.offers.next().url.endswith("a")
+            assert one.offers.next() is None
+            assert one.offers.next() is None
+            assert one.offers.must_stay()
+            await asyncio.sleep(30)
+            assert one.offers.next().url.endswith("b")
+
+    run_jumping(test())
+
+
+def test_each_request_starts_so_long_after_the_one_before_it_as_it_asks_itself() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            delays = [None, 0.2, [0.1, 0.3], None] * 2
+            for number, delay in enumerate(delays):
+                one.push(str(number), delay=delay)
+            await one.hear()
+            loop = asyncio.get_running_loop()
+            starts: list[tuple[str, float]] = []
+            while len(starts) < len(delays):
+                request = one.offers.next()
+                if request is None:
+                    await asyncio.sleep(0.01)
+                else:
+                    starts.append((request.url[-1], loop.time()))
+            assert [name for name, _ in starts] == [str(number) for number in range(len(delays))]
+            gaps = [after - before for (_, before), (_, after) in pairwise(starts)]
+            for gap, delay in zip(gaps, delays[1:], strict=True):
+                least, most = delay if isinstance(delay, list) else [delay or 0.0] * 2
+                # It was looked for every 10 ms.
+                assert least - 1e-6 <= gap <= most + 0.01 + 1e-6
+
+    run_jumping(test())
+
+
+def test_what_waits_for_its_turn_goes_back_unstarted_at_the_end() -> None:
+    async def test() -> None:
+        async with offered("a", "b", "c", delay=30) as one:
+            first = one.offers.next()
+            assert one.offers.next() is None
+            one.offers.completed(first)
+            assert await left(one) == [("b", 1), ("c", 1)]
+
+    run_jumping(test())
+
+
+def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
+    async def test() -> None:
+        async with offered("a", "b") as one:
+            for ending in (QueueError("disk full"), None):
+                one.crawl.ending = ending
+                one.offers.completed(one.offers.next())
+            assert [name for name, _ in await left(one)] == ["a"]
+
+    run_jumping(test())
+
+
+def test_what_failed_is_in_the_failure_list_with_its_reason() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            request = one.offers.next()
+            request.meta[FAILURE] = "503 Service Unavailable"
+            one.offers.completed(request)
+            assert await left(one) == []
+            assert [failure.reason for failure in await one.queue.failures()] == ["503 Service Unavailable"]
+
+    run_jumping(test())
+
+
+def test_a_request_that_was_not_offered_ends_without_a_trace() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            one.offers.completed(Request("http://map.example.net/other"))
+            assert await left(one) == [("a", 1)]
+
+    run_jumping(test())
+
+
+def test_the_conduct_hears_of_each_end() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            ended: list[Any] = []
+            one.conduct.over = ended.append  # type: ignore[method-assign]
+            request = one.offers.next()
+            for _ in range(2):
+                one.offers.completed(request)
+            assert ended == [request]
+
+    run_jumping(test())
+
+
+def test_what_may_be_spent_is_left_to_others_only_when_nothing_is_in_flight() -> None:
+    async def test() -> None:
+        async with offered("a") as one:
+            idle: list[int] = []
+            one.conduct.idles = lambda: idle.append(one.answers)  # type: ignore[method-assign]
+            request = one.offers.next()
+            one.offers.worker.look_again()
+            await one.hear()
+            assert idle == []
+            one.offers.completed(request)
+            await one.hear()
+            assert len(idle) == 1
+
+    run_jumping(test())
+
+
+@pytest.mark.parametrize(("is_first", "retried"), [(True, 1), (False, 0)])
+def test_of_several_workers_only_the_first_takes_up_what_failed_before(is_first: bool, retried: int) -> None:
+    async def test() -> None:
+        one = Offered()
+        await one.queue.open(0.0)
+        written = one.offers._entry_of(Request("http://map.example.net/a"))
+        assert written is not None
+        one.offers._failures = [Failure(1, written.body, "2026-11-20", 0, 3, "503", 0.0)]
+        one.offers.start(is_first=is_first)
+        await one.hear()
+        assert one.counted["scheduler/retried_failures"] == retried
+
+    run_jumping(test())

@@ -1,0 +1,26 @@
+"""What a layer can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tileharvest.tiles.layers import Layer
+
+LAYER = Layer("night", 7, "webp")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": ""}, "no name"),
+        ({"depth": 0}, "0 zoom levels"),
+        ({"image_extension": "gif"}, "'gif'"),
+        ({"tile_size": 0}, "0 pixels"),
+        ({"north_direction": 4}, "north direction 4"),
+    ],
+)
+def test_a_layer_that_cannot_be_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(LAYER, **change)

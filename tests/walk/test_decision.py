@@ -1,0 +1,45 @@
+"""When a walk is pruned, and what is said of it."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from tileharvest.walk.decision import Wish, decide
+from tileharvest.walk.proof import Proof, StoredProof
+
+PROVED = Proof(pairs=400, broken=0, undated=0, span=86400.0)
+TODAY = date(2021, 2, 20)
+
+
+@pytest.mark.parametrize(
+    ("wish", "proof", "withdrawn", "days", "is_pruned"),
+    [
+        (Wish.AUTO, PROVED, None, 1, True),
+        (Wish.AUTO, PROVED, None, 0, True),
+        (Wish.AUTO, PROVED, None, 6, True),
+        (Wish.AUTO, PROVED, None, 7, False),
+        (Wish.AUTO, PROVED, None, None, False),
+        (Wish.AUTO, PROVED, None, -1, False),
+        (Wish.AUTO, PROVED, "a tile had changed", 1, False),
+        (Wish.AUTO, Proof(400, 1, 0, 86400.0), None, 1, False),
+        (Wish.AUTO, None, None, 1, False),
+        (Wish.PRUNED, None, None, 1, True),
+        (Wish.PRUNED, Proof(400, 1, 0, 86400.0), None, 1, True),
+        (Wish.PRUNED, PROVED, "a tile had changed", 1, False),
+        (Wish.PRUNED, PROVED, None, 7, False),
+        (Wish.PRUNED, PROVED, None, None, False),
+        (Wish.FULL, PROVED, None, 1, False),
+    ],
+)
+def test_walk_is_pruned_only_as_wished_and_proved_and_for_some_days(wish, proof, withdrawn, days, is_pruned):
+    last_full = None if days is None else TODAY - timedelta(days=days)
+    stored = None if proof is None else StoredProof(proof, TODAY, withdrawn, withdrawn and TODAY)
+    assert decide(wish, stored, last_full, TODAY, 7).is_pruned is is_pruned
+
+
+def test_decision_tells_what_was_found_wrong():
+    stored = StoredProof(PROVED, TODAY, "tile 0_1_1 had changed", TODAY)
+    decision = decide(Wish.AUTO, stored, TODAY, TODAY, 7)
+    assert "tile 0_1_1 had changed" in decision.reason

@@ -1,0 +1,109 @@
+"""What follows from one answer, by the walk's own table: what is remembered, skipped and doubted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import ON_WALK, Asked
+from tileharvest.tiles.results import Step
+from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.trust import Mark
+from tileharvest.walk.walk import Walk
+
+WALK = Walk(3)
+TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)
+MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
+AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
+TRUSTED, DOUBTED = Mark('"a"', NOON, is_trusted=True), Mark('"a"', NOON, is_trusted=False)
+LATE, IN_FULL, AUDITED = Asked(late=True), Asked(in_full=True), Asked(late=True, audited=True)
+
+
+def step(
+    outcome: Outcome,
+    said: Validator,
+    mark: Mark | None = TRUSTED,
+    asked: Asked = ON_WALK,
+    *,
+    tile: Tile = TOP,
+    walk: Walk = WALK,
+    status: int = 200,
+    is_pruned: bool = True,
+) -> Step:
+    return walk.step(tile, outcome, Answer(status, said), mark, asked, is_pruned=is_pruned)
+
+
+@pytest.mark.parametrize(
+    ("mark", "asked", "expected"),
+    [
+        (TRUSTED, ON_WALK, Step(skips=True)),
+        (TRUSTED, LATE, Step(skips=True)),
+        (TRUSTED, IN_FULL, Step(seen=AS_IT_WAS)),
+        (TRUSTED, AUDITED, Step(skips=True)),
+        (DOUBTED, ON_WALK, Step(seen=AS_IT_WAS)),
+        (DOUBTED, LATE, Step()),
+        (DOUBTED, AUDITED, Step(skips=True)),
+        (None, ON_WALK, Step(seen=AS_IT_WAS)),
+        (None, LATE, Step()),
+    ],
+)
+def test_an_unchanged_tile(mark: Mark | None, asked: Asked, expected: Step) -> None:
+    assert step(Outcome.IGNORED, AS_IT_WAS, mark, asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("mark", "asked", "expected"),
+    [
+        (TRUSTED, ON_WALK, Step(seen=ANOTHER)),
+        (TRUSTED, LATE, Step(doubts=True)),
+        (TRUSTED, AUDITED, Step(doubts=True)),
+        (None, LATE, Step()),
+    ],
+)
+def test_a_changed_tile(mark: Mark | None, asked: Asked, expected: Step) -> None:
+    assert step(Outcome.UPDATED, ANOTHER, mark, asked) == expected
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOTHING, Outcome.GONE])
+@pytest.mark.parametrize("asked", [ON_WALK, LATE, IN_FULL])
+def test_a_missing_tile_is_forgotten(outcome: Outcome, asked: Asked) -> None:
+    assert step(outcome, AS_IT_WAS, TRUSTED, asked, status=404) == Step(seen=Validator())
+
+
+def test_a_failure_means_nothing_for_the_walk() -> None:
+    assert step(Outcome.FAILED, AS_IT_WAS, status=500) == Step()
+
+
+def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
+    assert step(Outcome.IGNORED, AS_IT_WAS, is_pruned=False) == Step()
+    assert step(Outcome.IGNORED, AS_IT_WAS, tile=DEEPEST) == Step()
+    assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(3, max_depth=0)) == Step()
+
+
+@pytest.mark.parametrize(("status", "skips"), [(200, True), (304, False)])
+def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: int, skips: bool) -> None:
+    dated, mark = Validator(None, NOON), Mark(None, NOON, is_trusted=True)
+    assert step(Outcome.IGNORED, dated, mark, status=status).skips is skips
+    assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(3, (0, 0))).skips
+
+
+def test_a_step_says_whether_the_zoom_is_kept() -> None:
+    deep = Walk(3, (0, 0))
+    assert step(Outcome.IGNORED, ANOTHER, walk=deep) == Step(seen=ANOTHER, is_kept=False)
+    assert step(Outcome.IGNORED, AS_IT_WAS, walk=deep) == Step(skips=True, is_kept=False)
+    assert step(Outcome.FAILED, AS_IT_WAS, walk=deep) == Step(is_kept=False)
+
+
+def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
+    """Also from the empty ones, where a tile may have been added."""
+    known = [Tile(-1, 2, 2), Tile(0, 1, 1)]
+    audit = WALK.audit(known, [TOP], 1.0, "seed")
+    assert set(audit.tiles) == {*TOP.children(), *Tile(-1, 2, 2).children()}
+    assert audit.known == set(known)
+
+
+def test_an_audit_draws_from_the_places_beside_a_tile_whose_parent_is_not_kept() -> None:
+    deep = Walk(3, (0, 0))
+    assert set(deep.audit([Tile(0, 1, 1)], [TOP], 1.0, "seed").tiles) == set(Tile(-1, 2, 2).children())

@@ -1,0 +1,217 @@
+"""The walks of a harvest over the layers of its map, with what the history knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.history.known import Known
+from tileharvest.history.proofs import last_full, proofs
+from tileharvest.tiles.questions import IN_FULL, Asked
+from tileharvest.walk.audit import Audit
+from tileharvest.walk.decision import Decisions, Wish, decide
+from tileharvest.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date
+
+    from tileharvest.history.database import History
+    from tileharvest.history.harvests import Harvest
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.outcomes import Outcome
+    from tileharvest.tiles.questions import TileQuestion
+    from tileharvest.tiles.results import Step
+    from tileharvest.tiles.verdict import Answer
+
+_logger = logging.getLogger(__name__)
+
+_AUDITED = Asked(late=True, audited=True)
+
+
+class LayerWalk(NamedTuple):
+    """A layer of the site with the walk over it."""
+
+    layer: Layer
+    walk: Walk
+
+
+class Walks:
+    """The walks of one harvest. Used from its event loop. All that asks the history raises HistoryError."""
+
+    def __init__(
+        self,
+        harvest: Harvest,
+        description: MapDescription,
+        layers: Mapping[str, LayerWalk],
+        decisions: Decisions,
+    ) -> None:
+        self._harvest = harvest
+        self._description = description
+        self._layers = layers
+        self._marks = Known(harvest.walk.marks)
+        self.decisions = decisions
+        """How each layer is walked, and why."""
+        self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
+
+    @classmethod
+    async def begin(
+        cls,
+        history: History,
+        harvest: Harvest,
+        description: MapDescription,
+        layers: Mapping[str, LayerWalk],
+        day: date,
+    ) -> Walks:
+        """Decides how each layer is walked, and notes it."""
+
+        def look() -> Decisions:
+            depths = {name: part.walk.depth for name, part in layers.items()}
+            decisions = next_walks(history, description, depths, day)
+            way = "pruned" if decisions.is_pruned else "full"
+            harvest.walk.note(way, decisions.reason, kept_in_words(description, depths))
+            return decisions
+
+        return cls(harvest, description, layers, await asyncio.to_thread(look))
+
+    async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
+        """Returns what a tile's answer means for the walk."""
+        mark = await self._marks.of(layer, tile)
+        walk = self._layers[layer].walk
+        return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
+
+    async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
+        """Returns the tiles that must be asked before the harvest may end, and how.
+
+        There are none when all is well, or mended. Call it when everything that was found is recorded.
+        Whether skipping was wrong is looked at when all audited tiles of a layer have an answer: else what is
+        withdrawn would depend on the order of answers.
+        """
+        distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
+        wanted: list[tuple[Layer, Tile, Asked]] = []
+        for name, (layer, _) in self._layers.items():
+            if name not in distrusted:
+                audit = await self.to_audit(name)
+                found = await asyncio.to_thread(self._harvest.outcomes, name, audit.tiles)
+                missing = [tile for tile in audit.tiles if tile not in found]
+                wanted += [(layer, tile, _AUDITED) for tile in missing]
+                if not missing and (reason := self._breach(name, audit, found)):
+                    distrusted[name] = reason
+            if name in distrusted:
+                tops = await self.distrust(name, distrusted[name])
+                wanted += [(layer, tile, IN_FULL) for tile in tops]
+        return wanted
+
+    async def to_audit(self, layer: str) -> Audit:
+        """Returns what is asked of the skipped tiles; the same whenever this is called."""
+        if layer not in self._pruned or self._description.audit == 0:
+            return Audit()
+        # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
+        return await asyncio.to_thread(self._audit_of, layer)
+
+    def _audit_of(self, layer: str) -> Audit:
+        walk = self._layers[layer].walk
+        known = self._harvest.walk.skipped(layer, walk.kept())
+        tops = self._harvest.walk.tops(layer)
+        # Another seed for each harvest, the same for all who have a part in it.
+        return walk.audit(known, tops, self._description.audit, self._harvest.identity)
+
+    def _breach(self, layer: str, audit: Audit, found: Mapping[Tile, Outcome]) -> str | None:
+        """Says what shows that skipping was wrong, or returns None; and tells it."""
+        if wrong := audit.broken(found):
+            reason = f"tile {wrong[0]} had changed below one that had not, found on {self._harvest.day}"
+            _logger.warning(
+                "layer %s: %s; all of it is asked now, and nothing of it is skipped until a full harvest"
+                " shows that its times can be relied on",
+                layer,
+                reason,
+            )
+            return reason
+        if audit.tiles:
+            _logger.info(
+                "layer %s: %d of the skipped tiles were asked, seed %s: none had changed",
+                layer,
+                len(audit.tiles),
+                self._harvest.identity,
+            )
+        return None
+
+    async def distrust(self, layer: str, reason: str) -> list[Tile]:
+        """Withdraws the layer's proof: nothing of it is skipped any more. Returns the tiles from which to
+        walk down again; none when that is done."""
+        self._pruned.discard(layer)
+        tops = await asyncio.to_thread(self._harvest.walk.distrust, layer, reason)
+        self._marks.forget()
+        return tops
+
+    def close(self) -> None:
+        self._marks.close()
+
+
+def walk_over(description: MapDescription, layer: Layer) -> Walk:
+    """Returns the walk over a layer of the map.
+
+    Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.
+    """
+    try:
+        return Walk(layer.depth, description.zooms, description.zones, description.max_depth)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"map '{description.name}', layer '{layer.name}': {error}; change its zooms, zones or max_depth"
+        ) from None
+
+
+def next_walks(
+    history: History, description: MapDescription, depths: Mapping[str, int], today: date
+) -> Decisions:
+    """Tells how a harvest that begins on that day, in the map's time zone, walks. Reads only.
+
+    `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
+    finds out. Raises HistoryError.
+    """
+    known = proofs(history, description.name)
+    full = last_full(history, description.name, kept_in_words(description, depths))
+    wish = Wish(description.walk)
+    return Decisions(
+        {name: decide(wish, known.get(name), full, today, description.full_every) for name in depths}
+    )
+
+
+def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
+    """Returns which tiles a map keeps, equal where they are the same.
+
+    What is unchanged says nothing of what was not asked. `depths` are by layer: how far down `max_depth`
+    reaches depends on them, and nothing else does.
+    """
+    zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
+    limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))
+    return repr((description.layers, description.zooms, zones, limit))
+
+
+def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -> tuple[TileQuestion, str]:
+    """The question and its address as these layers have it: addresses change with the depth of a layer.
+
+    A question that a person has pushed may lack the layer, if there is only one, or the tile: then its
+    address tells both. Raises LookupError, with a line for the log, where the layers have no such tile.
+    """
+    tile = question.tile
+    if tile is None:
+        found = next((at for part in layers.values() if (at := part.layer.tile_at(url))), None)
+        if found is None:
+            raise LookupError(f"{url} is no tile of the map; it was not asked for")
+        name, tile = found
+    else:
+        name = question.layer or (next(iter(layers)) if len(layers) == 1 else "")
+    if name not in layers:
+        raise LookupError(f"layer '{name}' is not harvested; it has: {', '.join(layers)}")
+    try:
+        url = layers[name].layer.tile_url(tile)
+    except ValueError as error:
+        raise LookupError(f"a request was dropped: {error}") from None
+    return replace(question, layer=name, tile=tile), url

@@ -1,0 +1,217 @@
+"""Changes: on which days, where and how much a map has changed. Read only.
+
+A small area is answered from the versions themselves. For a large one the table `changes` says how many of
+the 8 x 8 tiles of a block changed on a day; a block is named by the tile three levels coarser that covers it.
+Layers are named by their ids, which `outlines.map_outline` tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Integer, bindparam, func, null, select, text
+
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from sqlalchemy import CTE, ColumnElement, Connection, Row, ScalarSelect, Select
+
+    from tileharvest.history.database import History
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBlock:
+    """A block of 8 x 8 tiles in which much changed."""
+
+    tile: Tile
+    """The tile of the block that changed on most days; of several the first by x and y."""
+    days: int
+    """On how many days that tile changed."""
+    tiles: int
+    """How many changes the block has: a tile counts on each day on which it changed."""
+
+
+_TILE: Final = ("layer", "zoom", "x", "y")
+_OF_TILE: Final = tuple(versions.c[name] == tiles.c[name] for name in _TILE)
+_IN_LAYER: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
+_LARGEST: Final = (1 << 31) - 1
+_EVERYWHERE: Final = {"x_from": -_LARGEST, "x_to": _LARGEST, "y_from": -_LARGEST, "y_to": _LARGEST}
+"""No x or y is further from 0: PostgreSQL's integers end there."""
+
+_CHANGED_DAYS: Final = AreaQuery.over(
+    versions, select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
+)
+# Grouped by what is no column: else SQLite goes through all blocks of the zoom, in the order of their days.
+_DAY: Final = func.coalesce(changes.c.day, null())
+_CHANGED_DAYS_IN_BLOCKS: Final = AreaQuery.over(
+    changes, select(_DAY, func.sum(changes.c.tiles)).group_by(_DAY).order_by(_DAY)
+)
+_HEAT: Final = AreaQuery.over(
+    tiles,
+    select(
+        tiles.c.x,
+        tiles.c.y,
+        # A subquery, so that of each tile only the versions between the days are read.
+        select(func.count())
+        .select_from(versions)
+        .where(*_OF_TILE, versions.c.day > bindparam("after"), versions.c.day <= bindparam("until"))
+        .scalar_subquery(),
+    ).where(tiles.c.version.is_not(None)),
+)
+
+
+def changed_days(history: History, layer: int, area: TileRange) -> dict[date, int]:
+    """Returns the days in order, each with the number of tiles of the area that have a version of that day.
+
+    Reads, from an index alone, all versions of the area.
+    """
+    with history.reading() as connection:
+        return _by_day(_CHANGED_DAYS.rows(connection, layer, area))
+
+
+def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: TileRange) -> dict[date, int]:
+    """As `changed_days`, for all tiles of this zoom in the blocks. A block is a tile three levels coarser.
+
+    Reads one row per block and day on which it changed: the work of an area of `blocks` tiles, for 64
+    times as many. Raises ValueError for blocks of another zoom.
+    """
+    if blocks.zoom != zoom - BLOCK_LEVELS:
+        raise ValueError(f"blocks of tiles of zoom {zoom} have zoom {zoom - BLOCK_LEVELS}, not {blocks.zoom}")
+    with history.reading() as connection:
+        return _by_day(_CHANGED_DAYS_IN_BLOCKS.rows(connection, layer, blocks, in_zoom=zoom))
+
+
+def heat(history: History, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
+    """Returns per tile of the area how many versions with after < day <= until it has, if it has any.
+
+    Goes to one place of an index per tile that exists, and reads from there only what it counts.
+    """
+    with history.reading() as connection:
+        return _heat(connection, layer, area, after, until)
+
+
+def changed_blocks(
+    history: History, layer: int, zoom: int, after: date, until: date, limit: int
+) -> list[ChangedBlock]:
+    """Returns the blocks of this zoom with the most changes in after < day <= until, most first.
+
+    Goes to three places of an index per block of the zoom, reads from there only what it counts, and asks
+    for the heat of `limit` blocks.
+    """
+    between = {"after": after, "until": until}
+    query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE, **between, "most": limit}
+    with history.reading() as connection:
+        found = []
+        for x, y, count in connection.execute(_CHANGED_BLOCKS, query).all():
+            if count:
+                block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
+                days = _heat(connection, layer, block, after, until)
+                hottest = min(days, key=lambda tile: (-days[tile], tile))
+                found.append(ChangedBlock(hottest, days[hottest], count))
+        return found
+
+
+def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: date) -> dict[Tile, date]:
+    """Returns per tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
+
+    Tiles below which there was nothing by then are absent. Raises ValueError for an area that is not coarser
+    than `zoom`. Three levels and more above it goes to three places of an index per block, and one or two
+    levels above to one per tile of `zoom`, however long the history is.
+    """
+    if area.zoom >= zoom:
+        raise ValueError(f"tiles of zoom {area.zoom} have none of zoom {zoom} below them")
+    square = {"width": 1 - area.zoom, "reach": 1 << -area.zoom, "until": day}
+    with history.reading() as connection:
+        if area.zoom > zoom - BLOCK_LEVELS:
+            rows = _LAST_IN_TILES.rows(connection, layer, area.at_zoom(zoom), **square)
+        else:
+            below = area.at_zoom(zoom - BLOCK_LEVELS)
+            edges = {"x_from": below.x_from, "x_to": below.x_to, "y_from": below.y_from, "y_to": below.y_to}
+            query = {"in_layer": layer, "in_zoom": zoom, **edges, **square}
+            rows = connection.execute(_LAST_IN_BLOCKS, query).all()
+        return {Tile(area.zoom, x, y): last for x, y, last in rows if last is not None}
+
+
+def _by_day(rows: Sequence[Row[*tuple[Any, ...]]]) -> dict[date, int]:
+    return {row[0]: row[1] for row in rows}
+
+
+def _heat(connection: Connection, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
+    rows = _HEAT.rows(connection, layer, area, after=after, until=until)
+    return {Tile(area.zoom, x, y): count for x, y, count in rows if count}
+
+
+def _blocks() -> CTE:
+    """Selects x and y of the blocks between `x_from`, `x_to`, `y_from` and `y_to`, and rows where y is null.
+
+    Goes from column to column, and in each from block to block, past the days of each: to read all rows
+    and group them would take longer with every day of the history.
+    """
+    x, y = changes.c.x, changes.c.y
+
+    def lowest(column: ColumnElement[int], *conditions: ColumnElement[bool]) -> ScalarSelect[int]:
+        return select(func.min(column)).where(*_IN_LAYER, *conditions).scalar_subquery()
+
+    x_to, y_to = x <= bindparam("x_to"), y <= bindparam("y_to")
+    column = select(lowest(x, x >= bindparam("x_from"), x_to).label("x")).cte("block_columns", recursive=True)
+    column = column.union_all(select(lowest(x, x > column.c.x, x_to)).where(column.c.x.is_not(None)))
+    first = lowest(y, x == column.c.x, y >= bindparam("y_from"), y_to)
+    block = select(column.c.x, first.label("y")).where(column.c.x.is_not(None)).cte("blocks", recursive=True)
+    following = lowest(y, x == block.c.x, y > block.c.y, y_to)
+    return block.union_all(select(block.c.x, following).where(block.c.y.is_not(None)))
+
+
+def _changed_blocks() -> Select[Any]:
+    """Selects the blocks with the most changes; if there are too few, some without changes too."""
+    block = _blocks()
+    between = (changes.c.day > bindparam("after"), changes.c.day <= bindparam("until"))
+    counted = (
+        select(func.coalesce(func.sum(changes.c.tiles), 0))
+        .where(*_IN_LAYER, changes.c.x == block.c.x, changes.c.y == block.c.y, *between)
+        .scalar_subquery()
+        .label("tiles")
+    )
+    return (
+        select(block.c.x, block.c.y, counted)
+        .order_by(counted.desc(), block.c.x, block.c.y)
+        .limit(bindparam("most"))
+    )
+
+
+def _last_in_blocks() -> Select[Any]:
+    block = _blocks()
+    last = (
+        select(func.max(changes.c.day))
+        .where(*_IN_LAYER, changes.c.x == block.c.x, changes.c.y == block.c.y)
+        .where(changes.c.day <= bindparam("until"))
+    )
+    return _last_in_squares(block.c.x, block.c.y, last)
+
+
+def _last_in_tiles() -> AreaQuery:
+    last = select(func.max(versions.c.day)).where(*_OF_TILE, versions.c.day <= bindparam("until"))
+    query = _last_in_squares(tiles.c.x, tiles.c.y, last)
+    return AreaQuery.over(tiles, query.where(tiles.c.version.is_not(None)))
+
+
+def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[Any]) -> Select[Any]:
+    """Selects the centres of coarser squares, which are 1 << `width` wide and twice their `reach`.
+
+    Each has the last of the days that `last` gives for what is in the square; null where it gives none.
+    """
+    width, reach = bindparam("width", type_=Integer), bindparam("reach", type_=Integer)
+    # As `Tile.ancestor` computes it; SQLite and PostgreSQL shift to the right as Python does.
+    centre = (axis.bitwise_rshift(width).bitwise_lshift(width) + reach for axis in (x, y))
+    # Grouped by the first two columns: PostgreSQL takes no two parameters for the same.
+    return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
+
+
+_CHANGED_BLOCKS: Final = _changed_blocks()
+_LAST_IN_BLOCKS: Final = _last_in_blocks()
+_LAST_IN_TILES: Final = _last_in_tiles()

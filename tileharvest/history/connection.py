@@ -1,0 +1,215 @@
+"""Connections to the history's database: its address, what each connection is set to, and the retries."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.errors import PassingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import URL, Connection, Engine
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+LOCK_TIMEOUT: Final = 30.0
+"""Seconds to wait for another program's transaction. Ours last milliseconds. An upgrade or a backup of a
+large history may take some seconds on a slow disk."""
+
+PATIENCE: Final = 60.0
+"""Seconds for which a call to a server is tried again: a server is restarted, or a standby takes its place,
+in less."""
+
+_PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
+"""Seconds between two attempts: 0.05 at first, and each time twice as many, up to 2."""
+
+WRITES: Final = "tileharvest_writes"
+"""The execution option of connections that will write."""
+
+_ATTEMPTS: Final = 100
+"""How often a program tries to be alone in a new file that several programs open at once. It waits for the
+lock before each attempt, so this many are never needed; the bound keeps it from trying for ever."""
+
+DIALECTS: Final = ("sqlite", "postgresql")
+_POSTGRESQL: Final = "postgresql+psycopg"
+_EXAMPLE: Final = (
+    "write for example sqlite:///data/history.sqlite, or postgresql://user:password@host/database"
+)
+
+IDLE_TIMEOUT: Final = 15
+"""Seconds that a transaction on a server may wait for its program. A program that takes longer was frozen or
+cut off. This is half of the time that others wait for its locks."""
+
+_SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
+"""Parts of an address's query that no message repeats."""
+
+
+_KEEPING: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""How long a server may be silent before it counts as gone: in seconds, and the last in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a history is. Raises HistoryError for a text that names no database this program can use."""
+
+    url: URL
+    """For PostgreSQL it always names the driver, psycopg."""
+    place: str
+    """What messages call it: the file's path, or the URL without its password."""
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        try:
+            url = make_url(text)
+            if url.drivername in {"postgresql", "postgres"}:
+                url = url.set(drivername=_POSTGRESQL)
+            dialect = url.get_dialect().name
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
+        if dialect not in DIALECTS:
+            raise HistoryError(f"the history can be SQLite or PostgreSQL, not {dialect}: {_EXAMPLE}")
+        if dialect != "sqlite":
+            if url.drivername != _POSTGRESQL:
+                raise HistoryError(f"PostgreSQL is spoken to with psycopg, not {url.drivername}: {_EXAMPLE}")
+            return cls(url, url.difference_update_query(_SECRETS).render_as_string(hide_password=True))
+        if url.database in {None, "", ":memory:"}:
+            raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
+        return cls(url, str(url.database))
+
+    @property
+    def file(self) -> Path | None:
+        """The database's file; None when it is on a server."""
+        return Path(self.place) if self.url.get_backend_name() == "sqlite" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a database is opened."""
+
+    lock_timeout: float = LOCK_TIMEOUT
+    read_only: bool = False
+    """Never creates the file, and every statement that writes is refused."""
+    durable: bool = True
+    """Whether a committed transaction must survive a power loss."""
+
+
+def connect(address: Address, manner: Manner) -> Engine:
+    """Returns an engine whose transactions read one state of the database, or write while nobody else does.
+
+    It opens no connection yet. Raises HistoryError when the server's driver is not installed.
+    """
+    if address.file is not None:
+        return _connect_file(address.url, address.file, manner)
+    try:
+        return _connect_server(address.url, manner)
+    except ImportError as error:
+        # psycopg's own message has a paragraph for each way in which it can be installed.
+        raise HistoryError(
+            f"the history {address.place} needs the Python package psycopg[binary], which is not installed"
+        ) from error
+
+
+def _connect_server(url: URL, manner: Manner) -> Engine:
+    # What the address says itself takes precedence.
+    patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
+    # Connections outlive a restart of the server only in the pool: there each is tried before it is used.
+    engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
+    settings = {
+        "lock_timeout": f"{manner.lock_timeout:.3f}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT}s",
+        "default_transaction_read_only": "on" if manner.read_only else "off",
+    }
+
+    def connected(connection: Any, _: object) -> None:
+        # Not as options of the address, which a pooler between us and the server may refuse.
+        connection.autocommit = True
+        for name, value in settings.items():
+            connection.execute(f"SET {name} = '{value}'")
+        connection.autocommit = False
+
+    event.listen(engine, "connect", connected)
+    return engine
+
+
+def _connect_file(url: URL, file: Path, manner: Manner) -> Engine:
+    mode = "rw" if manner.read_only else "rwc"
+    uri = f"{file.absolute().as_uri()}?mode={mode}"
+
+    def opened() -> sqlite3.Connection:
+        # The pool hands a connection to one thread at a time, so SQLite's own check is not needed.
+        # isolation_level=None: sqlite3 begins no transactions by itself, `_begin` does.
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=manner.lock_timeout, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        # FULL: in WAL mode NORMAL may lose the last commits in a power loss.
+        connection.execute(f"PRAGMA synchronous = {'FULL' if manner.durable else 'OFF'}")
+        connection.execute(f"PRAGMA query_only = {'ON' if manner.read_only else 'OFF'}")
+        return connection
+
+    engine = create_engine(url, creator=opened)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _begin(connection: Connection) -> None:
+    # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
+    # instead of waiting when another program has written between.
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def write_ahead(engine: Engine) -> None:
+    """Lets readers go on while one transaction writes. The mode stays set in the file."""
+    with engine.connect() as connection:
+        # Not through SQLAlchemy, which would begin a transaction, where SQLite cannot change the mode.
+        driver: Any = connection.connection.dbapi_connection
+        for _ in range(_ATTEMPTS):
+            try:
+                driver.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            else:
+                return
+            # Changing the mode never waits for a lock, beginning to write does.
+            driver.execute("BEGIN IMMEDIATE")
+            driver.execute("ROLLBACK")
+        driver.execute("PRAGMA journal_mode = WAL")
+
+
+def persevere(attempt: Callable[[], _Result], patience: float) -> _Result:
+    """Returns what `attempt` returns, calling it again while it raises PassingError.
+
+    Raises PassingError when that lasts for longer than `patience` seconds from the first failure on, and at
+    once whatever else it raises. Sleeps between attempts, so it is not for an event loop. An attempt that
+    failed may have taken effect all the same: it must be one that can be repeated.
+    """
+    try:
+        return attempt()
+    except PassingError as error:
+        _log.warning("trying again for %.0f s: %s", patience, error)
+    retrying = Retrying(
+        retry=retry_if_exception_type(PassingError),
+        wait=_PAUSES,
+        stop=stop_before_delay(patience),
+        reraise=True,
+    )
+    return retrying(attempt)

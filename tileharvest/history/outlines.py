@@ -1,0 +1,215 @@
+"""Outlines: what the history holds of a map and its layers, for viewers and notices. Read only.
+
+Each answer shows one state of the history. Other questions name layers by the ids that `map_outline` tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import bindparam, func, select
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.schema import changes, harvest_layers, harvests, layers, maps
+from tileharvest.tiles.layers import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import date
+
+    from sqlalchemy import Connection, Row
+
+    from tileharvest.history.database import History
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutline:
+    """What the history holds of one layer."""
+
+    id: int
+    name: str
+    zooms: dict[int, date]
+    """The zooms that have versions, deepest first, each with the day of its first one."""
+    descriptions: dict[date, Layer]
+    """What the site said of the layer, by the day from which on it did; oldest first.
+
+    A day that says the same as the one before is left out; that the site was rendered again does not count
+    as a difference."""
+
+    def described(self, day: date) -> Layer:
+        """Returns what the site said last by that day; for a day before the first harvest what it said
+        first."""
+        said = [layer for since, layer in self.descriptions.items() if since <= day]
+        return said[-1] if said else next(iter(self.descriptions.values()))
+
+    def kept_zooms(self, until: date | None = None) -> list[int]:
+        """Returns the zooms that have versions, or had some by the end of that day; coarsest first."""
+        return sorted(zoom for zoom, first in self.zooms.items() if until is None or first <= until)
+
+    def source_zoom(self, zoom: int, day: date) -> int | None:
+        """Returns the zoom from whose images this zoom is shown on that day: itself, or the next deeper one
+        with versions. Returns None if there is none."""
+        return min((kept for kept in self.kept_zooms(day) if kept >= zoom), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class MapOutline:
+    """What the history holds of one map."""
+
+    name: str
+    days: tuple[date, ...]
+    """Days with a harvest, finished or not, each once and in order."""
+    layers: tuple[LayerOutline, ...]
+    """In the order in which they were first harvested."""
+
+
+_MAP_NAMES: Final = select(maps.c.name).order_by(maps.c.name)
+_DAYS: Final = (
+    select(harvests.c.day)
+    .where(harvests.c.map == bindparam("in_map"))
+    .group_by(harvests.c.day)
+    .order_by(harvests.c.day)
+)
+_ITS_HARVESTS: Final = harvests.alias("its_harvests")
+_NEWEST: Final = (
+    # By its id: the newest may be of an earlier day than one that changed nothing.
+    select(func.max(_ITS_HARVESTS.c.id))
+    .where(_ITS_HARVESTS.c.map == select(maps.c.id).where(maps.c.name == bindparam("name")).scalar_subquery())
+    .scalar_subquery()
+)
+_STATE: Final = select(harvests.c.id, harvests.c.requests, harvests.c.received_bytes, harvests.c.ended).where(
+    harvests.c.id == _NEWEST
+)
+_LAYERS: Final = (
+    select(layers.c.id, layers.c.name).where(layers.c.map == bindparam("in_map")).order_by(layers.c.id)
+)
+_DESCRIPTIONS: Final = (
+    select(
+        harvest_layers.c.layer,
+        harvests.c.day,
+        harvest_layers.c.depth,
+        harvest_layers.c.tile_size,
+        harvest_layers.c.image_extension,
+        harvest_layers.c.north_direction,
+        harvest_layers.c.world,
+        harvest_layers.c.background,
+        harvest_layers.c.spawn_x,
+        harvest_layers.c.spawn_y,
+        harvest_layers.c.spawn_z,
+        harvest_layers.c.rendered,
+    )
+    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+    .where(harvests.c.map == bindparam("in_map"))
+    .order_by(harvests.c.day, harvests.c.id)
+)
+_CHANGES_OF: Final = changes.alias("changes_of_layer")
+_KEPT: Final = (
+    # From zoom to zoom, and so to two places of the index for each, however many rows a zoom has.
+    select(
+        layers.c.id.label("layer"),
+        select(func.max(_CHANGES_OF.c.zoom))
+        .where(_CHANGES_OF.c.layer == layers.c.id)
+        .scalar_subquery()
+        .label("zoom"),
+    )
+    .where(layers.c.map == bindparam("in_map"))
+    .cte("kept", recursive=True)
+)
+_KEPT_ALL: Final = _KEPT.union_all(
+    select(
+        _KEPT.c.layer,
+        select(func.max(_CHANGES_OF.c.zoom))
+        .where(_CHANGES_OF.c.layer == _KEPT.c.layer, _CHANGES_OF.c.zoom < _KEPT.c.zoom)
+        .scalar_subquery(),
+    ).where(_KEPT.c.zoom.is_not(None))
+)
+_ZOOMS: Final = (
+    select(
+        _KEPT_ALL.c.layer,
+        _KEPT_ALL.c.zoom,
+        select(func.min(_CHANGES_OF.c.day))
+        .where(_CHANGES_OF.c.layer == _KEPT_ALL.c.layer, _CHANGES_OF.c.zoom == _KEPT_ALL.c.zoom)
+        .scalar_subquery(),
+    )
+    .where(_KEPT_ALL.c.zoom.is_not(None))
+    .order_by(_KEPT_ALL.c.zoom.desc())
+)
+
+
+def map_names(history: History) -> list[str]:
+    """Returns the names of all maps, in alphabetical order. Reads an index of the maps."""
+    with history.reading() as connection:
+        return list(connection.execute(_MAP_NAMES).scalars())
+
+
+def map_state(history: History, map_name: str) -> tuple[object, ...]:
+    """Returns a value that differs from before whenever the map's outline may. An unknown map gives ().
+
+    Reads an index of the map's harvests. What a continued harvest says anew of its layers counts from its
+    first recorded batch on.
+    """
+    with history.reading() as connection:
+        return tuple(connection.execute(_STATE, {"name": map_name}).one_or_none() or ())
+
+
+def map_outline(history: History, map_name: str) -> MapOutline:
+    """Returns a map's days and layers. Raises HistoryError for a map that the history does not have.
+
+    Reads a row per harvest and layer of the map, and goes to two places per layer and zoom.
+    """
+    with history.reading() as connection:
+        of_map = {"in_map": known_map_id(connection, map_name)}
+        rows = connection.execute(_LAYERS, of_map).all()
+        days = connection.execute(_DAYS, of_map).scalars().all()
+        described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
+        for row in connection.execute(_DESCRIPTIONS, of_map).all():
+            described[row[0]].append(row)
+        zooms: dict[int, dict[int, date]] = {row.id: {} for row in rows}
+        for layer, zoom, first in connection.execute(_ZOOMS, of_map):
+            zooms[layer][zoom] = first
+    outlines = (LayerOutline(id_, name, zooms[id_], _differing(name, described[id_])) for id_, name in rows)
+    return MapOutline(map_name, tuple(days), tuple(outlines))
+
+
+def known_map_id(connection: Connection, name: str) -> int:
+    """Returns the map's id. Raises HistoryError for an unknown map, naming the maps that there are."""
+    found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
+    if found is None:
+        names = connection.execute(_MAP_NAMES).scalars().all()
+        raise HistoryError(f"the history has no map '{name}'; it has {in_words(names)}")
+    return found
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Returns names for a message, each in quotes."""
+    return ", ".join(f"'{name}'" for name in names) or "none yet"
+
+
+def _differing(name: str, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, Layer]:
+    """Returns by day the layer that the rows describe: of several of a day the last, and of days that say the
+    same the first.
+
+    Compares the rows: nearly all say the same, and to make a layer of each would take twice as long.
+    """
+    kept: list[Row[*tuple[Any, ...]]] = []
+    for row in {row[1]: row for row in rows}.values():
+        # Between the layer and the day, and `rendered`, is what counts.
+        if not kept or row[2:-1] != kept[-1][2:-1]:
+            kept.append(row)
+    return {row.day: _layer(name, row) for row in kept}
+
+
+def _layer(name: str, row: Row[*tuple[Any, ...]]) -> Layer:
+    return Layer(
+        name=name,
+        depth=row.depth,
+        image_extension=row.image_extension,
+        tile_size=row.tile_size,
+        world=row.world,
+        north_direction=row.north_direction,
+        # All three are given or none.
+        spawn=None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z),
+        background=row.background,
+        rendered=row.rendered,
+    )

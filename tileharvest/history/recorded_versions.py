@@ -1,0 +1,165 @@
+"""Recorded versions: the latest ones of an area, all of a tile, and what was shown on a day. Read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import bindparam, select
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.outlines import in_words, known_map_id
+from tileharvest.history.schema import layers, tiles, versions
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.versions import Image, Validator, Version
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from sqlalchemy import Connection, Select
+
+    from tileharvest.history.database import History
+    from tileharvest.tiles.grid import TileRange
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVersion:
+    """A version with the tile that it is of."""
+
+    layer: str
+    tile: Tile
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a tile is on a day."""
+
+    day: date
+    """The day since which it is that."""
+    image: str | None
+    """`<sha1>.<extension>`; None when the tile is gone."""
+
+
+_TILE: Final = ("layer", "zoom", "x", "y")
+_VERSION: Final = (
+    versions.c.day,
+    versions.c.sha1,
+    versions.c.extension,
+    versions.c.size,
+    versions.c.etag,
+    versions.c.last_modified,
+)
+"""In the order in which `_version` takes them."""
+
+_LATEST: Final = AreaQuery.over(
+    tiles,
+    select(tiles.c.x, tiles.c.y, *_VERSION).join_from(tiles, versions, versions.c.id == tiles.c.version),
+)
+_ITS: Final = versions.alias("its_versions")
+_ITS_LAST: Final = (
+    # A subquery, so that the database goes straight to one version of each tile.
+    select(_ITS.c.id)
+    .where(*(_ITS.c[name] == tiles.c[name] for name in _TILE))
+    .where(_ITS.c.day <= bindparam("until"))
+    .order_by(_ITS.c.day.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_SHOWN: Final = AreaQuery.over(
+    tiles,
+    select(tiles.c.x, tiles.c.y, versions.c.day, versions.c.sha1, versions.c.extension).join_from(
+        tiles, versions, versions.c.id == _ITS_LAST
+    ),
+)
+_STORY: Final = (
+    select(*_VERSION)
+    .where(*(versions.c[name] == bindparam(f"in_{name}") for name in _TILE))
+    .order_by(versions.c.day)
+)
+
+
+def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
+    """Returns the latest version of each tile of the area that has one; `gone` ones too.
+
+    One query, whose cost depends on the area and not on the size of the history.
+    """
+    rows = _LATEST.rows(connection, layer, area)
+    return {Tile(area.zoom, x, y): _version(*version) for x, y, *version in rows}
+
+
+def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Shown]:
+    """Returns per tile of the area its last version of that day or before. Tiles without one are absent.
+
+    Goes to one version per tile that was ever asked there, however long the history is.
+    """
+    with history.reading() as connection:
+        return {
+            Tile(area.zoom, x, y): Shown(since, None if sha1 is None else f"{sha1}.{extension}")
+            for x, y, since, sha1, extension in _SHOWN.rows(connection, layer, area, until=day)
+        }
+
+
+def story(history: History, layer: int, tile: Tile) -> list[Version]:
+    """Returns all versions of a tile, oldest first. Reads nothing else."""
+    place = {"in_layer": layer, "in_zoom": tile.zoom, "in_x": tile.x, "in_y": tile.y}
+    with history.reading() as connection:
+        return [_version(*row) for row in connection.execute(_STORY, place)]
+
+
+def tile_versions(
+    history: History, map_name: str, layer: str | None = None, tile: Tile | None = None
+) -> list[RecordedVersion]:
+    """Returns versions of the map, of one layer and of one tile if given; oldest day first, then by place.
+
+    Without a tile the list holds every version of the map. Raises HistoryError for an unknown map or
+    layer; an unknown tile has no versions.
+    """
+    with history.reading() as connection:
+        map_id = known_map_id(connection, map_name)
+        query = _versions_of(map_id, tile)
+        if layer is not None:
+            query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
+        return [
+            RecordedVersion(name, Tile(zoom, x, y), _version(*version))
+            for name, zoom, x, y, *version in connection.execute(query)
+        ]
+
+
+def _versions_of(map_id: int, tile: Tile | None) -> Select[Any]:
+    place = (versions.c.zoom, versions.c.x, versions.c.y)
+    query = (
+        select(layers.c.name, *place, *_VERSION)
+        .join_from(layers, versions, versions.c.layer == layers.c.id)
+        .where(layers.c.map == map_id)
+        .order_by(versions.c.day, layers.c.name, *place)
+    )
+    if tile is None:
+        return query
+    return query.where(versions.c.zoom == tile.zoom, versions.c.x == tile.x, versions.c.y == tile.y)
+
+
+def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> int:
+    rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
+    ids: dict[str, int] = {row.name: row.id for row in rows}
+    if name not in ids:
+        raise HistoryError(f"map '{map_name}' has no layer '{name}'; it has {in_words(sorted(ids))}")
+    return ids[name]
+
+
+def _version(
+    day: date,
+    sha1: str | None,
+    extension: str | None,
+    size: int | None,
+    etag: str | None,
+    last_modified: str | None,
+) -> Version:
+    """Returns the version that a row of `_VERSION` holds, taken by position.
+
+    By name it would cost twice as much, and it is done once per known tile and harvest.
+    """
+    # The table lets all three be null or none; the image refuses anything else.
+    image = None if sha1 is None else Image(sha1, extension or "", size or 0)
+    return Version(day, image, Validator(etag, last_modified))

@@ -1,0 +1,176 @@
+"""Revisions of the tables: a history is created in the newest one, and an older one is upgraded to it.
+
+Imports alembic, which loads slowly: import this only when there is something to do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import func, inspect, select
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.database import revision_of
+from tileharvest.history.errors import NoHistoryError, as_history_errors
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from sqlalchemy import Connection
+
+    from tileharvest.history.database import History
+
+_log = logging.getLogger(__name__)
+
+_TURN: Final = int.from_bytes(b"tileharv")
+"""PostgreSQL's number for the lock. No other program that uses the same database is likely to have it."""
+
+MIGRATIONS: Final = resources.files("tileharvest.history").joinpath("migrations")
+
+
+def upgrade(history: History, file: Path | None) -> None:
+    """Creates the tables, or changes those of an older revision, in one transaction.
+
+    An existing SQLite file is first copied beside itself. A server's database cannot be copied so: the log
+    says that it is upgraded, and what was there before is in the server's own backups only. Several programs
+    may do this at once: the first does it. Raises HistoryError, having changed nothing, for a database that
+    is no history, or one of a newer revision.
+    """
+    config = _config()
+    with history.writing() as connection:
+        _take_turn(connection)
+        revision = revision_of(connection)
+        if revision is None:
+            _refuse_foreign_tables(history, connection)
+        else:
+            _refuse_unknown(history, revision, config)
+            if revision != _newest(config):
+                _keep(file, revision, history.place)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _take_turn(connection: Connection) -> None:
+    """Waits until no other program creates or changes tables. A file needs no lock but that of its writer."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+
+
+def refuse_to_read(history: History, revision: str | None) -> NoReturn:
+    """Raises the HistoryError that says why a database of another revision than ours cannot be read."""
+    if revision is None:
+        raise NoHistoryError.at(history.place)
+    _refuse_unknown(history, revision, _config())
+    raise HistoryError(
+        f"the history {history.place} was written by an older TileHarvest (revision {revision});"
+        f" nothing was changed; the next harvest upgrades it, {_backup(history)}"
+    )
+
+
+def _backup(history: History) -> str:
+    return "after a backup" if history.dialect == "sqlite" else "so make a backup before, with pg_dump"
+
+
+def _config() -> Config:
+    config = Config()
+    folder = MIGRATIONS if isinstance(MIGRATIONS, Path) else _unpacked()
+    # Alembic reads options with configparser, where % begins a reference.
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    return config
+
+
+@cache
+def _unpacked() -> Path:
+    """Returns a folder with a copy of the migrations, which is deleted when the process ends.
+
+    Alembic reads files only, and on scrapyd they lie in a zipped egg. (`resources.as_file` takes no folders
+    before Python 3.12.)"""
+    copy = Path(mkdtemp(prefix="tileharvest-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    _copy(MIGRATIONS, copy / "migrations")
+    return copy / "migrations"
+
+
+def _copy(folder: Traversable, target: Path) -> None:
+    target.mkdir()
+    for part in folder.iterdir():
+        if part.is_dir():
+            _copy(part, target / part.name)
+        else:
+            (target / part.name).write_bytes(part.read_bytes())
+
+
+def _newest(config: Config) -> str | None:
+    return ScriptDirectory.from_config(config).get_current_head()
+
+
+def _refuse_unknown(history: History, revision: str, config: Config) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if revision not in known:
+        raise HistoryError(
+            f"the history {history.place} was written by a newer TileHarvest (revision {revision});"
+            " nothing was changed; update TileHarvest"
+        )
+
+
+def _refuse_foreign_tables(history: History, connection: Connection) -> None:
+    tables = inspect(connection).get_table_names()
+    if tables:
+        raise HistoryError(
+            f"{history.place} is a database of another program (it holds the table '{tables[0]}');"
+            " nothing was changed; name another place for the history"
+        )
+
+
+def _keep(file: Path | None, revision: str, place: str) -> None:
+    if file is not None:
+        _back_up(file, revision, place)
+        return
+    _log.warning(
+        "upgrading the history %s from revision %s, in one transaction that changes all or nothing;"
+        " what was there before is in the backups of its server only",
+        place,
+        revision,
+    )
+
+
+def _back_up(file: Path, revision: str, place: str) -> None:
+    """Copies the database to a file beside it, complete or not at all; an older copy is kept."""
+    target = _free_name(file.with_name(f"{file.name}.revision-{revision}.backup"))
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    with as_history_errors(place):
+        try:
+            # On a second connection: the one that holds the write lock keeps others from writing
+            # meanwhile, and has itself written nothing yet.
+            uri = f"{file.absolute().as_uri()}?mode=rw"
+            with (
+                closing(sqlite3.connect(uri, uri=True)) as source,
+                closing(sqlite3.connect(unfinished)) as copy,
+            ):
+                source.backup(copy)
+            with unfinished.open("rb+") as written:
+                os.fsync(written.fileno())
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def _free_name(wanted: Path) -> Path:
+    number, name = 1, wanted
+    while name.exists():
+        number += 1
+        name = wanted.with_name(f"{wanted.name}-{number}")
+    return name

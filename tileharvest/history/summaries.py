@@ -1,0 +1,292 @@
+"""Summaries: harvests and maps in sum, what they cost, and how far an unfinished harvest is. Read only.
+
+Each answer shows one state of the history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import func, or_, select
+
+from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.harvest_row import COST_COLUMNS, HarvestRow
+from tileharvest.history.outlines import known_map_id
+from tileharvest.history.schema import (
+    FINISHED,
+    harvest_layers,
+    harvests,
+    layers,
+    maps,
+    spending,
+    tiles,
+    versions,
+)
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date, datetime
+
+    from sqlalchemy import Connection, Row, Select
+
+    from tileharvest.history.database import History
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestSummary:
+    """One harvest of a map, by all its processes together; what it did so far, while it is unfinished."""
+
+    id: int
+    segment: str
+    day: date
+    started: datetime
+    """In UTC, as is `ended`."""
+    ended: datetime | None
+    """None while the harvest is unfinished."""
+    reason: str | None
+    """Why it ended, such as `finished` or `interrupted`; None while the harvest is unfinished."""
+    requests: int
+    received_bytes: int
+    stored_bytes: int
+    """Bytes of the images that it put into the store and that were not there before. An image that was stored
+    just before a kill may be missing: the run that continues finds it there already."""
+    depth: dict[str, int]
+    """By layer, as the site said."""
+    renderer: str
+    counts: dict[Outcome, int]
+    """Tiles per outcome, for outcomes that occurred; those so far, while the harvest is unfinished."""
+    spared_bytes: int = 0
+    """Bytes of known images that were not fetched, because their ETag was unchanged."""
+    seconds: float = 0.0
+    """Seconds that all its processes worked together; 0 where an older release did not note it."""
+    expected: int = 0
+    """Tiles that were known when it began: about as many as it will find. 0 for a map's first harvest, and
+    where an older release did not note it."""
+    stopped: str | None = None
+    """Why the last run of an unfinished harvest ended; None while one goes on, and after a kill."""
+    walk: str | None = None
+    """`full`, `pruned`, or `repaired`: it began pruned, and then asked for what it had skipped. None for a
+    harvest of a release that knew only the full walk."""
+    walk_reason: str | None = None
+    """Why it walked so."""
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.seconds)
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told of it, in the API and by commands. The names stay."""
+        return {
+            "segment": self.segment,
+            "day": self.day.isoformat(),
+            "started": self.started.isoformat(),
+            "ended": self.ended.isoformat() if self.ended else None,
+            "reason": self.reason,
+            "stopped": self.stopped,
+            "renderer": self.renderer,
+            "depth": self.depth,
+            "counts": {
+                outcome.value: self.counts[outcome] for outcome in Outcome if self.counts.get(outcome)
+            },
+            "walk": self.walk,
+            "walk_reason": self.walk_reason,
+            "requests": self.requests,
+            "received_bytes": self.received_bytes,
+            "stored_bytes": self.stored_bytes,
+            "spared_bytes": self.spared_bytes,
+            "seconds_worked": round(self.seconds, 3),
+        }
+
+    @property
+    def took(self) -> float | None:
+        """Seconds that it worked, or, where those are unknown, from its beginning to its end.
+
+        None while it is unfinished and no seconds are noted.
+        """
+        if self.seconds or self.ended is None:
+            return self.seconds or None
+        return (self.ended - self.started).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class MapSummary:
+    """What the history holds of one map."""
+
+    name: str
+    last_harvest: HarvestSummary | None
+    tiles: int
+    """Tiles whose latest version is not gone."""
+    versions: int
+    """Versions of all days; `gone` ones too."""
+    image_bytes: int
+    """Bytes of the different images that the versions name: what this map alone needs in the store."""
+
+
+class Precedent(NamedTuple):
+    """What the next harvest of a map can be judged by: the last finished ones, and the size of all tiles."""
+
+    summary: HarvestSummary
+    """The last finished harvest, however it walked."""
+    present_bytes: int
+    """Bytes of the latest versions of all tiles that are not gone."""
+    pruned: HarvestSummary | None = None
+    """The last finished harvest whose walk was pruned and needed no repair."""
+    full: HarvestSummary | None = None
+    """The last finished harvest whose walk was full. Only a restored history lacks one: a map's first is."""
+
+
+def map_summaries(history: History) -> list[MapSummary]:
+    """Returns all maps, ordered by name. Reads every version once."""
+    with history.reading() as connection:
+        rows = connection.execute(select(maps.c.id, maps.c.name).order_by(maps.c.name)).all()
+        return [_map_summary(connection, row.id, row.name) for row in rows]
+
+
+def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
+    """Returns all harvests of the map, oldest first. Raises HistoryError for a map that has none."""
+    with history.reading() as connection:
+        query = _harvests_of(known_map_id(connection, map_name))
+        return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
+
+
+def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
+    """Returns when a harvest of that map and segment was finished, in UTC. Returns None if none was, or if
+    another one of the segment was begun since and is unfinished."""
+    query = (
+        select(harvests.c.ended, harvests.c.reason)
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.segment == segment)
+        .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
+        .order_by(harvests.c.id.desc())
+        .limit(1)
+    )
+    with history.reading() as connection:
+        row = connection.execute(query).one_or_none()
+        return None if row is None else row.ended
+
+
+def progress_of(history: History, map_name: str) -> HarvestSummary | None:
+    """Returns the map's unfinished harvest as it is so far; None if it has none, or is unknown.
+
+    Reads all tiles of the map: ask once a second at most.
+    """
+    query = (
+        select(harvests)
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.ended.is_(None))
+    )
+    with history.reading() as connection:
+        row = connection.execute(query).one_or_none()
+        return None if row is None else _harvest_summary(connection, row)
+
+
+def precedent(history: History, map_name: str) -> Precedent | None:
+    """Returns None for a map of which no harvest was ever finished. Reads all tiles of the map."""
+    of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
+    weight = (
+        select(func.coalesce(func.sum(versions.c.size), 0))
+        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
+        .where(tiles.c.layer.in_(of_map))
+    )
+    with history.reading() as connection:
+        if connection.execute(of_map.limit(1)).first() is None:
+            return None
+        # A sum of whole numbers is a Decimal on PostgreSQL.
+        present = int(connection.execute(weight).scalar_one())
+    finished = [one for one in harvest_summaries(history, map_name) if one.reason == FINISHED]
+    if not finished:
+        return None
+    pruned = [one for one in finished if one.walk == "pruned"]
+    full = [one for one in finished if one.walk in (None, "full")]
+    return Precedent(finished[-1], present, pruned[-1] if pruned else None, full[-1] if full else None)
+
+
+def spent(history: History, map_name: str, day: date) -> Cost:
+    """Returns what all harvests of the map have cost on that day, whatever day they are of; no cost for an
+    unknown map. Reads one row."""
+    query = (
+        select(*(spending.c[name] for name in COST_COLUMNS))
+        .join_from(spending, maps, maps.c.id == spending.c.map)
+        .where(maps.c.name == map_name, spending.c.day == day)
+    )
+    with history.reading() as connection:
+        row = connection.execute(query).first()
+    return NO_COST if row is None else Cost(*row)
+
+
+def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
+    """Returns, by layer and tile, in how many harvests in a row a tile has failed, up to the last that asked.
+
+    It is empty for an unknown map. Reads all tiles of the map.
+    """
+    query = (
+        select(layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.failures)
+        .join_from(layers, maps, maps.c.id == layers.c.map)
+        .join(tiles, tiles.c.layer == layers.c.id)
+        .where(maps.c.name == map_name, tiles.c.failures > 0)
+    )
+    with history.reading() as connection:
+        return {(layer, Tile(zoom, x, y)): n for layer, zoom, x, y, n in connection.execute(query)}
+
+
+def _map_summary(connection: Connection, map_id: int, name: str) -> MapSummary:
+    its_layers = select(layers.c.id).where(layers.c.map == map_id)
+    present = (
+        select(func.count())
+        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
+        .where(tiles.c.layer.in_(its_layers), versions.c.sha1.is_not(None))
+    )
+    recorded = select(func.count()).select_from(versions).where(versions.c.layer.in_(its_layers))
+    images = (
+        select(versions.c.sha1, versions.c.extension, versions.c.size)
+        .where(versions.c.layer.in_(its_layers), versions.c.sha1.is_not(None))
+        .distinct()
+        .subquery()
+    )
+    last = connection.execute(_harvests_of(map_id).order_by(None).order_by(harvests.c.id.desc()).limit(1))
+    row = last.one_or_none()
+    return MapSummary(
+        name=name,
+        last_harvest=None if row is None else _harvest_summary(connection, row),
+        tiles=connection.execute(present).scalar_one(),
+        versions=connection.execute(recorded).scalar_one(),
+        image_bytes=connection.execute(select(func.coalesce(func.sum(images.c.size), 0))).scalar_one(),
+    )
+
+
+def _harvests_of(map_id: int) -> Select[Any]:
+    # Ids grow in the order in which harvests were begun; a computer's clock may not.
+    return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.id)
+
+
+def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
+    """Sums up a row of `harvests`. For an unfinished one it reads all tiles of the map."""
+    depths = (
+        select(layers.c.name, harvest_layers.c.depth)
+        .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
+        .where(harvest_layers.c.harvest == row.id)
+        .order_by(layers.c.id)
+    )
+    return HarvestSummary(
+        id=row.id,
+        segment=row.segment,
+        day=row.day,
+        started=row.started,
+        ended=row.ended,
+        reason=row.reason,
+        requests=row.requests,
+        received_bytes=row.received_bytes,
+        stored_bytes=row.stored_bytes,
+        depth={layer.name: layer.depth for layer in connection.execute(depths)},
+        renderer=row.renderer,
+        counts=HarvestRow(row.id, row.day, row.started).counts(connection),
+        spared_bytes=row.spared_bytes,
+        seconds=row.seconds,
+        expected=row.expected,
+        stopped=row.stopped,
+        walk=row.walk,
+        walk_reason=row.walk_reason,
+    )

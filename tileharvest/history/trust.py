@@ -1,0 +1,315 @@
+"""Statements about trust: what the walk remembers of each tile, what of it is trusted, and what was skipped.
+
+A row of `validators` is whole when everything below its tile was asked without a failure, or was below a
+whole one that had not changed. Only `settle`, at the end of a harvest, makes one whole. It also sees to it
+that no row which is not whole lies below one that is, whatever happened before: a walk that trusts the upper
+one would never come to the lower one.
+
+A harvest skips below its tops: tiles that were unchanged and trusted. Below which of them a tile lies is
+looked up here and not in the database, which would go through all tiles once for each top.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sqlalchemy import and_, bindparam, exists, false, func, null, or_, select, update
+
+from tileharvest.history.areas import is_unasked, present_rows
+from tileharvest.history.schema import (
+    FINISHED,
+    harvest_layers,
+    harvests,
+    insert_into,
+    proofs,
+    tiles,
+    validators,
+    versions,
+)
+from tileharvest.tiles.grid import Squares, Tile, ancestors
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date
+
+    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Update
+
+    from tileharvest.history.schema import Insert
+    from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.results import TileResult
+
+Row: TypeAlias = dict[str, Any]
+
+_TILE: Final = ("layer", "zoom", "x", "y")
+_SEEN: Final = (*_TILE, "etag", "last_modified", "harvest")
+_KEY: Final = tuple(validators.c[name] for name in _TILE)
+_IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
+_ABSENT: Final = Validator()
+_CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
+_TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
+
+
+class MarkBatch:
+    """What a batch of results leaves to be remembered. Of several results for a tile the last counts."""
+
+    def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
+        """`layer_ids` raises ValueError for a layer that the harvest does not have."""
+        self.seen: dict[tuple[int, Tile], Validator] = {}
+        self.skipping: defaultdict[int, set[Cell]] = defaultdict(set)
+        self.failed: defaultdict[int, set[Cell]] = defaultdict(set)
+        self.unseen: defaultdict[int, set[Cell]] = defaultdict(set)
+        """Tiles of another state than before, by an answer that is not to be remembered. Were the file put
+        back as it was, what is remembered of it and above would say that nothing has changed."""
+        for result in results:
+            # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
+            if result.step.is_news or result.outcome in _TELLING:
+                self._add(layer_ids[result.layer], result)
+
+    def _add(self, layer: int, result: TileResult) -> None:
+        place = (result.tile.zoom, result.tile.x, result.tile.y)
+        step = result.step
+        if step.skips:
+            self.skipping[layer].add(place)
+            return
+        self.skipping[layer].discard(place)
+        if result.outcome is Outcome.FAILED:
+            self.failed[layer].add(place)
+        elif step.doubts or (step.seen is None and result.outcome in _CHANGED):
+            self.unseen[layer].add(place)
+        else:
+            self.seen[layer, result.tile] = step.seen or _ABSENT
+
+    def write(self, connection: Connection, dialect: str, harvest: int) -> None:
+        there, missing = [], []
+        for (layer, tile), seen in self.seen.items():
+            place = (layer, tile.zoom, tile.x, tile.y)
+            if seen == _ABSENT:
+                missing.append({**_its(*place), "in_harvest": harvest})
+            else:
+                values = (*place, seen.etag, seen.last_modified, harvest)
+                there.append(dict(zip(_SEEN, values, strict=True)))
+        if there:
+            connection.execute(_upsert(dialect), there)
+        if missing:
+            connection.execute(_forget(), missing)
+        for layer, skipping in self.skipping.items():
+            if skipping:
+                connection.execute(_skip(), _rows(layer, skipping, harvest))
+        for layer, failed in self.failed.items():
+            connection.execute(_ask_below(), _rows(layer, failed, harvest))
+            _doubt(connection, layer, failed)
+        for layer, unseen in self.unseen.items():
+            _doubt(connection, layer, unseen)
+
+
+def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
+    """Makes whole what a complete harvest has written, but for what failed and all above it.
+
+    Call it at the end of a harvest, after its last result. One that is not complete makes nothing whole.
+    Reads all validators of the map.
+    """
+    if is_complete:
+        own = validators.c.layer.in_(layers_of(harvest)) & (validators.c.harvest == harvest)
+        connection.execute(update(validators).where(own, ~validators.c.whole).values(whole=True))
+        _forget_below_missing(connection, harvest)
+    _doubt_what_is_not_whole(connection, harvest)
+
+
+def distrust(
+    connection: Connection, dialect: str, harvest: int, day: date, layer: int, reason: str
+) -> list[Tile]:
+    """Withdraws the layer's proof and all trust in it. Returns the tops that are still to be asked again.
+
+    The harvest's walk is `repaired` from now on. The caller has changed its row. A first reason is kept.
+    """
+    pruned = update(harvests).where(harvests.c.id == harvest, harvests.c.walk == "pruned")
+    connection.execute(pruned.values(walk="repaired"))
+    withdrawal = {"harvest": harvest, "withdrawn": reason, "withdrawn_day": day}
+    unproved = {"layer": layer, "day": day, "pairs": 0, "broken": 0, "undated": 0, "span": 0.0}
+    new = insert_into(dialect, proofs).values({**unproved, **withdrawal})
+    is_news = or_(proofs.c.harvest != harvest, proofs.c.withdrawn.is_(None))
+    connection.execute(
+        new.on_conflict_do_update(index_elements=[proofs.c.layer], set_=withdrawal, where=is_news)
+    )
+    in_layer = validators.c.layer == layer
+    connection.execute(update(validators).where(in_layer, validators.c.whole).values(whole=False))
+    tops = select(validators.c.zoom, validators.c.x, validators.c.y).where(
+        in_layer, validators.c.skipped == harvest
+    )
+    return sorted(Tile(*row) for row in connection.execute(tops))
+
+
+def layers_of(harvest: int) -> Select[int]:
+    """Returns the ids of the layers that a harvest has."""
+    return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
+
+
+def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
+    """Returns the tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
+
+    Reads all validators of the layer.
+    """
+    is_distrusted = exists().where(
+        proofs.c.layer == layer, proofs.c.harvest == harvest, proofs.c.withdrawn.is_not(None)
+    )
+    query = select(validators.c.zoom, validators.c.x, validators.c.y).where(
+        validators.c.layer == layer, validators.c.skipped == harvest, ~is_distrusted
+    )
+    return [(zoom, x, y) for zoom, x, y in connection.execute(query)]
+
+
+def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
+    """Returns the ground of the layer that the harvest skips."""
+    return Squares(tops_of(connection, harvest, layer))
+
+
+def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
+    """Returns the present tiles of these areas that lie below a top, in order, asked all the same or not."""
+    skipped = squares_of(connection, harvest, layer)
+    if not skipped:
+        return []
+    rows = present_rows(connection, layer, areas)
+    return sorted(Tile(*place) for place in rows if skipped.cover(place))
+
+
+def is_full() -> ColumnElement[bool]:
+    """A condition on harvests: it has finished and walked in full, as those did that do not say how."""
+    return and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
+
+
+def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
+    """Returns the id of the last full harvest before this one that had the layer; null if there is none."""
+    return (
+        select(func.max(harvests.c.id))
+        .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+        .where(harvest_layers.c.layer == layer, harvests.c.id < harvest, is_full())
+        .scalar_subquery()
+    )
+
+
+def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
+    """By layer, how many present tiles lie below a top and have no result; only what is above 0."""
+    its_layers = connection.execute(layers_of(harvest)).scalars().all()
+    counted = {layer: _count_below(connection, harvest, layer) for layer in its_layers}
+    return {layer: count for layer, count in counted.items() if count}
+
+
+def _count_below(connection: Connection, harvest: int, layer: int) -> int:
+    tops = tops_of(connection, harvest, layer)
+    if not tops:
+        return 0
+    query = (
+        select(tiles.c.zoom, tiles.c.x, tiles.c.y)
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(tiles.c.layer == layer, tiles.c.zoom > min(tops)[0])
+        .where(versions.c.sha1.is_not(None), is_unasked(harvest))
+        # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
+        .where(tiles.c.harvest >= func.coalesce(_last_full(harvest, layer), 0))
+    )
+    skipped = Squares(tops)
+    return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))
+
+
+def _forget_below_missing(connection: Connection, harvest: int) -> None:
+    """Forgets what lies below a missing tile, as it is missing too.
+
+    At zooms that are not kept nobody asks for it. If it came back as it was, what is remembered of it would
+    say that nothing below has changed, while all of that is recorded as gone.
+    """
+    its = validators.c.layer.in_(layers_of(harvest))
+    for layer, tops in _by_layer(connection, select(*_KEY).where(its, ~_IS_THERE)).items():
+        squares = Squares(tops)
+        older = and_(validators.c.layer == layer, validators.c.harvest != harvest, _IS_THERE)
+        places = _by_layer(connection, select(*_KEY).where(older)).get(layer, [])
+        below = [place for place in places if squares.cover(place)]
+        if below:
+            # That something was skipped stays true: the harvest has not walked in full.
+            connection.execute(_miss(), _rows(layer, below, harvest))
+
+
+def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
+    """Takes trust from all above a row that is not whole, and from what failed with all above it."""
+    failed = select(tiles.c.layer, tiles.c.zoom, tiles.c.x, tiles.c.y).where(
+        tiles.c.layer.in_(layers_of(harvest)),
+        tiles.c.harvest == harvest,
+        tiles.c.outcome == Outcome.FAILED.value,
+    )
+    for layer, places in _by_layer(connection, failed).items():
+        _doubt(connection, layer, places)
+    its = validators.c.layer.in_(layers_of(harvest))
+    not_whole = select(*_KEY).where(its, ~validators.c.whole, _IS_THERE)
+    for layer, places in _by_layer(connection, not_whole).items():
+        _doubt(connection, layer, places)
+
+
+def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
+    """Makes these tiles and all above them not whole."""
+    coarsest = connection.execute(
+        select(func.min(validators.c.zoom)).where(validators.c.layer == layer)
+    ).scalar()
+    if coarsest is not None:
+        doubtful = ancestors(places, coarsest).union(places)
+        connection.execute(_lose_trust(), [_its(layer, *place) for place in sorted(doubtful)])
+
+
+def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Cell]]:
+    found: defaultdict[int, list[Cell]] = defaultdict(list)
+    for layer, zoom, x, y in connection.execute(query):
+        found[layer].append((zoom, x, y))
+    return dict(found)
+
+
+def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
+    return [{**_its(layer, *place), "in_harvest": harvest} for place in places]
+
+
+def _its(layer: int, zoom: int, x: int, y: int) -> Row:
+    return {"its_layer": layer, "its_zoom": zoom, "its_x": x, "its_y": y}
+
+
+@cache
+def _upsert(dialect: str) -> Insert:
+    values = ("etag", "last_modified", "harvest", "whole", "skipped")
+    statement = insert_into(dialect, validators).values(
+        {name: bindparam(name) for name in (*_TILE, "etag", "last_modified", "harvest")}
+        | {"whole": false(), "skipped": null()}
+    )
+    return statement.on_conflict_do_update(
+        index_elements=[validators.c[name] for name in _TILE],
+        set_={name: statement.excluded[name] for name in values},
+    )
+
+
+@cache
+def _forget() -> Update:
+    """Changes a row only if there is one: most squares of a map are empty, and nothing is kept of them."""
+    return _miss().values(skipped=None)
+
+
+@cache
+def _miss() -> Update:
+    return _update().values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
+
+
+@cache
+def _skip() -> Update:
+    """Nothing lies below a missing tile. As a top it would be asked again and again after a distrust."""
+    return _update().where(_IS_THERE).values(skipped=bindparam("in_harvest"))
+
+
+@cache
+def _ask_below() -> Update:
+    return _update().where(validators.c.skipped == bindparam("in_harvest")).values(skipped=None)
+
+
+@cache
+def _lose_trust() -> Update:
+    return _update().where(validators.c.whole).values(whole=false())
+
+
+def _update() -> Update:
+    return update(validators).where(*(validators.c[name] == bindparam(f"its_{name}") for name in _TILE))

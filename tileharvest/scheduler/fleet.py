@@ -1,0 +1,220 @@
+"""A worker's part in a fleet: with whom it may work, how it waits for work, and who ends the work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from tileharvest.errors import QueueError
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.codec import UnreadableRequestError
+from tileharvest.queue.fleet import Ending
+from tileharvest.scheduler.worker import as_queue_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileharvest.queue.fleet import SharedQueue, Worker
+    from tileharvest.queue.port import Failure
+    from tileharvest.scheduler.request_writer import RequestWriter
+    from tileharvest.scheduler.settings import Scheduling
+    from tileharvest.scheduler.worker import QueueWorker, WorkerListener
+
+POLL: Final = 1.0
+"""Seconds after which a worker with nothing to do looks again, although nobody has woken it: leases may have
+expired, and a message may have been missed."""
+
+_STAY_POLL: Final = 0.5
+"""Seconds between two looks for what other programs have pushed, while a spider is told to stay."""
+
+HEARTBEAT: Final = 5.0
+"""Seconds between two signs of life of a worker that has nothing else to say."""
+
+
+class Fleet:
+    """All who work on one segment, as one of them sees them from the moment on in which it makes requests.
+
+    A worker whose queue is its own is a fleet of one: it begins and ends everything. The methods that ask the
+    queue raise QueueError when that cannot go on.
+    """
+
+    def __init__(
+        self,
+        scheduling: Scheduling,
+        worker: QueueWorker,
+        writer: RequestWriter,
+        listener: WorkerListener,
+        *,
+        is_first: bool,
+        has_joined: bool,
+    ) -> None:
+        """`has_joined` tells whether the worker works for a harvest, whose end all who share the queue are
+        told. An ordinary spider ends when nothing is left."""
+        self._queue = scheduling.queue
+        self._shared: SharedQueue | None = scheduling.shared
+        self._segment = scheduling.segment_of(None)
+        self._worker = worker
+        self._writer = writer
+        self._listener = listener
+        self.is_first = is_first
+        """Whether the first requests are still to be enqueued. When they are, call `seeded`."""
+        self.awaits_end = has_joined and self._shared is not None
+        """Whether this worker stays, with nothing to do, until it is told that the work has ended."""
+        self.ending = Ending.GOES_ON
+        """How far the work is, as this worker last heard."""
+        self._stays = scheduling.stay
+        self._idle = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Look for work, and for the end of it, while this worker has nothing to do."""
+        if self._shared is not None:
+            self._tasks.append(asyncio.ensure_future(self._watch(self._shared)))
+        if self._stays:
+            self._tasks.append(asyncio.ensure_future(self._look_for_pushed()))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            await cancel(task)
+
+    def exchanged(self) -> None:
+        """The queue has answered: look for work if there is none left."""
+        if self._worker.is_empty:
+            self._idle.set()
+
+    def goes_on(self) -> None:
+        """Something is pushed, so it is not the end yet."""
+        self.ending = Ending.GOES_ON
+
+    def surely_pushed(self, segment: str, fingerprint: bytes | None) -> bool:
+        """As `SharedQueue.surely_pushed`. What has no fingerprint never was."""
+        if self._shared is None or fingerprint is None:
+            return False
+        return self._shared.surely_pushed(segment, fingerprint)
+
+    # What a harvest asks
+
+    def seeded(self) -> None:
+        """All first requests are enqueued."""
+        self._worker.seeded()
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is left but requests for later."""
+        answer = self._worker.answer
+        return self._worker.is_empty and answer.next_due is not None and not answer.leased_elsewhere
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether another worker has ended the work."""
+        return self.ending is Ending.ENDED
+
+    async def may_end(self) -> bool:
+        """Whether it is still this worker's to end the work, although it was told so some time ago."""
+        if self._shared is None:
+            return True
+        self.ending = await self._shared.ending(self._segment)
+        return self.ending is Ending.YOURS
+
+    async def ended(self) -> None:
+        """The end of the work is written, so the other workers end too."""
+        if self._shared is not None:
+            await self._shared.ended(self._segment)
+
+    async def given_up(self) -> list[tuple[Failure, Any]]:
+        """Returns what of the segment is in the failure list, each with its request."""
+        found: list[tuple[Failure, Any]] = []
+        for failure in await self._queue.failures():
+            if failure.segment == self._segment:
+                with contextlib.suppress(UnreadableRequestError):
+                    found.append((failure, self._writer.read(failure.body, failure.attempts)))
+        return found
+
+    def take_up(self, failure: Failure) -> None:
+        """The failure leaves the failure list, as its request is enqueued again."""
+        self._worker.take_up(failure.id)
+
+    async def doubtful(self) -> dict[bytes, Any]:
+        """Returns the requests that were dropped as seen and might not have been, each by what `confirm`
+        takes."""
+        if self._shared is None:
+            return {}
+        found: dict[bytes, Any] = {}
+        for fingerprint, body in (await self._shared.doubtful(self._segment)).items():
+            try:
+                found[fingerprint] = self._writer.read(body, 1)
+            except UnreadableRequestError as error:
+                raise QueueError(f"{error}; run again with -a fresh=1, which asks for everything") from error
+        return found
+
+    async def confirm(self, fingerprints: Sequence[bytes]) -> None:
+        """These are doubtful no more: they are done, or enqueued again."""
+        if self._shared is not None:
+            await self._shared.confirm(self._segment, fingerprints)
+
+    async def _watch(self, shared: SharedQueue) -> None:
+        try:
+            while self.ending is not Ending.ENDED:
+                await self._idle.wait()
+                self._idle.clear()
+                if self._worker.is_empty:
+                    await self._look(shared)
+        except Exception as error:  # noqa: BLE001 - or nobody would notice the end of the work any more
+            self._listener.failed(as_queue_error(error))
+
+    async def _look(self, shared: SharedQueue) -> None:
+        if self.awaits_end and not self._worker.holds_some:
+            self.ending = await shared.ending(self._segment)
+            if self.ending is not Ending.GOES_ON:
+                self._listener.wake()
+            if self.ending is Ending.ENDED:
+                return
+        await shared.wait_for_work(POLL)
+        self._worker.look_again()
+
+    async def _look_for_pushed(self) -> None:
+        while True:
+            await asyncio.sleep(_STAY_POLL)
+            self._worker.look_again()
+
+
+def refuse_company(
+    workers: Sequence[Worker], segment: str, *, silent: float, is_fresh: bool, is_history_local: bool
+) -> None:
+    """Raises QueueError where this worker must not work beside the others that are alive.
+
+    It must not work for another segment than they do, nor start afresh beside them, nor share a history that
+    is a file of another machine. A worker that was not heard of for `silent` seconds is in nobody's way.
+    """
+    now = max((worker.heartbeat for worker in workers), default=0.0)
+    others = [one for one in workers if not _is_own(one) and now - one.heartbeat <= silent]
+    strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
+    if is_history_local and strangers:
+        raise QueueError(
+            f"this worker keeps the history in a file of its own machine, and {_named(strangers)} on"
+            " another one works on the same queue: each would record a part of the harvest; nothing was asked"
+            " for; give all of them one PostgreSQL, DATABASE_URL=postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+        )
+    earlier = [one for one in others if one.segment not in ("", segment)]
+    if earlier:
+        raise QueueError(
+            f"the harvest of {earlier[0].segment} is still under way at {_named(earlier)}; nothing was asked"
+            f" for; run again for {segment} when it has ended, or stop it"
+        )
+    if is_fresh and others:
+        raise QueueError(
+            f"a harvest cannot start afresh while others work on it: {_named(others)}; nothing was changed;"
+            " let them end or stop them, or start without -a fresh=1 to work with them"
+        )
+
+
+def _is_own(worker: Worker) -> bool:
+    """Whether it is this worker, or one that was killed in this very container and had the same number."""
+    return worker.host == socket.gethostname() and worker.pid == os.getpid()
+
+
+def _named(workers: Sequence[Worker]) -> str:
+    return ", ".join(f"{worker.host} (pid {worker.pid})" for worker in workers)

@@ -1,0 +1,344 @@
+"""The worker's side of a queue: it pushes entries, leases ahead, ends leases, and keeps them alive.
+
+Scrapy calls a scheduler synchronously, and a queue answers later. So what is pushed and what is over gathers
+here, leases are fetched ahead, and one exchange at a time carries both. What was said first is carried first,
+or together: children are never pushed after their parent is finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tileharvest.errors import QueueError
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.port import Changes, Exchange
+from tileharvest.scheduler.leases import Leases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tileharvest.queue.port import Entry, Lease, RequestQueue
+
+_logger = logging.getLogger(__name__)
+
+LINGER: Final = 0.02
+"""Seconds that what is to be told waits for more of it, where nobody waits for leases: a transaction costs as
+much as some tens of requests in it."""
+
+HEARTBEATS: Final = 3
+"""Heartbeats in the time of a lease: two may be missed."""
+
+
+class WorkerListener(Protocol):
+    """Who makes the requests that a worker leases."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are on the way."""
+        ...
+
+    @property
+    def may_start(self) -> bool:
+        """Whether any request may start soon. While none may, none are leased."""
+        ...
+
+    def exchanged(self, answer: Exchange) -> None:
+        """The queue has answered."""
+        ...
+
+    def wake(self) -> None:
+        """A lease that had to wait may start now."""
+        ...
+
+    def failed(self, error: QueueError) -> None:
+        """The queue cannot go on. This is told once. Nothing more is leased, and what was leased is offered
+        again when the queue is next opened."""
+        ...
+
+
+@dataclass(slots=True)
+class _Untold:
+    """What the queue is to be told, in the order in which it was said. It is false when there is nothing."""
+
+    pushed: list[Entry] = field(default_factory=list)
+    taken_up: list[int] = field(default_factory=list)
+    finished: list[Lease] = field(default_factory=list)
+    failed: list[tuple[Lease, str]] = field(default_factory=list)
+    returned: list[Lease] = field(default_factory=list)
+    is_seeded: bool = False
+
+    def __bool__(self) -> bool:
+        ended = self.finished or self.failed or self.returned
+        return bool(self.pushed or self.taken_up or ended or self.is_seeded)
+
+    def changes(self, in_flight: int) -> Changes:
+        return Changes(
+            self.pushed, self.taken_up, self.finished, self.failed, self.returned, self.is_seeded, in_flight
+        )
+
+    def put_back(self, changes: Changes) -> None:
+        """Puts what was taken and not told before what was said since."""
+        self.pushed[:0] = changes.pushed
+        self.taken_up[:0] = changes.taken_up
+        self.finished[:0] = changes.finished
+        self.failed[:0] = changes.failed
+        self.returned[:0] = changes.returned
+        self.is_seeded = self.is_seeded or changes.is_seeded
+
+
+class QueueWorker:
+    """One worker of a queue. It is used from one event loop."""
+
+    def __init__(
+        self,
+        queue: RequestQueue,
+        listener: WorkerListener,
+        *,
+        ahead: int,
+        lease_seconds: float,
+        clock: Callable[[], float],
+        linger: float = LINGER,
+        heartbeat: float | None = None,
+    ) -> None:
+        """At most `ahead` leases are here and not started. The queue hears of this worker every `heartbeat`
+        seconds, by default `HEARTBEATS` times in a lease."""
+        if ahead < 1:
+            raise ValueError(f"{ahead} leases ahead offer nothing")
+        self._queue = queue
+        self._listener = listener
+        self._ahead = ahead
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        self._linger_seconds = linger
+        self._heartbeat = lease_seconds / HEARTBEATS if heartbeat is None else heartbeat
+        self._heard = clock()
+        """When the queue last let every lease of this worker last for its full time."""
+        self._untold = _Untold()
+        self._leases = Leases()
+        self._exchanging: asyncio.Task[None] | None = None
+        self._alive: asyncio.Task[None] | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._start: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._may_have_more = True
+        self.answer = Exchange(())
+        """What the queue answered when it was last asked."""
+
+    def start(self) -> None:
+        """Begin to lease ahead, and to keep alive what is leased."""
+        self._heard = self._clock()
+        self._alive = asyncio.ensure_future(self._keep_alive())
+        self._begin()
+
+    async def close(self) -> None:
+        """Give back what was leased and not started, tell everything else, and close the queue.
+
+        Raises QueueError when the queue cannot be told. What was leased is then offered again at the next
+        opening.
+        """
+        for timer in (self._linger, self._due, self._start):
+            if timer is not None:
+                timer.cancel()
+        self._stopped = True
+        if self._alive is not None:
+            await cancel(self._alive)
+        if self._exchanging is not None:
+            await asyncio.wait([self._exchanging])
+        self._untold.returned.extend(self._leases.unstarted())
+        try:
+            if self._untold:
+                await self._queue.exchange(self._taken(), 0, self._clock())
+        finally:
+            await self._queue.close()
+
+    # What the queue is told
+
+    def push(self, entry: Entry) -> None:
+        self._untold.pushed.append(entry)
+        self._may_have_more = True
+        self._tell()
+
+    def take_up(self, failure: int) -> None:
+        """The failure leaves the failure list."""
+        self._untold.taken_up.append(failure)
+        self._tell()
+
+    def seeded(self) -> None:
+        """All first requests have been pushed."""
+        self._untold.is_seeded = True
+        self._begin()
+
+    def finish(self, lease: Lease) -> None:
+        self._untold.finished.append(lease)
+        self._leases.let_go(lease)
+        self._tell()
+
+    def fail(self, lease: Lease, reason: str) -> None:
+        self._untold.failed.append((lease, reason))
+        self._leases.let_go(lease)
+        self._tell()
+
+    def give_back(self, lease: Lease) -> None:
+        """The lease was not started, or nobody knows whether it is done. It is offered again."""
+        self._untold.returned.append(lease)
+        self._leases.let_go(lease)
+        self._tell()
+
+    # What may start, and when
+
+    def next_lease(self) -> Lease | None:
+        """Returns the next lease, which starts now, or None while none may start. The listener is told when
+        one may. The plus lane goes before whatever was leased ahead."""
+        now = self._clock()
+        self._leases.see(now)
+        if self._leases.waiting:
+            self._drop_lost(now)
+        lease, earliest = None, self._leases.earliest
+        if earliest is not None and earliest > now:
+            self._wait_for(earliest - now)
+        elif earliest is not None:
+            lease = self._leases.take(now)
+        if self._wants_leases():
+            self._begin()
+        return lease
+
+    def keep_apart(self, seconds: float) -> None:
+        """Let so many seconds lie between two starts, the last one included. What is late keeps them too."""
+        self._leases.keep_apart(seconds)
+        if self._alive is not None:
+            self.look_again()
+
+    def wait_until(self, moment: float) -> None:
+        """Nothing starts before the moment, in seconds since 1970."""
+        self._leases.wait_until(moment)
+
+    def look_again(self) -> None:
+        """Ask the queue whether it has something after all."""
+        self._may_have_more = True
+        self._begin()
+
+    def lease_anew(self) -> None:
+        """Give back what was leased and not started, and ask for new starts. Those that it had are over, and
+        other workers, whose starts are over too, would take theirs at the same time."""
+        for lease in self._leases.withdraw():
+            self.give_back(lease)
+        if self._alive is not None:
+            self.look_again()
+
+    # What is left
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is here, on its way here, or due in the queue."""
+        return not (self._leases.waiting or self._untold or self._exchanging or self._may_have_more)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left, by the last answer: no lease of anybody, and nothing for later."""
+        later = self.answer.next_due is not None or self.answer.held_until is not None
+        return self.is_empty and not (later or self.holds_some)
+
+    @property
+    def holds_some(self) -> bool:
+        """Whether leases are here or on the way, or others have some, by the last answer."""
+        return bool(self._leases.held) or self.answer.leased_elsewhere > 0
+
+    # The exchange
+
+    def _wants_leases(self) -> bool:
+        return self._may_have_more and self._leases.waiting <= self._ahead // 2 and self._listener.may_start
+
+    def _tell(self) -> None:
+        if self._wants_leases():
+            self._begin()
+        elif self._linger is None and self._exchanging is None and not self._stopped:
+            self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
+
+    def _begin(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+        if self._exchanging is None and not self._stopped:
+            self._exchanging = asyncio.ensure_future(self._exchange())
+
+    async def _exchange(self) -> None:
+        # Let this moment pass: what the engine says in it goes along.
+        await asyncio.sleep(0)
+        may_lease = self._may_have_more and self._listener.may_start
+        wanted = max(0, self._ahead - self._leases.waiting) if may_lease else 0
+        changes = self._taken()
+        # An exchange that asks for nothing, as enough is leased ahead, does not learn what there is.
+        self._may_have_more = self._may_have_more and not wanted
+        try:
+            answer = await self._queue.exchange(changes, wanted, self._clock())
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
+            # Otherwise the end of a parent could be told later without its children.
+            self._untold.put_back(changes)
+            self._exchanging = None
+            self._fail(as_queue_error(error))
+            return
+        self._exchanging = None
+        self._take_in(answer, wanted)
+        self._listener.exchanged(answer)
+        # What was said while the exchange was under way, or a wish to look again, has begun none.
+        if self._untold or self._wants_leases():
+            self._tell()
+
+    def _taken(self) -> Changes:
+        untold, self._untold = self._untold, _Untold()
+        return untold.changes(self._listener.in_flight)
+
+    def _take_in(self, answer: Exchange, wanted: int) -> None:
+        # This comes first, because what was lost may be among what is leased now.
+        self._drop_lost(self._clock())
+        self._leases.add(answer.leases, answer.rests_until)
+        # What was pushed meanwhile has set it already.
+        self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
+        self.answer = answer
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        later = [moment for moment in (answer.next_due, answer.held_until) if moment is not None]
+        if later:
+            pause = max(0.0, min(later) - self._clock())
+            self._due = asyncio.get_running_loop().call_later(pause, self.look_again)
+
+    def _wait_for(self, seconds: float) -> None:
+        # The timer is set anew each time, because the start may have become sooner.
+        if self._start is not None:
+            self._start.cancel()
+        self._start = asyncio.get_running_loop().call_later(seconds, self._listener.wake)
+
+    def _drop_lost(self, now: float) -> None:
+        """After a long sleep, as of a process that was stopped, others may have what waits here."""
+        if now - self._heard > self._lease_seconds:
+            self._heard = now
+            self.lease_anew()
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat)
+            told = self._clock()
+            try:
+                await self._queue.extend(list(self._leases.held), told)
+            except Exception as error:  # noqa: BLE001 - as for an exchange
+                self._fail(as_queue_error(error))
+                return
+            self._heard = told
+
+    def _fail(self, error: QueueError) -> None:
+        if not self._stopped:
+            self._stopped = True
+            self._listener.failed(error)
+
+
+def as_queue_error(error: Exception) -> QueueError:
+    """Returns the error itself. A mistake in the program is logged, and becomes an error for a person."""
+    if isinstance(error, QueueError):
+        return error
+    _logger.error("a mistake in the program stopped the queue", exc_info=error)
+    return QueueError(f"the queue stopped ({error!r}); no request in it was lost: run again, and report this")

@@ -1,0 +1,170 @@
+"""Asks a sample of a map's tiles whether they are there and how large: what `scrapy plan` runs."""
+
+from __future__ import annotations
+
+import asyncio
+from math import ceil, nan
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from scrapy import Request, signals
+from scrapy.http import Response
+
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.harvest.sample import Sample, estimate
+from tileharvest.harvest.walks import walk_over
+from tileharvest.spiders.site_probe import SiteProbeSpider
+from tileharvest.spiders.tiles import behave
+from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from random import Random
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.harvest.sample import Estimate
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.renderers.site import Site
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
+
+USUAL_REQUESTS: Final = 200
+"""What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
+
+_FAILING_SHARE: Final = 0.1
+"""Of the tiles asked may fail: a harvest does not look below them, and neither does the sample."""
+_FEW: Final = 10
+"""Tiles, of which one may fail however few were asked so far."""
+_any: Final = SystemRandom().random
+"""For gaps. The numbers by which the sample is chosen are others: the same seed gives the same again."""
+
+
+class SiteSampleSpider(SiteProbeSpider):
+    """Probes the site and asks for a sample; afterwards either `estimate` or `ending` is set.
+
+    It keeps to the map's gap, concurrency and robots.txt, and asks nothing twice. Nothing is kept.
+    """
+
+    name = "site_sample"
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        # A repeat would not be among the requests that were allowed.
+        settings.set("RETRY_TIMES", 0, priority="spider")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        behave(crawler.settings, spider.rules)
+        crawler.signals.connect(spider.count, signals.request_reached_downloader)
+        return spider
+
+    def __init__(
+        self,
+        description: MapDescription,
+        rules: Rules,
+        requests: int | None,
+        random: Random,
+        **kwargs: Any,
+    ) -> None:
+        """`requests` are made at most; None: as many as usual. `random` chooses the sample."""
+        super().__init__(description, rules, **kwargs)
+        self.estimate: Estimate | None = None
+        self.looking = 0
+        """Requests before the first one for a tile."""
+        self.made = 0
+        """All requests; the look at the site's configuration, robots.txt and redirects are among them."""
+        self.latency = 0.0
+        """Mean seconds from a question about a tile to its answer."""
+        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
+        self._on_the_way = asyncio.Semaphore(at_once)
+        self._allowed = requests
+        self._random = random
+        self._tiles = 0
+        """Asked about so far."""
+        self._waited = 0.0
+        """Seconds, for the answers of all tiles together."""
+        self._failures: list[str] = []
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            yield request
+        if self.site is not None:
+            try:
+                self.estimate = await self.sample(self.site)
+            except TileHarvestError as error:
+                self.ending = error
+
+    def count(self) -> None:
+        """Scrapy's signal for each request that is made."""
+        self.made += 1
+
+    async def sample(self, site: Site) -> Estimate:
+        """Asks for the sample. Raises ConfigurationError where too few requests are allowed for it, and
+        SiteError where too many tiles fail."""
+        self.looking = self.made
+        samples = [Sample(walk_over(self.description, layer)) for layer in site.layers]
+        allowed = self._allowed or max(USUAL_REQUESTS, self.made + sum(one.needed for one in samples))
+        for place, (layer, sample) in enumerate(zip(site.layers, samples, strict=True)):
+            others = sum(one.needed for one in samples[place + 1 :])
+            even = self.made + (allowed - self.made) // (len(samples) - place)
+            while not sample.is_complete:
+                # A site may send each question elsewhere: then a tile costs several requests.
+                each = max(1.0, (self.made - self.looking) / max(1, self._tiles))
+                needed = self.made + ceil((sample.needed + others) * each)
+                if allowed < needed:
+                    raise ConfigurationError(
+                        f"--requests {allowed} are too few for map '{self.description.name}':"
+                        f" write --requests {needed}, or more"
+                    )
+                budget = int((min(even, allowed - others * each) - self.made) / each)
+                drawn = sample.draw(max(sample.needed, budget), self._random.random)
+                sample.take(await self._sizes(layer, drawn))
+        self.latency = self._waited / self._tiles
+        return estimate(samples)
+
+    async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
+        """The bytes of those that are there, as `Sample.take` wants them."""
+        gap = self.rules.gap.at_least(self.rules.host_gap).at_least(self.robots.gap)
+        asking, sizes = [], {}
+        for tile in tiles:
+            await self._on_the_way.acquire()
+            await asyncio.sleep(gap.draw(_any()))
+            asking.append(asyncio.create_task(self._ask(layer, tile)))
+        self._tiles += len(tiles)
+        for tile, answer in zip(tiles, await asyncio.gather(*asking, return_exceptions=True), strict=True):
+            if isinstance(answer, Response) and answer.status == 200:
+                said = answer.headers.get("Content-Length") or b""
+                sizes[tile] = int(said) if said.isdigit() else nan
+            elif not isinstance(answer, Response) or answer.status not in GONE_STATUSES:
+                self._fail(layer.tile_url(tile), answer)
+        return sizes
+
+    async def _ask(self, layer: Layer, tile: Tile) -> Response:
+        assert self.crawler.engine is not None
+        began = asyncio.get_running_loop().time()
+        meta = {"verbatim_url": True, "download_slot": layer.host}
+        request = Request(layer.tile_url(tile), method="HEAD", meta=meta)
+        try:
+            return await self.crawler.engine.download_async(request)
+        finally:
+            self._waited += asyncio.get_running_loop().time() - began
+            self._on_the_way.release()
+
+    def _fail(self, url: str, answer: Response | BaseException) -> None:
+        """Raises SiteError where too many tiles have failed, TileHarvestError where HEAD is refused."""
+        if isinstance(answer, TileHarvestError) or not isinstance(answer, (Response, Exception)):
+            raise answer
+        if isinstance(answer, Response) and answer.status in HEAD_REFUSED:
+            raise TileHarvestError(
+                f"the host of map '{self.description.name}' refuses HEAD, and a sample would have to fetch"
+                f" the tiles: nothing was planned; harvest it with a budget, and later plans go by that"
+            )
+        reason = Answer(answer.status).phrase if isinstance(answer, Response) else str(answer)
+        self._failures.append(f"{url} gives no usable answer ({reason or type(answer).__name__})")
+        if len(self._failures) > _FAILING_SHARE * max(_FEW, self._tiles):
+            raise SiteError(f"{self._failures[0]}, nor do others: nothing was planned; try again later")

@@ -11,12 +11,12 @@ from scrapy.exceptions import DropItem
 from tileharvest.errors import TileHarvestError
 from tileharvest.maps.rates import NO_GAP
 from tileharvest.scheduler.completion import is_closing
-from tileharvest.scheduler.crawl import crawl_of, harvesting_of
+from tileharvest.scheduler.crawl import crawl_of, harvest_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.rates import Gap
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.tiles.results import TileResult
@@ -28,23 +28,23 @@ _LOOK: Final = 0.5
 class HistoryPipeline:
     """Stores a result's bytes, then records its version. A result that cannot be kept ends the harvest."""
 
-    def __init__(self, crawl: Crawl, harvesting: Harvesting, gap: Gap) -> None:
+    def __init__(self, crawl: Crawl, harvest: Harvest, gap: Gap) -> None:
         """`gap` is between the storing of one image and that of the next."""
         self._crawl = crawl
-        self._harvesting = harvesting
+        self._harvest = harvest
         self._gap = gap
         self._next = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        crawl, harvesting = crawl_of(crawler), harvesting_of(crawler)
-        return cls(crawl, harvesting, crawl.rules.store_gap if crawl.rules else NO_GAP)
+        crawl, harvest = crawl_of(crawler), harvest_of(crawler)
+        return cls(crawl, harvest, crawl.rules.store_gap if crawl.rules else NO_GAP)
 
     async def process_item(self, item: TileResult) -> TileResult:
         if self._gap and item.image is not None:
             await self._turn()
         try:
-            await self._harvesting.keep(item)
+            await self._harvest.keep(item)
         except TileHarvestError as error:
             self._crawl.end(error)
             raise DropItem(f"not kept: {item}", log_level="DEBUG") from None

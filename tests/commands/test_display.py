@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from rich.console import Console
 
-from tests.middlewares.making import LATER, NOW, harvesting, run_jumping
+from tests.middlewares.making import LATER, NOW, run_jumping, unopened
 from tileharvest.commands.display import drawn, in_words, show_progress
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
 
 FOUND: Final = Figures(
     2_400,
@@ -54,9 +54,9 @@ RECORDED: Final = HarvestSummary(
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Harvesting:
+def running(tmp_path: Path) -> Harvest:
     """A harvest that has found something."""
-    harvest = harvesting(tmp_path)
+    harvest = unopened(tmp_path)
     harvest.tally.update({Outcome.IGNORED: 1_200, Outcome.NOTHING: 50, Outcome.UPDATED: 3})
     harvest.traffic.requests = 1_256
     harvest.traffic.received_bytes = 2_000
@@ -68,7 +68,7 @@ def running(tmp_path: Path) -> Harvesting:
 class Running:
     """A harvest about which this is told."""
 
-    harvesting: Harvesting
+    harvest: Harvest
     recorded: Callable[[], HarvestSummary | None] = lambda: None
     since: Callable[[], str | None] = lambda: None
     quiet: str | None = None
@@ -88,7 +88,7 @@ class Running:
         return self.recorded()
 
 
-async def shown_for(seconds: float, harvest: Harvesting, file: Console, **options: Any) -> None:
+async def shown_for(seconds: float, harvest: Harvest, file: Console, **options: Any) -> None:
     lookout = Lookout(Running(harvest), asyncio.get_running_loop().time)
     showing = asyncio.ensure_future(show_progress(lookout, file, 60, **options))
     await asyncio.sleep(seconds)
@@ -177,11 +177,11 @@ def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:
 def test_before_a_continued_harvest_has_begun_its_earlier_run_tells_the_walk(
     tmp_path: Path, walk: str
 ) -> None:
-    (begun,) = watched(Running(harvesting(tmp_path), lambda: replace(RECORDED, walk=walk)))
+    (begun,) = watched(Running(unopened(tmp_path), lambda: replace(RECORDED, walk=walk)))
     assert begun.is_pruned is (walk == "pruned")
 
 
-def test_on_a_pipe_there_is_a_line_per_interval(running: Harvesting) -> None:
+def test_on_a_pipe_there_is_a_line_per_interval(running: Harvest) -> None:
     file = io.StringIO()
     run_jumping(shown_for(150, running, console(file)))
     lines = file.getvalue().splitlines()
@@ -191,7 +191,7 @@ def test_on_a_pipe_there_is_a_line_per_interval(running: Harvesting) -> None:
     assert lines[1] == begins.replace("small: ", "small: waiting; ") + "; 0.0 tiles/s"
 
 
-def test_with_json_each_line_is_an_object_also_on_a_terminal(running: Harvesting) -> None:
+def test_with_json_each_line_is_an_object_also_on_a_terminal(running: Harvest) -> None:
     file = io.StringIO()
     terminal = Console(file=file, force_terminal=True, width=80, markup=False)
     run_jumping(shown_for(61, running, terminal, as_json=True))
@@ -201,14 +201,14 @@ def test_with_json_each_line_is_an_object_also_on_a_terminal(running: Harvesting
     assert (told["tiles_done"], told["requests"], told["received_bytes"]) == (1_203, 1_256, 2_000)
 
 
-def test_a_short_harvest_writes_no_line_on_a_pipe(running: Harvesting) -> None:
+def test_a_short_harvest_writes_no_line_on_a_pipe(running: Harvest) -> None:
     file = io.StringIO()
     run_jumping(shown_for(59, running, console(file)))
     assert file.getvalue() == ""
 
 
 def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_end(
-    running: Harvesting, monkeypatch: pytest.MonkeyPatch
+    running: Harvest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = io.StringIO()
     terminal = Console(file=file, force_terminal=True, width=140, color_system=None, markup=False)
@@ -238,14 +238,14 @@ def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_
     assert handler.stream is file
 
 
-def test_a_process_alone_counts_itself(running: Harvesting) -> None:
+def test_a_process_alone_counts_itself(running: Harvest) -> None:
     begun, later = watched(Running(running), (10, lambda: running.tally.update({Outcome.ADDED: 50})))
     assert (begun.done, begun.cost.requests, begun.state.activity) == (1_203, 1_256, Activity.RUNNING)
     assert (later.done, later.rate) == (1_253, Rate(0, 5))
 
 
 def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
-    harvest = harvesting(tmp_path)
+    harvest = unopened(tmp_path)
     recorded = [RECORDED]
 
     def works() -> None:
@@ -267,7 +267,7 @@ def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
         done = round(10 * asyncio.get_running_loop().time())
         return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, **asdict(Cost(2 * done)))
 
-    harvest = harvesting(tmp_path)
+    harvest = unopened(tmp_path)
     harvest.is_open = True
     steps = [(seconds, lambda: None) for seconds in (0.5, 2, 1.1, 3.2, 2.7)]
     *_, last = watched(Running(harvest, progress, is_shared=True), *steps)
@@ -276,11 +276,11 @@ def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
 
 
 def test_what_is_recorded_of_another_segment_is_not_counted(tmp_path: Path) -> None:
-    (begun,) = watched(Running(harvesting(tmp_path), lambda: replace(RECORDED, segment="2020-01-01")))
+    (begun,) = watched(Running(unopened(tmp_path), lambda: replace(RECORDED, segment="2020-01-01")))
     assert (begun.expected, begun.done) == (0, 0)
 
 
-def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting) -> None:
+def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvest) -> None:
     given = Running(running, since=lambda: SINCE, quiet="2026-11-20 23:00 UTC")
     _, quiet, paused, resumed = watched(
         given,
@@ -294,7 +294,7 @@ def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting)
 
 
 def test_where_history_and_queue_cannot_be_asked_the_harvest_is_shown_without_them(
-    running: Harvesting,
+    running: Harvest,
 ) -> None:
     def broken() -> HarvestSummary:
         raise HistoryError("no disk")

@@ -17,7 +17,7 @@ from scrapy.cmdline import execute
 
 from tileharvest.harvest import harvest
 from tileharvest.history.harvest_row import HarvestRow
-from tileharvest.history.harvests import Harvest
+from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.recorder import Recorder
 from tileharvest.store.files import FileStore
 
@@ -39,12 +39,12 @@ STEPS = (
     Step("bytes flushed, without their name", Path, "replace", before=True),
     Step("bytes have their name, folder not flushed", Path, "replace", before=False),
     Step("bytes stored, row not written", FileStore, "put", before=False),
-    Step("rows not written", Harvest, "record", before=True),
+    Step("rows not written", HarvestRecord, "record", before=True),
     Step("rows written, not committed", Recorder, "record", before=False),
-    Step("rows committed, nobody told", Harvest, "record", before=False),
-    Step("all recorded, harvest not ended", Harvest, "finish", before=True),
+    Step("rows committed, nobody told", HarvestRecord, "record", before=False),
+    Step("all recorded, harvest not ended", HarvestRecord, "finish", before=True),
     Step("harvest ended and gone tiles recorded, not committed", HarvestRow, "end_and_settle", before=False),
-    Step("harvest ended, nobody told", Harvest, "finish", before=False),
+    Step("harvest ended, nobody told", HarvestRecord, "finish", before=False),
 )
 
 

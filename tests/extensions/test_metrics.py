@@ -118,8 +118,8 @@ def test_of_a_container_that_was_started_again_the_worker_that_lives_is_told() -
 
 def test_of_a_harvest_there_is_what_this_process_did() -> None:
     traffic = Traffic(requests=11, received_bytes=2_000, stored_bytes=1_000)
-    harvesting: Any = SimpleNamespace(tally=Counter({Outcome.ADDED: 3}), traffic=traffic)
-    found = page_of(None, harvesting=harvesting)
+    harvest: Any = SimpleNamespace(tally=Counter({Outcome.ADDED: 3}), traffic=traffic)
+    found = page_of(None, harvest=harvest)
     tiles = {(f"{outcome}", "small"): 0 for outcome in Outcome}
     assert found == {
         ("tileharvest_queue_up", "small"): 0,

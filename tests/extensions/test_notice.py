@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice, _within
-from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.outcomes import Outcome
 
@@ -56,7 +56,7 @@ def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
         crawl = crawl_of(Crawler(Spider, settings))
         crawl.arguments, crawl.counts = arguments, {Outcome.ADDED: 3}
         crawl.is_finished, crawl.ending = is_finished, ending
-        crawl.harvest = harvesting_for(settings, {"map": "small"})
+        crawl.harvest = harvest_for(settings, {"map": "small"})
         crawl.harvest.ended_here = ended_here
         return Notice.from_crawler(crawl.crawler)
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
 
 
 Found = tuple[set[Tile], set[Asked]]
 
 
-async def asked(harvest: Harvesting) -> Found:
+async def asked(harvest: Harvest) -> Found:
     """Which tiles, each once, and in which way, which is the same for all."""
     questions = await harvest.audit()
     tiles = [tile for _, tile, _ in questions]
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def during(folder: Path, steps: Callable[[Harvesting], Awaitable[None]], **keys: Any) -> None:
+def during(folder: Path, steps: Callable[[Harvest], Awaitable[None]], **keys: Any) -> None:
     async def run() -> None:
         async with opened(folder, LATER, **keys) as harvest:
             await steps(harvest)
@@ -52,7 +52,7 @@ def during(folder: Path, steps: Callable[[Harvesting], Awaitable[None]], **keys:
     asyncio.run(run())
 
 
-async def answer(harvest: Harvesting) -> None:
+async def answer(harvest: Harvest) -> None:
     """All that is audited is as it was."""
     for tile in DEEPEST:
         outcome = Outcome.NOTHING if tile == MISSING else Outcome.IGNORED
@@ -60,7 +60,7 @@ async def answer(harvest: Harvesting) -> None:
 
 
 def test_nothing_is_asked_where_nothing_was_skipped(folder: Path) -> None:
-    async def steps(harvest: Harvesting) -> None:
+    async def steps(harvest: Harvest) -> None:
         assert await asked(harvest) == NOTHING
 
     during(folder, steps)
@@ -69,7 +69,7 @@ def test_nothing_is_asked_where_nothing_was_skipped(folder: Path) -> None:
 def test_skipped_places_are_asked_until_all_have_an_answer(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def steps(harvest: Harvesting) -> None:
+    async def steps(harvest: Harvest) -> None:
         await skip(harvest)
         assert await asked(harvest) == (set(DEEPEST), AUDIT)
         await harvest.keep(TileResult(LAYER, BELOW, Outcome.IGNORED))
@@ -88,7 +88,7 @@ def test_skipped_places_are_asked_until_all_have_an_answer(
 def test_a_breach_is_not_looked_for_before_all_is_answered(folder: Path) -> None:
     """Else it would depend on the order of answers what is withdrawn."""
 
-    async def steps(harvest: Harvesting) -> None:
+    async def steps(harvest: Harvest) -> None:
         await skip(harvest)
         await harvest.keep(added(BELOW))
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
@@ -99,7 +99,7 @@ def test_a_breach_is_not_looked_for_before_all_is_answered(folder: Path) -> None
 def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def steps(harvest: Harvesting) -> None:
+    async def steps(harvest: Harvest) -> None:
         await skip(harvest)
         await answer(harvest)
         await harvest.keep(added(BELOW))
@@ -118,7 +118,7 @@ def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
 
 
 def test_without_an_audit_nothing_is_asked(folder: Path) -> None:
-    async def steps(harvest: Harvesting) -> None:
+    async def steps(harvest: Harvest) -> None:
         await skip(harvest)
         assert await asked(harvest) == NOTHING
 

@@ -21,10 +21,10 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
-    harvesting,
     image_of,
     opened,
     remember,
+    unopened,
 )
 from tileharvest.errors import (
     AlreadyHarvestedError,
@@ -44,7 +44,7 @@ from tileharvest.tiles.zones import Zone
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
 
 
 def query(folder: Path, statement: str) -> list[tuple[Any, ...]]:
@@ -64,7 +64,7 @@ def found(outcome: Outcome, tile: Tile) -> TileResult:
     return TileResult(LAYER, tile, outcome, reason="500" if outcome is Outcome.FAILED else None)
 
 
-async def keep_all(harvest: Harvesting, outcome: Outcome, *tiles: Tile) -> None:
+async def keep_all(harvest: Harvest, outcome: Outcome, *tiles: Tile) -> None:
     await asyncio.gather(*(harvest.keep(found(outcome, tile)) for tile in tiles))
 
 
@@ -74,7 +74,7 @@ def known(folder: Path, *tiles: Tile) -> None:
 
 
 def test_making_one_touches_nothing(tmp_path: Path) -> None:
-    harvesting(tmp_path)
+    unopened(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,7 +96,7 @@ def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path
     async def run() -> None:
         async with opened(tmp_path, DAY) as begun:
             week = begun.segment
-        continued = harvesting(tmp_path, LATER)
+        continued = unopened(tmp_path, LATER)
         continued.segment = week
         await continued.open(SITE)
         await continued.close()
@@ -305,7 +305,7 @@ def test_that_the_map_has_moved_is_noticed_though_no_worker_found_more_than_half
 
 def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_again(tmp_path: Path) -> None:
     async def run() -> None:
-        late = harvesting(tmp_path)
+        late = unopened(tmp_path)
         await late.expect_work()
         async with opened(tmp_path) as first:
             await first.finish()
@@ -437,7 +437,7 @@ def test_the_time_worked_is_recorded_of_a_harvest_that_found_nothing_too(tmp_pat
     now = [50.0]
 
     async def work(seconds: float) -> None:
-        harvest = harvesting(tmp_path)
+        harvest = unopened(tmp_path)
         harvest.traffic.clock = lambda: now[0]
         await harvest.open(SITE)
         now[0] += seconds
@@ -517,7 +517,7 @@ def test_zooms_and_zones_that_the_site_has_not_are_refused_before_anything_is_to
 ) -> None:
     async def run() -> None:
         with pytest.raises(ConfigurationError, match=r"map 'small', layer 'world-day': .*; change its"):
-            await harvesting(tmp_path, **keys).open(SITE)
+            await unopened(tmp_path, **keys).open(SITE)
 
     asyncio.run(run())
     assert list(tmp_path.iterdir()) == []
@@ -529,7 +529,7 @@ def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -
     files = {file.name for file in tmp_path.iterdir()}
 
     async def run() -> None:
-        harvest = harvesting(tmp_path, DAY)
+        harvest = unopened(tmp_path, DAY)
         with pytest.raises(HistoryError):
             await harvest.open(SITE)
         await harvest.close()
@@ -540,7 +540,7 @@ def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -
 
 def test_closing_is_harmless_before_opening_and_twice(tmp_path: Path) -> None:
     async def run() -> None:
-        await harvesting(tmp_path).close()
+        await unopened(tmp_path).close()
         async with opened(tmp_path) as harvest:
             await harvest.close()
             assert not harvest.is_open
@@ -553,7 +553,7 @@ def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
     night = replace(day, name="world-night", depth=1)
 
     async def run() -> None:
-        harvest = harvesting(tmp_path)
+        harvest = unopened(tmp_path)
         await harvest.open(Site("overviewer", (day, night)))
         assert [(layer.name, tile.zoom) for layer, tile in harvest.first()] == [
             *[("world-day", -1)] * 4,
@@ -564,7 +564,7 @@ def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def expects_work(harvest: Harvesting) -> bool:
+def expects_work(harvest: Harvest) -> bool:
     try:
         asyncio.run(harvest.expect_work())
     except AlreadyHarvestedError:
@@ -573,19 +573,19 @@ def expects_work(harvest: Harvesting) -> bool:
 
 
 def test_there_is_work_before_the_first_harvest_and_no_history_is_begun(tmp_path: Path) -> None:
-    assert expects_work(harvesting(tmp_path))
+    assert expects_work(unopened(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_there_is_no_work_where_the_segment_is_finished(tmp_path: Path) -> None:
     known(tmp_path)
-    assert not expects_work(harvesting(tmp_path, DAY))
-    assert expects_work(harvesting(tmp_path, LATER))
+    assert not expects_work(unopened(tmp_path, DAY))
+    assert expects_work(unopened(tmp_path, LATER))
 
 
 def test_there_is_work_in_a_finished_segment_when_it_is_asked_for_again(tmp_path: Path) -> None:
     known(tmp_path)
-    assert expects_work(harvesting(tmp_path, DAY, again=True))
+    assert expects_work(unopened(tmp_path, DAY, again=True))
 
 
 def test_there_is_work_where_the_segment_was_not_finished(tmp_path: Path) -> None:
@@ -594,14 +594,14 @@ def test_there_is_work_where_the_segment_was_not_finished(tmp_path: Path) -> Non
             await stopped.keep(added(FIRST_LEVEL[0]))
 
     asyncio.run(stop())
-    assert expects_work(harvesting(tmp_path))
+    assert expects_work(unopened(tmp_path))
 
 
 def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
     """The next segment begins at midnight in the map's zone, where it is summer time."""
     known(tmp_path)
     with pytest.raises(AlreadyHarvestedError) as raised:
-        asyncio.run(harvesting(tmp_path, DAY, timezone="Europe/Berlin").expect_work())
+        asyncio.run(unopened(tmp_path, DAY, timezone="Europe/Berlin").expect_work())
     assert str(raised.value) == (
         "map 'small' is already harvested for 2024-05-01; the next segment begins 2024-05-02 00:00 CEST; "
         "-a segment=run checks again"

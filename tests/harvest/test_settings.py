@@ -8,7 +8,7 @@ from scrapy.http import Request
 from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.settings import harvesting_for, would_go_on
+from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.maps.settings import all_maps, described_map
 from tileharvest.queue.segments import Segment
 from tileharvest.queue.settings import segment_resolver
@@ -72,12 +72,12 @@ def test_scrapys_limit_is_the_depth_of_a_map_that_has_none(settings, tmp_path, o
     settings.set("DEPTH_LIMIT", limit)
     assert all_maps(settings)["m"].max_depth == kept
     assert described_map(settings, "m").max_depth == kept
-    assert harvesting_for(settings, {"map": "m"}).description.max_depth == kept
+    assert harvest_for(settings, {"map": "m"}).description.max_depth == kept
 
 
 def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):
-    harvesting = harvesting_for(settings, {"map": "m", "day": "2021-02-13"})
-    assert (harvesting.day, harvesting.segment.name) == (date(2021, 2, 13), "2021-02-13")
+    harvest = harvest_for(settings, {"map": "m", "day": "2021-02-13"})
+    assert (harvest.day, harvest.segment.name) == (date(2021, 2, 13), "2021-02-13")
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):
     [({"segment": "every:9999w"}, True), ({"segment": "run"}, False), ({"day": "2021-02-13"}, True)],
 )
 def test_a_harvest_that_is_run_again_goes_on_only_in_its_segment(settings, arguments, goes_on):
-    harvesting = harvesting_for(settings, {"map": "m", **arguments})
-    assert would_go_on(settings, arguments, harvesting) is goes_on
+    harvest = harvest_for(settings, {"map": "m", **arguments})
+    assert would_go_on(settings, arguments, harvest) is goes_on
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_a_harvest_that_is_run_again_goes_on_only_in_its_segment(settings, argum
 )
 def test_a_mistake_in_an_argument_touches_nothing(settings, tmp_path, arguments, message):
     with pytest.raises(ConfigurationError, match=message):
-        harvesting_for(settings, arguments)
+        harvest_for(settings, arguments)
     assert not (tmp_path / "data").exists()

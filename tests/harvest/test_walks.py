@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""
@@ -64,7 +64,7 @@ def harvest(folder: Path, results: Iterable[TileResult] | None = None, day: date
     asyncio.run(run())
 
 
-def during(folder: Path, look: Callable[[Harvesting], Awaitable[Any]], day: date = LATER, **keys: Any) -> Any:
+def during(folder: Path, look: Callable[[Harvest], Awaitable[Any]], day: date = LATER, **keys: Any) -> Any:
     """What is found in a harvest that is open."""
 
     async def run() -> Any:
@@ -82,7 +82,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def decided(folder: Path, day: date = LATER, **keys: Any) -> tuple[bool, str]:
-    async def look(harvest: Harvesting) -> tuple[bool, str]:
+    async def look(harvest: Harvest) -> tuple[bool, str]:
         decision = harvest.walks.decisions.layers[LAYER]
         return decision.is_pruned, decision.reason
 
@@ -98,14 +98,14 @@ def judged(
     asked: Asked = ON_WALK,
     **keys: Any,
 ) -> Step:
-    async def look(harvest: Harvesting) -> Step:
+    async def look(harvest: Harvest) -> Step:
         return await harvest.walks.step(LAYER, tile, outcome, Answer(200, validator), asked)
 
     found: Step = during(folder, look, **keys)
     return found
 
 
-async def skip(harvest: Harvesting, *tops: Tile) -> None:
+async def skip(harvest: Harvest, *tops: Tile) -> None:
     skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
     await asyncio.gather(*map(harvest.keep, skipping))
 
@@ -215,7 +215,7 @@ def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
 
 
 def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
-    async def look(harvest: Harvesting) -> list[Tile]:
+    async def look(harvest: Harvest) -> list[Tile]:
         await skip(harvest, *tops)
         await harvest.flush()
         once = list((await harvest.walks.to_audit(LAYER)).tiles)
@@ -279,7 +279,7 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
 
 
 def test_other_harvests_have_other_seeds(folder: Path) -> None:
-    async def seed(harvest: Harvesting) -> str:
+    async def seed(harvest: Harvest) -> str:
         return harvest.identity
 
     assert during(folder, seed) == during(folder, seed)
@@ -302,7 +302,7 @@ def test_other_harvests_have_other_seeds(folder: Path) -> None:
 def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
     folder: Path, tile: Tile, outcome: Outcome, breaks: bool
 ) -> None:
-    async def look(harvest: Harvesting) -> list[Tile]:
+    async def look(harvest: Harvest) -> list[Tile]:
         await skip(harvest)
         await harvest.flush()
         return (await harvest.walks.to_audit(LAYER)).broken({tile: outcome})
@@ -311,7 +311,7 @@ def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
 
 
 def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
-    async def look(harvest: Harvesting) -> None:
+    async def look(harvest: Harvest) -> None:
         walks = harvest.walks
         # Its mark is read while it is trusted.
         once = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)

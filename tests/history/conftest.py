@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.history.random_world import Opening
     from tests.servers.postgresql import PostgresqlServer
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ def history(request: pytest.FixtureRequest) -> History:
 
 
 @pytest.fixture
-def first(history: History) -> Harvest:
+def first(history: History) -> HarvestRecord:
     """One that has seen the pyramid and is not finished."""
     return first_harvest(history)
 
 
 @pytest.fixture
-def second(history: History, first: Harvest) -> Harvest:
+def second(history: History, first: HarvestRecord) -> HarvestRecord:
     """The next one after it, of a later day."""
     ended(first)
     return began(history, LATER)

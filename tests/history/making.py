@@ -10,7 +10,7 @@ from alembic import command
 from sqlalchemy import create_engine
 
 from tileharvest.history import revisions
-from tileharvest.history.harvests import Harvest, begin
+from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -67,7 +67,7 @@ def began(
     name: str = "world",
     again: bool = False,
     today: Callable[[], date] | None = None,
-) -> Harvest:
+) -> HarvestRecord:
     return begin(
         history,
         map_name=name,
@@ -97,5 +97,5 @@ def empty(history: History) -> None:
         connection.exec_driver_sql(_EMPTYING)
 
 
-def ended(harvest: Harvest, *, reason: str = "finished", settle_gone: bool = True) -> None:
+def ended(harvest: HarvestRecord, *, reason: str = "finished", settle_gone: bool = True) -> None:
     harvest.finish(END, reason, settle_gone=settle_gone)

@@ -13,7 +13,7 @@ from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
     from tileharvest.walk.trust import Mark
 
@@ -32,16 +32,16 @@ def skipping(tile: Tile) -> TileResult:
     return replace(found("ign", tile), step=Step(skips=True, is_kept=tile.zoom > UPPER.zoom))
 
 
-def mark(harvest: Harvest, tile: Tile) -> Mark | None:
+def mark(harvest: HarvestRecord, tile: Tile) -> Mark | None:
     return harvest.walk.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(tile)
 
 
-def is_trusted(harvest: Harvest, *tiles: Tile) -> list[bool]:
+def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:
     marks = [mark(harvest, tile) for tile in tiles]
     return [one is not None and one.is_trusted for one in marks]
 
 
-def first_harvest(history: History) -> Harvest:
+def first_harvest(history: History) -> HarvestRecord:
     """One that has seen the pyramid and is not finished."""
     harvest = began(history)
     harvest.record([seen("ign", UPPER, NEW), seen("add", D, NEW), seen("add", A), seen("add", B, NEW)])

@@ -12,7 +12,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
 
 SQUARE = [Tile(0, x, y) for x in range(-7, 8, 2) for y in range(-7, 8, 2)]
 GONE = {Tile(0, -7, y) for y in range(-7, 8, 2)}
@@ -20,11 +20,11 @@ ASKED = {tile for tile in SQUARE if tile.y > 0}
 
 
 @pytest.fixture
-def harvest(history: History) -> Harvest:
+def harvest(history: History) -> HarvestRecord:
     return harvested(history)
 
 
-def harvested(history: History) -> Harvest:
+def harvested(history: History) -> HarvestRecord:
     """8 x 8 tiles; the leftmost column is gone since the first harvest, the upper half asked again."""
     first = began(history)
     first.record([found("add", tile) for tile in SQUARE])
@@ -50,7 +50,7 @@ def inside(areas: list[TileRange], tiles: set[Tile]) -> set[Tile]:
     return {tile for tile in tiles if any(tile in area for area in areas)}
 
 
-def test_latest_gives_exactly_the_tiles_of_the_area(harvest: Harvest) -> None:
+def test_latest_gives_exactly_the_tiles_of_the_area(harvest: HarvestRecord) -> None:
     for area in random_areas():
         versions = harvest.latest(LAYER, area)
         assert set(versions) == inside([area], set(SQUARE)), area
@@ -58,13 +58,13 @@ def test_latest_gives_exactly_the_tiles_of_the_area(harvest: Harvest) -> None:
         assert {version.day for version in versions.values() if not version.gone} <= {DAY}
 
 
-def test_latest_of_a_wide_area_is_the_same(harvest: Harvest) -> None:
+def test_latest_of_a_wide_area_is_the_same(harvest: HarvestRecord) -> None:
     width = 2 * MOST_COLUMNS + 1
     wide = TileRange(0, -width, width, -3, 3)
     assert set(harvest.latest(LAYER, wide)) == {tile for tile in SQUARE if -3 <= tile.y <= 3}
 
 
-def test_latest_has_the_tiles_of_one_zoom_only(harvest: Harvest) -> None:
+def test_latest_has_the_tiles_of_one_zoom_only(harvest: HarvestRecord) -> None:
     assert harvest.latest(LAYER, TileRange(-1, -2, 2, -2, 2)) == {}
 
 
@@ -86,20 +86,20 @@ def test_latest_goes_to_each_column_directly(sqlite_history: History) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 25])
-def test_known_counts_each_tile_that_is_not_gone_once(harvest: Harvest, number: int) -> None:
+def test_known_counts_each_tile_that_is_not_gone_once(harvest: HarvestRecord, number: int) -> None:
     areas = random_areas()[:number]
     assert harvest.known({LAYER: areas}) == len(inside(areas, set(SQUARE) - GONE))
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 25])
-def test_unasked_are_the_tiles_without_a_result_of_this_harvest(harvest: Harvest, number: int) -> None:
+def test_unasked_are_the_tiles_without_a_result_of_this_harvest(harvest: HarvestRecord, number: int) -> None:
     areas = random_areas()[:number]
     tiles = harvest.unasked({LAYER: areas}, 1000)
     assert {tile for _, tile in tiles} == inside(areas, set(SQUARE) - GONE - ASKED)
     assert len(tiles) == len(set(tiles))
 
 
-def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest: Harvest) -> None:
+def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest: HarvestRecord) -> None:
     never_there = [Tile(-1, 2 * x, 2 * y) for x in range(-25, 26, 2) for y in range(-25, 26, 2)]
     asked = [*SQUARE, *never_there]
     Random(5).shuffle(asked)
@@ -108,25 +108,25 @@ def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest:
     assert harvest.outcomes(LAYER, []) == {}
 
 
-def test_unasked_gives_no_more_than_the_limit(harvest: Harvest) -> None:
+def test_unasked_gives_no_more_than_the_limit(harvest: HarvestRecord) -> None:
     assert len(harvest.unasked(EVERYWHERE, 10)) == 10
     assert harvest.unasked(EVERYWHERE, 0) == []
 
 
-def test_vanished_are_those_found_gone_and_those_not_asked(harvest: Harvest) -> None:
+def test_vanished_are_those_found_gone_and_those_not_asked(harvest: HarvestRecord) -> None:
     found_gone = sorted(ASKED - GONE)[:5]
     harvest.record([found("gone", tile) for tile in found_gone])
     assert harvest.vanished(EVERYWHERE) == len(set(SQUARE) - GONE - ASKED) + 5
 
 
-def test_a_tile_found_after_all_has_not_vanished(harvest: Harvest) -> None:
+def test_a_tile_found_after_all_has_not_vanished(harvest: HarvestRecord) -> None:
     tile = min(ASKED - GONE)
     harvest.record([found("gone", tile)])
     harvest.record([found("ign", tile)])
     assert harvest.vanished({LAYER: [TileRange(0, tile.x, tile.x, tile.y, tile.y)]}) == 0
 
 
-def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: Harvest) -> None:
+def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
         harvest.latest("night", TileRange(0, 1, 1, 1, 1))
     with pytest.raises(ValueError, match="layer 'night' does not belong"):

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
 
 BLOCK = Tile(-3, 8, 8)
 """Of A and B."""
 
 
 @pytest.fixture
-def later(history: History) -> Harvest:
+def later(history: History) -> HarvestRecord:
     """A harvest of a later day; A and B have a version of the day before."""
     first = began(history)
     first.record([found("add"), found("add", B)])
@@ -70,14 +70,14 @@ def test_tiles_of_a_block_add_up_over_batches(history: History) -> None:
     assert counted(history) == {(BLOCK, DAY): 64}
 
 
-def test_what_is_recorded_again_is_not_counted_again(history: History, later: Harvest) -> None:
+def test_what_is_recorded_again_is_not_counted_again(history: History, later: HarvestRecord) -> None:
     later.record([found("upd", body=b"second")])
     later.record([found("upd", body=b"second"), found("rep", body=b"third"), found("rep", body=b"fourth")])
     assert counted(history) == {(BLOCK, DAY): 2, (BLOCK, LATER): 1}
 
 
 @pytest.mark.parametrize("outcome", ["ign", "nMod", "404", "fail", "gone"])
-def test_what_makes_no_version_is_not_counted(history: History, later: Harvest, outcome: str) -> None:
+def test_what_makes_no_version_is_not_counted(history: History, later: HarvestRecord, outcome: str) -> None:
     later.record([found(outcome)])
     assert counted(history) == {(BLOCK, DAY): 2}
 
@@ -90,27 +90,29 @@ def test_a_change_of_the_same_day_in_a_later_harvest_is_counted_once(history: Hi
     assert counted(history) == {(BLOCK, DAY): 1}
 
 
-def test_gone_tiles_count_when_they_are_settled(history: History, later: Harvest) -> None:
+def test_gone_tiles_count_when_they_are_settled(history: History, later: HarvestRecord) -> None:
     later.record([found("gone"), found("gone", B)])
     ended(later, settle_gone=True)
     assert counted(history) == {(BLOCK, DAY): 2, (BLOCK, LATER): 2}
 
 
-def test_gone_after_a_change_of_the_same_day_is_not_counted_again(history: History, later: Harvest) -> None:
+def test_gone_after_a_change_of_the_same_day_is_not_counted_again(
+    history: History, later: HarvestRecord
+) -> None:
     later.record([found("upd", body=b"second"), found("gone", B)])
     later.record([found("gone")])
     ended(later, settle_gone=True)
     assert counted(history) == {(BLOCK, DAY): 2, (BLOCK, LATER): 2}
 
 
-def test_gone_that_is_taken_back_counts_nothing(history: History, later: Harvest) -> None:
+def test_gone_that_is_taken_back_counts_nothing(history: History, later: HarvestRecord) -> None:
     later.record([found("gone"), found("gone", B)])
     ended(later, settle_gone=False)
     assert counted(history) == {(BLOCK, DAY): 2}
 
 
 def test_gone_that_was_never_there_or_is_gone_already_counts_nothing(
-    history: History, later: Harvest
+    history: History, later: HarvestRecord
 ) -> None:
     later.record([found("gone")])
     ended(later)
@@ -136,7 +138,7 @@ def test_a_batch_that_fails_counts_nothing(history: History) -> None:
     assert counted(history) == {}
 
 
-def test_a_dry_run_counts_on_its_copy_only(history: History, later: Harvest) -> None:
+def test_a_dry_run_counts_on_its_copy_only(history: History, later: HarvestRecord) -> None:
     with history.dry_copy("world") as copy:
         dry = began(copy, LATER)
         dry.record([found("upd", body=b"second"), found("gone", B)])

@@ -11,7 +11,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
-from tileharvest.history.harvests import Harvest
+from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -26,10 +26,10 @@ NEVER = 3600.0
 """A linger that no test waits for: only a full batch or a flush commits."""
 
 
-class WatchedHarvest(Harvest):
+class WatchedHarvest(HarvestRecord):
     """A real harvest that notes its batches and can be held in the middle of a commit."""
 
-    def __init__(self, harvest: Harvest) -> None:
+    def __init__(self, harvest: HarvestRecord) -> None:
         self.__dict__.update(harvest.__dict__)
         self.batches: list[int] = []
         self.threads: set[str] = set()

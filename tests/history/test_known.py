@@ -9,7 +9,7 @@ import pytest
 from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, image_of
 from tileharvest.errors import HistoryError
 from tileharvest.history import known
-from tileharvest.history.harvests import Harvest
+from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.known import MOST_BLOCKS, Known
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.results import Step
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 
-class WatchedHarvest(Harvest):
+class WatchedHarvest(HarvestRecord):
     """A real harvest that notes which areas it was asked for."""
 
-    def __init__(self, harvest: Harvest) -> None:
+    def __init__(self, harvest: HarvestRecord) -> None:
         self.__dict__.update(harvest.__dict__)
         self.areas: list[TileRange] = []
 
@@ -44,7 +44,7 @@ def harvest(history: History) -> WatchedHarvest:
     return WatchedHarvest(began(history, LATER))
 
 
-def asked(harvest: Harvest, *tiles: Tile) -> list[Version | None]:
+def asked(harvest: HarvestRecord, *tiles: Tile) -> list[Version | None]:
     async def run() -> list[Version | None]:
         versions = Known(harvest.latest)
         try:
@@ -136,7 +136,7 @@ def rename(history: History, table: str, name: str) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {name}")
 
 
-async def marks_before_and_after_distrust(harvest: Harvest, *, forget: bool) -> list[bool]:
+async def marks_before_and_after_distrust(harvest: HarvestRecord, *, forget: bool) -> list[bool]:
     """Whether tile A is trusted, asked by one who had asked before."""
     marks = Known(harvest.walk.marks)
     trusted = []

@@ -20,28 +20,30 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
 
 
-def test_a_full_harvest_gives_a_proof(history: History, first: Harvest) -> None:
+def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) -> None:
     ended(first)
     assert proofs(history, "world") == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), DAY)}
 
 
-def test_children_that_are_newer_break_the_proof(history: History, first: Harvest) -> None:
+def test_children_that_are_newer_break_the_proof(history: History, first: HarvestRecord) -> None:
     first.record([seen("ign", UPPER)])
     ended(first)
     assert proofs(history, "world")[LAYER].proof == Proof(3, 1, 0, 3600.0)
 
 
-def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(history: History, first: Harvest) -> None:
+def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
+    history: History, first: HarvestRecord
+) -> None:
     first.record([found("add", Tile(0, 3, 3))])
     ended(first)
     assert proofs(history, "world")[LAYER].proof == Proof(3, 0, 1, 3600.0)
 
 
 def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
-    history: History, first: Harvest
+    history: History, first: HarvestRecord
 ) -> None:
     again = replace(found("add", Tile(0, 3, 3)), validator=Validator('"1"', OLD))
     assert again.step == Step()
@@ -50,20 +52,20 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     assert proofs(history, "world")[LAYER].proof == Proof(4, 0, 0, 3600.0)
 
 
-def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: Harvest) -> None:
+def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: HarvestRecord) -> None:
     second.record([found("gone", A), found("fail", B), found("ign", D)])
     ended(second)
     assert proofs(history, "world")[LAYER] == StoredProof(Proof(0, 0, 0, 0.0), LATER)
 
 
-def test_a_pruned_harvest_leaves_the_proof(history: History, second: Harvest) -> None:
+def test_a_pruned_harvest_leaves_the_proof(history: History, second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
     ended(second)
     assert proofs(history, "world")[LAYER].day == DAY
 
 
 def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
-    history: History, second: Harvest
+    history: History, second: HarvestRecord
 ) -> None:
     second.walk.distrust(LAYER, "a change")
     every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
@@ -77,7 +79,7 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     assert proofs(history, "world") == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), THIRD)}
 
 
-def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: Harvest) -> None:
+def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: HarvestRecord) -> None:
     first.walk.distrust(LAYER, "a change")
     assert proofs(history, "world") == {LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)}
 
@@ -87,7 +89,7 @@ def test_an_unknown_map_has_no_proofs(history: History) -> None:
     assert last_full(history, "world") is None
 
 
-def test_how_a_harvest_walks_is_noted(history: History, first: Harvest) -> None:
+def test_how_a_harvest_walks_is_noted(history: History, first: HarvestRecord) -> None:
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == (None, None)
     first.walk.note("full", "no full harvest is finished so far")
@@ -107,7 +109,7 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
     assert last_full(history, "world") == DAY.replace(day=15)
 
 
-def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: Harvest) -> None:
+def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: HarvestRecord) -> None:
     first.walk.note("pruned", "proved")
     first.walk.note("full", "no proof any more")
     (summary,) = harvest_summaries(history, "world")
@@ -132,7 +134,7 @@ def test_a_full_harvest_counts_while_all_since_kept_the_same(
 
 
 def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
-    history: History, first: Harvest
+    history: History, first: HarvestRecord
 ) -> None:
     for kept in ("all", "zone"):
         first.walk.note("full", "why", kept)

@@ -34,7 +34,7 @@ from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
 
 # Strongest last, as the rule is written down; those of one line are equal.
 STRENGTHS = [["fail"], ["404"], ["ign"], ["nMod"], ["rep"], ["upd", "add", "gone"]]
@@ -43,12 +43,12 @@ EXISTS = {Outcome(word) for word in ("ign", "nMod", "rep", "upd", "add")}
 
 
 @pytest.fixture
-def harvest(history: History) -> Harvest:
+def harvest(history: History) -> HarvestRecord:
     return began(history)
 
 
 @pytest.fixture
-def later(history: History) -> Harvest:
+def later(history: History) -> HarvestRecord:
     """A harvest of a later day, on which tile A has the version of the body `first`."""
     first = began(history)
     first.record([found("add")])
@@ -60,7 +60,7 @@ def versions_of(history: History, tile: Tile = A) -> list[Version]:
     return [recorded.version for recorded in tile_versions(history, "world", LAYER, tile)]
 
 
-def latest(harvest: Harvest, tile: Tile = A) -> Version | None:
+def latest(harvest: HarvestRecord, tile: Tile = A) -> Version | None:
     area = TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
     return harvest.latest(LAYER, area).get(tile)
 
@@ -72,12 +72,12 @@ def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
         return {table.name: sorted(map(tuple, connection.execute(select(table))), key=repr) for table in kept}
 
 
-def test_a_first_version_has_the_day_of_the_harvest(history: History, harvest: Harvest) -> None:
+def test_a_first_version_has_the_day_of_the_harvest(history: History, harvest: HarvestRecord) -> None:
     harvest.record([found("add", body=b"grass", etag='W/"7"')])
     assert versions_of(history) == [Version(DAY, image_of(b"grass"), Validator('W/"7"'))]
 
 
-def test_an_update_leaves_the_older_version(history: History, later: Harvest) -> None:
+def test_an_update_leaves_the_older_version(history: History, later: HarvestRecord) -> None:
     later.record([found("upd", body=b"second")])
     assert [(v.day, v.image) for v in versions_of(history)] == [
         (DAY, image_of(b"first")),
@@ -85,26 +85,32 @@ def test_an_update_leaves_the_older_version(history: History, later: Harvest) ->
     ]
 
 
-def test_a_replacement_takes_the_place_of_the_version_of_the_day(history: History, later: Harvest) -> None:
+def test_a_replacement_takes_the_place_of_the_version_of_the_day(
+    history: History, later: HarvestRecord
+) -> None:
     later.record([found("upd", body=b"second", etag='"2"')])
     later.record([found("rep", body=b"third", etag='"3"')])
     assert versions_of(history)[1:] == [Version(LATER, image_of(b"third"), Validator('"3"'))]
 
 
-def test_not_modified_keeps_the_day_and_takes_the_new_validator(history: History, later: Harvest) -> None:
+def test_not_modified_keeps_the_day_and_takes_the_new_validator(
+    history: History, later: HarvestRecord
+) -> None:
     later.record([found("nMod", etag='"2"')])
     assert versions_of(history) == [Version(DAY, image_of(b"first"), Validator('"2"'))]
 
 
 @pytest.mark.parametrize("outcome", ["ign", "fail", "404"])
-def test_other_outcomes_change_no_version(history: History, later: Harvest, outcome: str) -> None:
+def test_other_outcomes_change_no_version(history: History, later: HarvestRecord, outcome: str) -> None:
     before = versions_of(history)
     later.record([found(outcome)])
     assert versions_of(history) == before
     assert later.counts() == {Outcome(outcome): 1}
 
 
-def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(history: History, harvest: Harvest) -> None:
+def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
+    history: History, harvest: HarvestRecord
+) -> None:
     def reason() -> str | None:
         with history.reading() as connection:
             return connection.execute(select(tiles.c.reason)).scalar_one()
@@ -117,7 +123,7 @@ def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(history: History
 
 @pytest.mark.parametrize("outcome", RECORDED)
 def test_recording_the_same_result_again_changes_nothing(
-    history: History, later: Harvest, outcome: Outcome
+    history: History, later: HarvestRecord, outcome: Outcome
 ) -> None:
     later.record([found(outcome, body=b"second", etag='"2"')])
     before = dump(history)
@@ -127,7 +133,7 @@ def test_recording_the_same_result_again_changes_nothing(
 
 @pytest.mark.parametrize(("first", "second"), list(product(RECORDED, RECORDED)))
 def test_of_two_results_the_one_that_says_most_is_kept(
-    later: Harvest, first: Outcome, second: Outcome
+    later: HarvestRecord, first: Outcome, second: Outcome
 ) -> None:
     later.record([found(first)])
     later.record([found(second)])
@@ -147,7 +153,7 @@ def test_the_result_of_an_earlier_harvest_is_always_replaced(history: History, f
 
 
 def test_results_for_one_tile_in_one_batch_are_recorded_in_their_order(
-    history: History, later: Harvest
+    history: History, later: HarvestRecord
 ) -> None:
     later.record(
         [
@@ -163,27 +169,27 @@ def test_results_for_one_tile_in_one_batch_are_recorded_in_their_order(
     ]
 
 
-def test_a_batch_may_mix_tiles_and_outcomes(harvest: Harvest) -> None:
+def test_a_batch_may_mix_tiles_and_outcomes(harvest: HarvestRecord) -> None:
     harvest.record([found("add", A, b"a"), found("404", B), found("fail", C), found("add", D, b"d")])
     assert harvest.counts() == {Outcome.ADDED: 2, Outcome.NOTHING: 1, Outcome.FAILED: 1}
     assert latest(harvest, D) == Version(DAY, image_of(b"d"), Validator('"1"'))
 
 
-def test_costs_add_up(history: History, harvest: Harvest) -> None:
+def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
     harvest.record([found("add")], Cost(2, 1_000, 900, 80, 0.5))
     harvest.record([], Cost(1, 3_000_000_000, 4_000_000_000, 5_000_000_000, 0.25))
     (summary,) = harvest_summaries(history, "world")
     assert summary.cost == Cost(3, 3_000_001_000, 4_000_000_900, 5_000_000_080, 0.75)
 
 
-def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: Harvest) -> None:
+def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: HarvestRecord) -> None:
     night = TileResult("night", B, Outcome.IGNORED)
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
         harvest.record([found("add"), night], Cost(5, 5))
     assert harvest.counts() == {}
 
 
-def test_an_ended_harvest_takes_no_more_results(harvest: Harvest) -> None:
+def test_an_ended_harvest_takes_no_more_results(harvest: HarvestRecord) -> None:
     ended(harvest)
     with pytest.raises(HarvestEndedError, match="has ended already"):
         harvest.record([found("add")], Cost(1, 2, 3))
@@ -191,7 +197,7 @@ def test_an_ended_harvest_takes_no_more_results(harvest: Harvest) -> None:
 
 
 def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
-    history: History, harvest: Harvest
+    history: History, harvest: HarvestRecord
 ) -> None:
     """Another process may end it while one has not told its last requests."""
     ended(harvest)
@@ -200,27 +206,27 @@ def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
     assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (1, 20, 300)
 
 
-def test_gone_makes_no_version_before_the_harvest_ends(history: History, later: Harvest) -> None:
+def test_gone_makes_no_version_before_the_harvest_ends(history: History, later: HarvestRecord) -> None:
     later.record([found("gone")])
     assert [version.gone for version in versions_of(history)] == [False]
     assert latest(later) == versions_of(history)[0]
 
 
-def test_settled_gone_becomes_a_version_of_the_day(history: History, later: Harvest) -> None:
+def test_settled_gone_becomes_a_version_of_the_day(history: History, later: HarvestRecord) -> None:
     later.record([found("gone")])
     ended(later, settle_gone=True)
     assert versions_of(history)[1:] == [Version(LATER, None)]
     assert latest(later) == Version(LATER, None)
 
 
-def test_settled_gone_takes_the_place_of_a_version_of_the_day(history: History, later: Harvest) -> None:
+def test_settled_gone_takes_the_place_of_a_version_of_the_day(history: History, later: HarvestRecord) -> None:
     later.record([found("upd", body=b"second")])
     later.record([found("gone")])
     ended(later, settle_gone=True)
     assert versions_of(history) == [Version(DAY, image_of(b"first"), Validator('"1"')), Version(LATER, None)]
 
 
-def test_what_is_gone_already_gets_no_second_version(history: History, later: Harvest) -> None:
+def test_what_is_gone_already_gets_no_second_version(history: History, later: HarvestRecord) -> None:
     later.record([found("gone")])
     ended(later)
     third = began(history, LATER.replace(day=20))
@@ -229,7 +235,9 @@ def test_what_is_gone_already_gets_no_second_version(history: History, later: Ha
     assert [version.day for version in versions_of(history)] == [DAY, LATER]
 
 
-def test_a_tile_that_comes_back_gets_a_version_after_the_gone_one(history: History, later: Harvest) -> None:
+def test_a_tile_that_comes_back_gets_a_version_after_the_gone_one(
+    history: History, later: HarvestRecord
+) -> None:
     later.record([found("gone")])
     ended(later)
     third = began(history, LATER.replace(day=20))
@@ -237,7 +245,7 @@ def test_a_tile_that_comes_back_gets_a_version_after_the_gone_one(history: Histo
     assert [version.gone for version in versions_of(history)] == [False, True, False]
 
 
-def test_gone_that_is_not_settled_leaves_nothing(history: History, later: Harvest) -> None:
+def test_gone_that_is_not_settled_leaves_nothing(history: History, later: HarvestRecord) -> None:
     later.record([found("gone"), found("404", B)])
     ended(later, settle_gone=False)
     assert [version.gone for version in versions_of(history)] == [False]
@@ -245,7 +253,7 @@ def test_gone_that_is_not_settled_leaves_nothing(history: History, later: Harves
     assert later.unasked(EVERYWHERE, 10) == [(LAYER, A)]
 
 
-def test_a_harvest_ends_with_one_reason_only(history: History, harvest: Harvest) -> None:
+def test_a_harvest_ends_with_one_reason_only(history: History, harvest: HarvestRecord) -> None:
     ended(harvest)
     before = dump(history)
     with pytest.raises(HarvestEndedError, match=r"has ended already \(finished\)") as caught:
@@ -255,7 +263,7 @@ def test_a_harvest_ends_with_one_reason_only(history: History, harvest: Harvest)
 
 
 def test_a_harvest_that_another_process_has_ended_the_same_way_stays_as_it_is(
-    history: History, later: Harvest
+    history: History, later: HarvestRecord
 ) -> None:
     other = began(history, LATER)
     later.record([found("gone")])
@@ -272,7 +280,7 @@ def harvest_end_later() -> datetime:
 
 
 def test_finishing_keeps_the_counts_when_a_later_harvest_takes_the_tiles(
-    history: History, later: Harvest
+    history: History, later: HarvestRecord
 ) -> None:
     later.record([found("upd"), found("add", B), found("gone", C)])
     ended(later)

@@ -14,14 +14,14 @@ from tileharvest.history.proofs import proofs
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.grid import Tile
     from tileharvest.walk.trust import Mark
 
 STEPS = 80
 
 
-def marks(harvest: Harvest) -> dict[Tile, Mark]:
+def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
     """Of all tiles that are not missing."""
     found: dict[Tile, Mark] = {}
     for zoom, edge in EDGES.items():

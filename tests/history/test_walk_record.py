@@ -21,58 +21,60 @@ from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
 
 
-def test_what_was_seen_is_remembered_and_not_yet_trusted(first: Harvest) -> None:
+def test_what_was_seen_is_remembered_and_not_yet_trusted(first: HarvestRecord) -> None:
     assert mark(first, A) == Mark('"1"', OLD, False)
 
 
-def test_what_a_finished_harvest_has_seen_is_trusted(second: Harvest) -> None:
+def test_what_a_finished_harvest_has_seen_is_trusted(second: HarvestRecord) -> None:
     assert is_trusted(second, UPPER, D, A, B) == [True] * 4
 
 
-def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: Harvest) -> None:
+def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
     assert mark(second, UPPER) == Mark('"1"', NEW, True)
     assert second.latest(LAYER, TileRange(-2, 4, 4, 4, 4)) == {}
     second.record([seen("ign", UPPER)])
     assert second.counts() == {}
 
 
-def test_a_tile_that_was_never_there_is_not_remembered(first: Harvest) -> None:
+def test_a_tile_that_was_never_there_is_not_remembered(first: HarvestRecord) -> None:
     first.record([replace(found("404", C), step=Step(seen=Validator()))])
     assert mark(first, C) is None
 
 
-def test_what_is_gone_is_forgotten(second: Harvest) -> None:
+def test_what_is_gone_is_forgotten(second: HarvestRecord) -> None:
     second.record([found("gone", A)])
     assert mark(second, A) == Mark(None, None, False)
 
 
-def test_an_interrupted_harvest_trusts_nothing_of_its_own(history: History, second: Harvest) -> None:
+def test_an_interrupted_harvest_trusts_nothing_of_its_own(history: History, second: HarvestRecord) -> None:
     second.record([seen("upd", D, "Sun, 14 Feb 2021 06:00:00 GMT")])
     third = began(history, THIRD)
     assert is_trusted(third, D, A) == [False, True]
 
 
-def test_what_lies_above_something_untrusted_is_not_trusted_either(history: History, second: Harvest) -> None:
+def test_what_lies_above_something_untrusted_is_not_trusted_either(
+    history: History, second: HarvestRecord
+) -> None:
     """Even where a site breaks the law: a walk that trusted it would not come to what is below."""
     second.record([seen("upd", A)])
     assert is_trusted(began(history, THIRD), A, D, UPPER, B) == [False, False, False, True]
 
 
-def test_a_moved_map_makes_nothing_trusted(history: History, second: Harvest) -> None:
+def test_a_moved_map_makes_nothing_trusted(history: History, second: HarvestRecord) -> None:
     second.record([seen("ign", UPPER, "Sun, 14 Feb 2021 06:00:00 GMT")])
     ended(second, reason="moved", settle_gone=False)
     assert is_trusted(began(history, THIRD), UPPER) == [False]
 
 
-def test_a_failure_takes_trust_from_all_above_at_once(second: Harvest) -> None:
+def test_a_failure_takes_trust_from_all_above_at_once(second: HarvestRecord) -> None:
     second.record([found("fail", A)])
     assert is_trusted(second, UPPER, D, A, B) == [False, False, False, True]
 
 
-def test_above_a_failure_nothing_becomes_trusted_again(history: History, second: Harvest) -> None:
+def test_above_a_failure_nothing_becomes_trusted_again(history: History, second: HarvestRecord) -> None:
     """Whichever of them is recorded first, and although the tile that failed was not known."""
     second.record([found("fail", Tile(0, 3, 3))])
     second.record([seen("upd", D, NEW, '"2"'), seen("ign", UPPER, NEW, '"2"')])
@@ -81,7 +83,7 @@ def test_above_a_failure_nothing_becomes_trusted_again(history: History, second:
 
 
 def test_what_failed_is_trusted_when_it_was_seen_again_with_all_above(
-    history: History, second: Harvest
+    history: History, second: HarvestRecord
 ) -> None:
     second.record([found("fail", A)])
     ended(second)
@@ -92,7 +94,7 @@ def test_what_failed_is_trusted_when_it_was_seen_again_with_all_above(
 
 
 def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
-    history: History, second: Harvest
+    history: History, second: HarvestRecord
 ) -> None:
     """At a zoom that is not kept nobody has asked for it, and what was below it is recorded as gone."""
     high = Tile(-3, 8, 8)
@@ -105,24 +107,24 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
     assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
 
 
-def test_the_marks_of_an_area_are_those_of_its_tiles(second: Harvest) -> None:
+def test_the_marks_of_an_area_are_those_of_its_tiles(second: HarvestRecord) -> None:
     assert set(second.walk.marks(LAYER, TileRange(0, 1, 3, 1, 1))) == {A, B}
     assert set(second.walk.marks(LAYER, TileRange(0, 3, 5, 1, 1))) == {B}
 
 
-def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: Harvest) -> None:
+def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
     assert second.walk.tops(LAYER) == [UPPER]
     assert second.unasked(EVERYWHERE, 10) == []
     assert second.vanished(EVERYWHERE) == 0
 
 
-def test_the_top_itself_is_not_skipped(second: Harvest) -> None:
+def test_the_top_itself_is_not_skipped(second: HarvestRecord) -> None:
     second.record([skipping(D)])
     assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
 
 
-def test_what_is_beside_a_top_is_unasked(history: History, first: Harvest) -> None:
+def test_what_is_beside_a_top_is_unasked(history: History, first: HarvestRecord) -> None:
     first.record([seen("add", C)])
     ended(first)
     second = began(history, LATER)
@@ -130,7 +132,7 @@ def test_what_is_beside_a_top_is_unasked(history: History, first: Harvest) -> No
     assert second.unasked(EVERYWHERE, 10) == [(LAYER, C)]
 
 
-def test_what_was_skipped_is_counted(history: History, second: Harvest) -> None:
+def test_what_was_skipped_is_counted(history: History, second: HarvestRecord) -> None:
     second.record([skipping(D), found("ign", A)])
     expected = {Outcome.IGNORED: 2, Outcome.SKIPPED: 1}
     assert second.counts() == expected
@@ -142,7 +144,9 @@ def test_what_was_skipped_is_counted(history: History, second: Harvest) -> None:
     assert harvest_summaries(history, "world")[-1].counts == expected
 
 
-def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(history: History, second: Harvest) -> None:
+def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
+    history: History, second: HarvestRecord
+) -> None:
     """The last full walk, which has asked for all that is kept, has not asked for it."""
     second.walk.note("full", "zooms were changed")
     second.record([seen("ign", D, NEW), seen("ign", A)])
@@ -154,18 +158,18 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(history: History, 
     assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
 
 
-def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: Harvest) -> None:
+def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: HarvestRecord) -> None:
     second.record([skipping(D), found("ign", A)])
     assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
     assert second.outcomes(LAYER, [A, B]) == {A: Outcome.IGNORED}
 
 
-def test_an_audited_tile_that_is_gone_has_vanished(second: Harvest) -> None:
+def test_an_audited_tile_that_is_gone_has_vanished(second: HarvestRecord) -> None:
     second.record([skipping(D), found("gone", A)])
     assert second.vanished(EVERYWHERE) == 1
 
 
-def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, second: Harvest) -> None:
+def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
     ended(second)
     third = began(history, THIRD)
@@ -173,13 +177,13 @@ def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, s
     assert len(third.unasked(EVERYWHERE, 10)) == 3
 
 
-def test_a_top_that_is_seen_anew_skips_nothing_more(second: Harvest) -> None:
+def test_a_top_that_is_seen_anew_skips_nothing_more(second: HarvestRecord) -> None:
     second.record([skipping(D)])
     second.record([seen("ign", D)])
     assert second.walk.tops(LAYER) == []
 
 
-def test_distrust_opens_what_was_skipped_and_trusts_nothing(second: Harvest) -> None:
+def test_distrust_opens_what_was_skipped_and_trusts_nothing(second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
     assert second.walk.distrust(LAYER, "a change") == [UPPER]
     assert second.walk.tops(LAYER) == []
@@ -187,7 +191,7 @@ def test_distrust_opens_what_was_skipped_and_trusts_nothing(second: Harvest) -> 
     assert is_trusted(second, UPPER, D, A, B) == [False] * 4
 
 
-def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: Harvest) -> None:
+def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: HarvestRecord) -> None:
     second.record([skipping(D)])
     assert second.walk.distrust(LAYER, "a change") == [D]
     continued = began(history, LATER)
@@ -196,14 +200,16 @@ def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, s
     assert continued.walk.distrust(LAYER, "another") == []
 
 
-def test_distrust_gives_no_top_that_failed_since(second: Harvest) -> None:
+def test_distrust_gives_no_top_that_failed_since(second: HarvestRecord) -> None:
     second.record([skipping(D)])
     second.walk.distrust(LAYER, "a change")
     second.record([found("fail", D)])
     assert second.walk.distrust(LAYER, "a change") == []
 
 
-def test_what_another_process_skips_after_distrust_skips_nothing(history: History, second: Harvest) -> None:
+def test_what_another_process_skips_after_distrust_skips_nothing(
+    history: History, second: HarvestRecord
+) -> None:
     second.walk.distrust(LAYER, "a change")
     other = began(history, LATER)
     other.record([skipping(D)])
@@ -213,7 +219,7 @@ def test_what_another_process_skips_after_distrust_skips_nothing(history: Histor
 
 
 def test_above_what_was_skipped_in_spite_of_distrust_nothing_becomes_trusted(
-    history: History, second: Harvest
+    history: History, second: HarvestRecord
 ) -> None:
     second.walk.distrust(LAYER, "a change")
     second.record([seen("ign", UPPER, NEW, '"2"'), skipping(D)])
@@ -221,7 +227,7 @@ def test_above_what_was_skipped_in_spite_of_distrust_nothing_becomes_trusted(
     assert is_trusted(began(history, THIRD), UPPER, D) == [False, False]
 
 
-def test_distrust_keeps_the_first_reason(history: History, second: Harvest) -> None:
+def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord) -> None:
     second.walk.distrust(LAYER, "a change")
     second.walk.distrust(LAYER, "another")
     stored = proofs(history, "world")[LAYER]
@@ -229,42 +235,42 @@ def test_distrust_keeps_the_first_reason(history: History, second: Harvest) -> N
 
 
 def test_what_an_earlier_harvest_has_found_is_not_told_as_found_by_this_one(
-    history: History, second: Harvest
+    history: History, second: HarvestRecord
 ) -> None:
     second.walk.distrust(LAYER, "why")
     assert second.walk.distrusted() == {LAYER: "why"}
     assert began(history, THIRD).walk.distrusted() == {}
 
 
-def test_an_ended_harvest_withdraws_nothing(history: History, second: Harvest) -> None:
+def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRecord) -> None:
     ended(second)
     with pytest.raises(HarvestEndedError):
         second.walk.distrust(LAYER, "a change")
     assert proofs(history, "world")[LAYER].withdrawn is None
 
 
-def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second: Harvest) -> None:
+def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second: HarvestRecord) -> None:
     ended(second)
     with history.dry_copy("world") as copy:
         assert is_trusted(began(copy, THIRD), UPPER, A) == [True, True]
         assert proofs(copy, "world") == proofs(history, "world")
 
 
-def test_a_layer_that_the_harvest_does_not_have_is_refused(first: Harvest) -> None:
+def test_a_layer_that_the_harvest_does_not_have_is_refused(first: HarvestRecord) -> None:
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
         first.record([replace(seen("ign", UPPER), layer="night")])
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
         first.walk.distrust("night", "a change")
 
 
-def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(second: Harvest) -> None:
+def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(second: HarvestRecord) -> None:
     second.record([found("upd", A)])
     assert is_trusted(second, UPPER, A, B) == [False, False, True]
 
 
 @pytest.mark.parametrize("tile", [UPPER, D])
 def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
-    second: Harvest, tile: Tile
+    second: HarvestRecord, tile: Tile
 ) -> None:
     second.record([replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
     assert is_trusted(second, UPPER, D, A) == [False, tile is UPPER, True]

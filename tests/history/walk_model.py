@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
     from tileharvest.walk.proof import Proof
 
@@ -175,7 +175,7 @@ class RandomWalks:
         self.tiles = sorted({one for tile in ground for one in (tile, *lineage(tile))})
         self.harvest = self._begin()
 
-    def _begin(self) -> Harvest:
+    def _begin(self) -> HarvestRecord:
         self.day += timedelta(days=1)
         return began(self.history, self.day)
 

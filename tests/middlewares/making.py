@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PIL import Image as Pillow
 
-from tileharvest.harvest.harvest import Harvesting
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
@@ -58,21 +58,19 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
     return TileResult(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
 
 
-def harvesting(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvesting:
+def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvest:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
     holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
-    return Harvesting(
-        description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: NOW
-    )
+    return Harvest(description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: NOW)
 
 
 @asynccontextmanager
-async def opened(folder: Path, day: date = LATER, **keys: Any) -> AsyncIterator[Harvesting]:
+async def opened(folder: Path, day: date = LATER, **keys: Any) -> AsyncIterator[Harvest]:
     """An open harvest, left unfinished unless the block finishes it."""
-    harvest = harvesting(folder, day, **keys)
+    harvest = unopened(folder, day, **keys)
     await harvest.open(SITE)
     try:
         yield harvest

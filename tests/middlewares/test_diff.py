@@ -20,10 +20,10 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
-    harvesting,
     image_of,
     opened,
     remember,
+    unopened,
 )
 from tileharvest.middlewares.diff import DiffMiddleware
 from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
@@ -93,7 +93,7 @@ def asked_instead(folder: Path, request: Request, status: int, **more: Any) -> R
 def test_a_request_without_a_tile_passes_untouched(folder: Path) -> None:
     request = Request(f"http://{HOST}/overviewerConfig.js")
     response = Response(request.url, status=500)
-    assert DiffMiddleware(harvesting(folder)).process_request(request) is None
+    assert DiffMiddleware(unopened(folder)).process_request(request) is None
     assert processed(folder, request, response) is response
     assert request.meta == {}
 

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
-from tileharvest.scheduler.crawl import Crawl, crawl_of, harvesting_of
+from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,4 +147,4 @@ def test_all_parts_of_a_crawler_get_the_same_crawl() -> None:
 
 def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
     with pytest.raises(NotConfigured):
-        harvesting_of(Crawler(Spider))
+        harvest_of(Crawler(Spider))

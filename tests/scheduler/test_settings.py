@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, local_queue, queue_kind
@@ -46,7 +46,7 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     crawler.spider = Spider("stub", **arguments)
     crawl = crawl_of(crawler)
     if harvests:
-        crawl.harvest = harvesting_for(settings, {"map": "m", **arguments})
+        crawl.harvest = harvest_for(settings, {"map": "m", **arguments})
         crawl.rules = rules_for(settings, crawl.harvest.description)
     return scheduling_for(crawler)
 
@@ -81,7 +81,7 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
 ) -> None:
     settings.set("SCHEDULER_QUEUE", "rabbit")
     with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
-        harvesting_for(settings, {"map": "m"})
+        harvest_for(settings, {"map": "m"})
     assert not (tmp_path / "data").exists()
 
 

@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvests import Harvest, begin
+from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -154,7 +154,7 @@ class World:
         return TileResult(layer, tile, outcome, image, body, Validator('"1"', MODIFIED))
 
 
-def begun(history: History, day: date, name: str = MAP, described: Layer | None = None) -> Harvest:
+def begun(history: History, day: date, name: str = MAP, described: Layer | None = None) -> HarvestRecord:
     """With two layers, unless one is given."""
     both = [Layer(layer, 10, "png", tile_size=SIZE, world="overworld") for layer in (DAY_LAYER, NIGHT_LAYER)]
     return begin(

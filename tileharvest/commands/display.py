@@ -86,10 +86,10 @@ def drawn(name: str, figures: Figures) -> RenderableType:
 
 
 async def _write_lines(lookout: Lookout, console: Console, interval: float, *, as_json: bool) -> None:
-    harvesting = lookout.harvesting
+    harvest = lookout.harvest
     while True:
         await asyncio.sleep(interval)
-        identity = {"map": harvesting.description.name, "day": harvesting.day.isoformat()}
+        identity = {"map": harvest.description.name, "day": harvest.day.isoformat()}
         figures = lookout.figures()
         line = (
             json.dumps({**identity, **figures.as_plain()}, ensure_ascii=False)
@@ -101,7 +101,7 @@ async def _write_lines(lookout: Lookout, console: Console, interval: float, *, a
 
 
 async def _move(lookout: Lookout, console: Console) -> None:
-    name = lookout.harvesting.description.name
+    name = lookout.harvest.description.name
     # A thread of its own would draw again what has not changed.
     with (
         Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False) as live,

@@ -25,7 +25,7 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
-from tileharvest.harvest.settings import harvesting_for, would_go_on
+from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.history.summaries import progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
@@ -129,7 +129,7 @@ class Command(BaseRunSpiderCommand):
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
         for name in names:
-            rules_for(self.settings, harvesting_for(self.settings, {**arguments, "map": name}).description)
+            rules_for(self.settings, harvest_for(self.settings, {**arguments, "map": name}).description)
         if not names:
             raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
         return names
@@ -190,7 +190,7 @@ class Command(BaseRunSpiderCommand):
             await cancel(self._watching.pop())
 
         def watch(spider: TileSpider) -> None:
-            if hasattr(spider, "harvesting"):
+            if hasattr(spider, "harvest"):
                 lookout = Lookout(_WatchedCrawl(spider, is_dry=arguments.get("dry") == "1"))
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
@@ -225,7 +225,7 @@ class _WatchedCrawl:
 
     def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
         """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
-        self.harvesting = spider.harvesting
+        self.harvest = spider.harvest
         self._settings = spider.crawler.settings
         self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
         assert spider.crawl.rules is not None
@@ -238,16 +238,16 @@ class _WatchedCrawl:
         return () if gate is None else gate.reasons
 
     def quiet_until(self) -> str | None:
-        now = datetime.now(self.harvesting.description.zone_info)
+        now = datetime.now(self.harvest.description.zone_info)
         return moment_in_words(self._rules.quiet_until(now))
 
     async def paused_since(self) -> str | None:
-        return (await orders_for(self._settings, self.harvesting.description.name)).paused
+        return (await orders_for(self._settings, self.harvest.description.name)).paused
 
     async def progress(self) -> HarvestSummary | None:
         if self._is_dry:
             return None
-        settings, name = self._settings, self.harvesting.description.name
+        settings, name = self._settings, self.harvest.description.name
         return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
 
 
@@ -264,19 +264,19 @@ def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str],
         write_line(str(spider.crawl.ending))
     if not spider.crawl.is_finished and spider.crawl.ending is None:
         again = "run it again to continue where it stopped"
-        if not would_go_on(settings, arguments, spider.harvesting):
+        if not would_go_on(settings, arguments, spider.harvest):
             again = "what was found is kept; run again, it begins anew, in another segment"
-        write_error(f"map '{spider.harvesting.description.name}' was stopped; {again}")
+        write_error(f"map '{spider.harvest.description.name}' was stopped; {again}")
 
 
 def _report(spider: TileSpider) -> dict[str, Any]:
     return {
-        "map": spider.harvesting.description.name,
-        "day": spider.harvesting.day.isoformat(),
+        "map": spider.harvest.description.name,
+        "day": spider.harvest.day.isoformat(),
         "finished": spider.crawl.is_finished,
         "counts": counts_as_plain(spider.crawl.counts),
-        "requests": spider.harvesting.traffic.requests,
-        "received_bytes": spider.harvesting.traffic.received_bytes,
+        "requests": spider.harvest.traffic.requests,
+        "received_bytes": spider.harvest.traffic.received_bytes,
         "error": None if spider.crawl.ending is None else str(spider.crawl.ending),
         "exit_status": int(_exit_status(spider)),
     }
@@ -291,8 +291,8 @@ def _exit_status(spider: TileSpider) -> ExitStatus:
 
 
 def _title(spider: TileSpider) -> str:
-    traffic = spider.harvesting.traffic
+    traffic = spider.harvest.traffic
     return (
-        f"{spider.harvesting.description.name}, {spider.harvesting.day}:"
+        f"{spider.harvest.description.name}, {spider.harvest.day}:"
         f" {traffic.requests:,} requests, {bytes_in_words(traffic.received_bytes)} received"
     )

@@ -15,7 +15,7 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Crew, Overview
 
 FRESH: Final = 5.0
@@ -37,7 +37,7 @@ class MetricsPage:
     Every value has the label `map`.
     """
 
-    def __init__(self, map_name: str, overview: Overview | None, harvesting: Harvesting | None) -> None:
+    def __init__(self, map_name: str, overview: Overview | None, harvest: Harvest | None) -> None:
         """Without an overview the page says that the queue is away, and nothing else of it. Without a harvest
         it says nothing of this process."""
         self.registry = CollectorRegistry()
@@ -47,8 +47,8 @@ class MetricsPage:
             self._tell_queue(overview)
             if overview.crew is not None:
                 self._tell_fleet(overview, overview.crew)
-        if harvesting is not None:
-            self._tell_process(harvesting)
+        if harvest is not None:
+            self._tell_process(harvest)
 
     def _tell_queue(self, overview: Overview) -> None:
         counts = overview.counts
@@ -86,11 +86,11 @@ class MetricsPage:
             if worker.share is not None:
                 share.labels(*labels).set(worker.share)
 
-    def _tell_process(self, harvesting: Harvesting) -> None:
+    def _tell_process(self, harvest: Harvest) -> None:
         tiles = self._counter("tiles", "Tiles with a result, of this process", "outcome")
         for outcome in Outcome:
-            tiles.labels(self._map, outcome).inc(harvesting.tally[outcome])
-        traffic = harvesting.traffic
+            tiles.labels(self._map, outcome).inc(harvest.tally[outcome])
+        traffic = harvest.traffic
         for name, what, count in (
             ("requests", "Requests made by this process, repeats and redirects included", traffic.requests),
             ("received_bytes", "Bytes of answers to this process", traffic.received_bytes),
@@ -118,7 +118,7 @@ class MetricsServer:
         self,
         map_name: str,
         ask: Callable[[], Awaitable[Overview | None]],
-        harvesting: Harvesting | None = None,
+        harvest: Harvest | None = None,
         *,
         fresh: float = FRESH,
         patience: float = PATIENCE,
@@ -127,7 +127,7 @@ class MetricsServer:
         self._fresh = fresh
         self._patience = patience
         self._ask = ask
-        self._harvesting = harvesting
+        self._harvest = harvest
         self._runner: web.AppRunner | None = None
         self._asking: asyncio.Task[Overview | None] | None = None
         self._asked = 0.0
@@ -154,7 +154,7 @@ class MetricsServer:
             await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        page = MetricsPage(self._map, await self._overview(), self._harvesting)
+        page = MetricsPage(self._map, await self._overview(), self._harvest)
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(page.registry), headers={"Content-Type": kind})
 

@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.notices.settings import notice_occasions, notice_targets
-from tileharvest.scheduler.crawl import crawl_of, harvesting_of
+from tileharvest.scheduler.crawl import crawl_of, harvest_of
 from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.notices.delivery import Undelivered
     from tileharvest.notices.message import Report
     from tileharvest.notices.notice import Wishes
@@ -47,9 +47,9 @@ class Notice:
     nothing of the harvest.
     """
 
-    def __init__(self, crawl: Crawl, harvesting: Harvesting, wishes: Wishes) -> None:
+    def __init__(self, crawl: Crawl, harvest: Harvest, wishes: Wishes) -> None:
         self._crawl = crawl
-        self._harvesting = harvesting
+        self._harvest = harvest
         self._wishes = wishes
         self._has_begun = False
         crawl.crawler.signals.connect(self._begun, signals.engine_started)
@@ -60,14 +60,14 @@ class Notice:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises NotConfigured, which switches it off without a word, where nobody is to be told. A dry run
         is such a case."""
-        harvesting = harvesting_of(crawler)
+        harvest = harvest_of(crawler)
         crawl = crawl_of(crawler)
         if crawl.arguments.get("dry") == "1":
             raise NotConfigured
-        wishes = _wishes(crawler.settings, harvesting)
+        wishes = _wishes(crawler.settings, harvest)
         if wishes is None:
             raise NotConfigured
-        return cls(crawl, harvesting, wishes)
+        return cls(crawl, harvest, wishes)
 
     def _begun(self) -> None:
         self._has_begun = True
@@ -90,7 +90,7 @@ class Notice:
         def sent() -> list[Undelivered]:
             return tell(
                 report,
-                self._harvesting.segment.name,
+                self._harvest.segment.name,
                 self._wishes,
                 lambda: open_history_for_reading(settings),
                 lambda: open_store_for_reading(settings),
@@ -112,14 +112,14 @@ class Notice:
         """Returns None while the harvest goes on: with other workers, or in a later run."""
         from tileharvest.notices.message import Report  # noqa: PLC0415 - where it is used at all
 
-        crawl, harvesting = self._crawl, self._harvesting
-        if not harvesting.ended_here or (crawl.ending is None and not crawl.is_finished):
+        crawl, harvest = self._crawl, self._harvest
+        if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
             return None
-        return Report(self._name, harvesting.day, crawl.counts, crawl.ending)
+        return Report(self._name, harvest.day, crawl.counts, crawl.ending)
 
     @property
     def _name(self) -> str:
-        return self._harvesting.description.name
+        return self._harvest.description.name
 
     def _warn(self, problem: str) -> None:
         _logger.warning(
@@ -130,10 +130,10 @@ class Notice:
         )
 
 
-def _wishes(settings: BaseSettings, harvesting: Harvesting) -> Wishes | None:
+def _wishes(settings: BaseSettings, harvest: Harvest) -> Wishes | None:
     """Returns None where nobody is to be told or nobody can be. The log says so now, and not after hours of
     harvesting."""
-    description = harvesting.description
+    description = harvest.description
     texts = notice_targets(settings, description)
     if not texts:
         return None

@@ -32,12 +32,12 @@ class Prometheus:
         self._crawl = crawl_of(crawler)
         self._host = host
         self._port = port
-        harvesting = self._crawl.harvest
+        harvest = self._crawl.harvest
         if self._crawl.is_ending:
             # The spider was refused its harvest and ends at once.
             raise NotConfigured
-        name = harvesting.description.name if harvesting else crawler.spider.name  # type: ignore[union-attr]
-        self._server: MetricsServer = MetricsServer(name, self._overview, harvesting)
+        name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]
+        self._server: MetricsServer = MetricsServer(name, self._overview, harvest)
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 

@@ -18,7 +18,7 @@ from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
-from tileharvest.history.harvests import Harvest, begin
+from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.summaries import finished_at, spent
@@ -47,7 +47,7 @@ _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
 
 
-class Harvesting:
+class Harvest:
     """One harvest of one map, from its beginning to its end.
 
     To make one touches nothing; `open` begins it. It is not thread-safe: it lives in the event loop and moves
@@ -170,7 +170,7 @@ class Harvesting:
         history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
         store = await asyncio.to_thread(self._holdings.open_store)
         self._images = StoreWriter(store, self.traffic, self.room)
-        self._harvest: Harvest = await asyncio.to_thread(
+        self._record: HarvestRecord = await asyncio.to_thread(
             begin,
             history,
             map_name=self.description.name,
@@ -182,24 +182,24 @@ class Harvesting:
             again=self._again,
             today=self._today,
         )
-        self.day = self._harvest.day
-        self._known_before = await asyncio.to_thread(self._harvest.known_before, self._areas)
-        self.expected = await asyncio.to_thread(self._harvest.expect, self._known_before)
-        self._versions = Known(self._harvest.latest)
-        self.walks = await Walks.begin(history, self._harvest, self.description, self.layers, self.day)
+        self.day = self._record.day
+        self._known_before = await asyncio.to_thread(self._record.known_before, self._areas)
+        self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
+        self._versions = Known(self._record.latest)
+        self.walks = await Walks.begin(history, self._record, self.description, self.layers, self.day)
         self.is_pruned = self.walks.decisions.is_pruned
-        self._commits = GroupCommit(self._harvest, self.traffic.take, self._linger)
+        self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
 
     @property
     def continued(self) -> bool:
         """Whether an unfinished harvest of this segment goes on."""
-        return self._harvest.continued
+        return self._record.continued
 
     @property
     def identity(self) -> str:
         """What names this harvest, and no other one ever."""
-        return self._harvest.identity
+        return self._record.identity
 
     def first(self) -> Iterator[tuple[Layer, Tile]]:
         """Returns the tiles at which the walks start."""
@@ -218,7 +218,7 @@ class Harvesting:
         Costs a query: ask only after a failure.
         """
         ranges = self.layers[layer].walk.kept_below(tile)
-        return await asyncio.to_thread(self._harvest.known, {layer: ranges}) > 0
+        return await asyncio.to_thread(self._record.known, {layer: ranges}) > 0
 
     async def keep(self, result: TileResult) -> None:
         """Makes a result durable: its bytes, then its row. Raises StoreError or HistoryError.
@@ -251,8 +251,8 @@ class Harvesting:
         other processes have found.
         """
         await self._commits.flush()
-        found = await asyncio.to_thread(self._harvest.unasked, self._areas, _UNASKED_AT_ONCE)
-        vanished = await asyncio.to_thread(self._harvest.vanished, self._areas)
+        found = await asyncio.to_thread(self._record.unasked, self._areas, _UNASKED_AT_ONCE)
+        vanished = await asyncio.to_thread(self._record.vanished, self._areas)
         if vanished > self._known_before / 2:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
@@ -274,13 +274,13 @@ class Harvesting:
             by_layer.setdefault(layer, []).append(tile)
         missing = []
         for layer, tiles in by_layer.items():
-            found = await asyncio.to_thread(self._harvest.outcomes, layer, tiles)
+            found = await asyncio.to_thread(self._record.outcomes, layer, tiles)
             missing += [(layer, tile) for tile in tiles if tile not in found]
         return missing
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""
-        finished = await asyncio.to_thread(self._harvest.ended) == FINISHED
+        finished = await asyncio.to_thread(self._record.ended) == FINISHED
         self.ended_here = not finished
         return finished
 
@@ -295,11 +295,11 @@ class Harvesting:
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, over all processes that had a part in the harvest."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._harvest.counts)
+        return await asyncio.to_thread(self._record.counts)
 
     async def stop(self, reason: str) -> None:
         """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`."""
-        self.ended_here = await asyncio.to_thread(self._harvest.stop, reason)
+        self.ended_here = await asyncio.to_thread(self._record.stop, reason)
 
     async def close(self) -> None:
         """Lets go of history and store. What was kept stays, and an unfinished harvest can be continued."""
@@ -315,9 +315,9 @@ class Harvesting:
     async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
         await self._commits.close()
         self.ended_here = await asyncio.to_thread(
-            self._harvest.finish, self._clock(), reason, settle_gone=settle_gone
+            self._record.finish, self._clock(), reason, settle_gone=settle_gone
         )
-        return await asyncio.to_thread(self._harvest.counts)
+        return await asyncio.to_thread(self._record.counts)
 
     def _moved(self) -> MovedError:
         return MovedError(

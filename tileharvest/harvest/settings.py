@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.harvest import Harvesting
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
 
 
-def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvesting:
+def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest:
     """Returns the harvest that a spider's arguments ask for. Nothing is touched yet.
 
     `map` is the map's name. `day` is an ISO date, today by default: with it a site's past states are
@@ -46,7 +46,7 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     # Read by the scheduler, which is made when it is too late for one clear line.
     is_shared = queue_kind(settings) is QueueKind.REDIS
     switch(arguments, "stay", "a spider that waits for requests")
-    return Harvesting(
+    return Harvest(
         description,
         day=day,
         segment=resolver.segment_at(None, moment),
@@ -57,13 +57,13 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
     )
 
 
-def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting: Harvesting) -> bool:
+def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvest: Harvest) -> bool:
     """Returns whether a harvest of the map that begins now, with the same arguments, has the same segment."""
     started = datetime.now(UTC)
-    zone = harvesting.description.zone_info
+    zone = harvest.description.zone_info
     resolver = segment_resolver(settings, arguments.get("segment"), zone, started)
-    moment = harvesting.segment.begins if "day" in arguments else started
-    return resolver.segment_at(None, moment).name == harvesting.segment.name
+    moment = harvest.segment.begins if "day" in arguments else started
+    return resolver.segment_at(None, moment).name == harvest.segment.name
 
 
 def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:

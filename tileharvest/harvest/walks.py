@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
@@ -47,15 +47,15 @@ class Walks:
 
     def __init__(
         self,
-        harvest: Harvest,
+        record: HarvestRecord,
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
         decisions: Decisions,
     ) -> None:
-        self._harvest = harvest
+        self._record = record
         self._description = description
         self._layers = layers
-        self._marks = Known(harvest.walk.marks)
+        self._marks = Known(record.walk.marks)
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -64,7 +64,7 @@ class Walks:
     async def begin(
         cls,
         history: History,
-        harvest: Harvest,
+        record: HarvestRecord,
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
         day: date,
@@ -75,10 +75,10 @@ class Walks:
             depths = {name: part.walk.depth for name, part in layers.items()}
             decisions = next_walks(history, description, depths, day)
             way = "pruned" if decisions.is_pruned else "full"
-            harvest.walk.note(way, decisions.reason, kept_in_words(description, depths))
+            record.walk.note(way, decisions.reason, kept_in_words(description, depths))
             return decisions
 
-        return cls(harvest, description, layers, await asyncio.to_thread(look))
+        return cls(record, description, layers, await asyncio.to_thread(look))
 
     async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
         """Returns what a tile's answer means for the walk."""
@@ -93,12 +93,12 @@ class Walks:
         Whether skipping was wrong is looked at when all audited tiles of a layer have an answer: else what is
         withdrawn would depend on the order of answers.
         """
-        distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
+        distrusted = dict(await asyncio.to_thread(self._record.walk.distrusted))
         wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
-                found = await asyncio.to_thread(self._harvest.outcomes, name, audit.tiles)
+                found = await asyncio.to_thread(self._record.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):
@@ -117,15 +117,15 @@ class Walks:
 
     def _audit_of(self, layer: str) -> Audit:
         walk = self._layers[layer].walk
-        known = self._harvest.walk.skipped(layer, walk.kept())
-        tops = self._harvest.walk.tops(layer)
+        known = self._record.walk.skipped(layer, walk.kept())
+        tops = self._record.walk.tops(layer)
         # Another seed for each harvest, the same for all who have a part in it.
-        return walk.audit(known, tops, self._description.audit, self._harvest.identity)
+        return walk.audit(known, tops, self._description.audit, self._record.identity)
 
     def _breach(self, layer: str, audit: Audit, found: Mapping[Tile, Outcome]) -> str | None:
         """Says what shows that skipping was wrong, or returns None; and tells it."""
         if wrong := audit.broken(found):
-            reason = f"tile {wrong[0]} had changed below one that had not, found on {self._harvest.day}"
+            reason = f"tile {wrong[0]} had changed below one that had not, found on {self._record.day}"
             _logger.warning(
                 "layer %s: %s; all of it is asked now, and nothing of it is skipped until a full harvest"
                 " shows that its times can be relied on",
@@ -138,7 +138,7 @@ class Walks:
                 "layer %s: %d of the skipped tiles were asked, seed %s: none had changed",
                 layer,
                 len(audit.tiles),
-                self._harvest.identity,
+                self._record.identity,
             )
         return None
 
@@ -146,7 +146,7 @@ class Walks:
         """Withdraws the layer's proof: nothing of it is skipped any more. Returns the tiles from which to
         walk down again; none when that is done."""
         self._pruned.discard(layer)
-        tops = await asyncio.to_thread(self._harvest.walk.distrust, layer, reason)
+        tops = await asyncio.to_thread(self._record.walk.distrust, layer, reason)
         self._marks.forget()
         return tops
 

@@ -17,7 +17,7 @@ from tileharvest.history.schema import FINISHED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tileharvest.history.harvests import Harvest
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
 
 LINGER: Final = 0.05
@@ -58,7 +58,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        harvest: Harvest,
+        harvest: HarvestRecord,
         cost: Callable[[], Cost],
         linger: float = LINGER,
         most: int = MOST,

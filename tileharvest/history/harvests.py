@@ -57,7 +57,7 @@ class LayerIds(dict[str, int]):
         raise ValueError(f"layer '{layer}' does not belong to this harvest")
 
 
-class Harvest:
+class HarvestRecord:
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do so too. Every method
@@ -258,7 +258,7 @@ def begin(
     layers: Sequence[Layer],
     again: bool = False,
     today: Callable[[], date] | None = None,
-) -> Harvest:
+) -> HarvestRecord:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
     A continued harvest keeps its day and start; what the site says about its layers now replaces what it said
@@ -276,7 +276,7 @@ def begin(
         raise ValueError("a harvest has at least one layer, and each once")
     new = NewHarvest(segment, day, started, renderer)
     row, layer_ids = history.write(Beginning(map_name, new, layers, again))
-    return Harvest(history, row, layer_ids, map_name, segment, today)
+    return HarvestRecord(history, row, layer_ids, map_name, segment, today)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 from msgspec.structs import replace
 
 from tileharvest.queue.requests import question_of, state_of
-from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.versions import Version
 
@@ -44,14 +44,14 @@ class DiffMiddleware:
     pass untouched.
     """
 
-    def __init__(self, harvesting: Harvesting) -> None:
-        self._harvesting = harvesting
+    def __init__(self, harvest: Harvest) -> None:
+        self._harvest = harvest
         self._refusing_head: set[str] = set()
-        self._is_conditional = harvesting.description.check == "conditional"
+        self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(harvesting_of(crawler))
+        return cls(harvest_of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[Request | None] | None:
         """Take a GET instead of a HEAD where the host has refused one HEAD, as it would refuse all. So too
@@ -106,7 +106,7 @@ class DiffMiddleware:
             return judge_existence(answer, by_head=request.method == "HEAD")
         if request.method == "HEAD":
             return judge_head(answer, latest)
-        return judge_get(answer, latest, self._harvesting.day)
+        return judge_get(answer, latest, self._harvest.day)
 
     async def _pass_on(
         self,
@@ -120,9 +120,9 @@ class DiffMiddleware:
         known = latest is not None and not latest.gone
         reason = verdict.reason
         if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-            self._harvesting.traffic.spared_bytes += latest.image.size
+            self._harvest.traffic.spared_bytes += latest.image.size
         if verdict.outcome is Outcome.FAILED:
-            known = await self._harvesting.knows_below(layer, tile)
+            known = await self._harvest.knows_below(layer, tile)
             reason = with_attempts(reason or "", request.meta.get("retry_times", 0) + 1)
         state.known = known
         state.result = TileResult(
@@ -133,15 +133,15 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=reason,
-            step=await self._harvesting.walks.step(layer, tile, verdict.outcome, answer, question.asked),
+            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, question.asked),
         )
 
     async def _latest(self, question: TileQuestion) -> Version | None:
-        return await self._harvesting.latest(*question.place) if self._keeps(question) else None
+        return await self._harvest.latest(*question.place) if self._keeps(question) else None
 
     def _keeps(self, question: TileQuestion) -> bool:
         layer, tile = question.place
-        return self._harvesting.layers[layer].walk.keeps(tile.zoom)
+        return self._harvest.layers[layer].walk.keeps(tile.zoom)
 
 
 def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:

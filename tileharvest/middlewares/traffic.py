@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from tileharvest.politeness.gate import HeldBackError
 from tileharvest.queue.requests import state_of
-from tileharvest.scheduler.crawl import harvesting_of
+from tileharvest.scheduler.crawl import harvest_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -24,7 +24,7 @@ class TrafficMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(harvesting_of(crawler).traffic)
+        return cls(harvest_of(crawler).traffic)
 
     def process_request(self, request: Request) -> None:
         self._traffic.requests += 1

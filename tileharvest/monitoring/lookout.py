@@ -16,7 +16,7 @@ from tileharvest.politeness.gate import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.summaries import HarvestSummary
 
 PAUSE: Final = 3.0
@@ -33,7 +33,7 @@ class RunningHarvest(Protocol):
     `paused_since` and `progress` may raise TileHarvestError.
     """
 
-    harvesting: Harvesting
+    harvest: Harvest
     is_shared: bool
     """Whether other processes may work on the same harvest."""
 
@@ -59,7 +59,7 @@ class Lookout:
 
     def __init__(self, running: RunningHarvest, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds that never go backwards."""
-        self.harvesting = running.harvesting
+        self.harvest = running.harvest
         self._running = running
         self._clock = clock
         self._recent = Recent()
@@ -86,19 +86,19 @@ class Lookout:
 
     def figures(self) -> Figures:
         """The figures of this moment. Costs next to nothing, and waits for nothing."""
-        recorded, harvesting, now = self._recorded, self.harvesting, self._clock()
-        is_pruned = harvesting.is_pruned
+        recorded, harvest, now = self._recorded, self.harvest, self._clock()
+        is_pruned = harvest.is_pruned
         if is_pruned is None:
             # This run has not decided it yet, but an earlier run of the same harvest may have.
             is_pruned = recorded is not None and recorded.walk == "pruned"
         is_counted_by_all = recorded is not None and self._running.is_shared
         figures = Figures(
-            harvesting.expected or (recorded.expected if recorded else 0),
-            recorded.counts if recorded else dict(harvesting.tally),
-            recorded.cost if recorded and is_counted_by_all else self._earlier + harvesting.traffic.total,
+            harvest.expected or (recorded.expected if recorded else 0),
+            recorded.counts if recorded else dict(harvest.tally),
+            recorded.cost if recorded and is_counted_by_all else self._earlier + harvest.traffic.total,
             State.of(
                 self._running.reasons(),
-                has_begun=harvesting.is_open,
+                has_begun=harvest.is_open,
                 is_idle=self._recent.is_idle(now),
                 paused_since=self._paused_since,
                 quiet_until=self._running.quiet_until(),
@@ -126,5 +126,5 @@ class Lookout:
         with suppress(TileHarvestError):
             began = self._clock()
             progress = await self._running.progress()
-            if progress is not None and progress.segment == self.harvesting.segment.name:
+            if progress is not None and progress.segment == self.harvest.segment.name:
                 self._recorded, self._looked = progress, began

@@ -134,6 +134,9 @@ class HostFile:
             ) from error
 
     async def look(self, host: str, now: float) -> tuple[Host, float]:
+        # A harvest that is refused before its first request leaves no file.
+        if not self._file.exists():
+            return Host(), now
         async with self._held() as connection:
             return self._settled(connection, host, now), now
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.politeness.gate import Gate
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.scheduler import Scheduler
@@ -38,7 +38,7 @@ class Crawl:
         self.crawler = crawler
         self.arguments: Mapping[str, str] = {}
         """Of a tile spider."""
-        self.harvest: Harvesting | None = None
+        self.harvest: Harvest | None = None
         """None for a spider that harvests nothing, or was refused its harvest."""
         self.rules: Rules | None = None
         """What the map's owner may expect; given with the harvest."""
@@ -125,7 +125,7 @@ def crawl_of(crawler: Crawler) -> Crawl:
     return _CRAWLS[crawler]
 
 
-def harvesting_of(crawler: Crawler) -> Harvesting:
+def harvest_of(crawler: Crawler) -> Harvest:
     """The harvest of the crawler's spider. Raises NotConfigured, which switches the asking component
     off without a word, for a spider that harvests nothing."""
     harvest = crawl_of(crawler).harvest

@@ -76,17 +76,17 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     """Reads the settings, and the arguments of the crawler's spider. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
     crawl = crawl_of(crawler)
-    harvesting = crawl.harvest
-    description = harvesting.description if harvesting else None
+    harvest = crawl.harvest
+    description = harvest.description if harvest else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)
     arguments = {
         name: str(getattr(spider, name)) for name in ("fresh", "stay", "dry") if hasattr(spider, name)
     }
-    if harvesting is not None:
+    if harvest is not None:
 
         def segment_of(request: object | None) -> str:
-            return harvesting.segment.name
+            return harvest.segment.name
     else:
         resolver = segment_resolver(settings, getattr(spider, "segment", None), zone, started)
 
@@ -97,7 +97,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
-    shared = redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
+    shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
         queue=_polite(settings, name, shared, kind, is_kept=not refused),

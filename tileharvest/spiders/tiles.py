@@ -10,7 +10,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 
 from tileharvest.errors import BudgetError, MovedError, TileHarvestError
-from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
 from tileharvest.history.costs import NO_COST
 from tileharvest.maps.settings import data_folder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
-    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.overviewer import Fetch
@@ -62,7 +62,7 @@ class TileSpider(Spider, HeldSpider):
     """
 
     crawl: Crawl
-    harvesting: Harvesting
+    harvest: Harvest
     """Not there where it was refused."""
     holds_scheduler = True
     """The site must be probed before a tile has an address."""
@@ -83,16 +83,16 @@ class TileSpider(Spider, HeldSpider):
         spider.crawl = crawl = crawl_of(crawler)
         crawl.arguments = kwargs
         try:
-            harvesting = harvesting_for(crawler.settings, kwargs)
-            rules = rules_for(crawler.settings, harvesting.description)
+            harvest = harvest_for(crawler.settings, kwargs)
+            rules = rules_for(crawler.settings, harvest.description)
         except TileHarvestError as error:
             crawl.end(error)
             return spider
-        crawl.harvest = spider.harvesting = harvesting
+        crawl.harvest = spider.harvest = harvest
         crawl.rules = rules
         behave(crawler.settings, rules)
         if rules.min_free is not None:
-            harvesting.room = Room(data_folder(crawler.settings), rules.min_free)
+            harvest.room = Room(data_folder(crawler.settings), rules.min_free)
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
@@ -116,7 +116,7 @@ class TileSpider(Spider, HeldSpider):
             self.crawl.beginning = None
         if not is_first:
             return
-        for layer, tile in self.harvesting.first():
+        for layer, tile in self.harvest.first():
             yield self.ask(layer, tile)
         if self._work is not None:
             # By now all of them are enqueued.
@@ -130,9 +130,9 @@ class TileSpider(Spider, HeldSpider):
             if asked is not None:
                 state_of(asked).attempt = state_of(request).attempt
             return asked
-        if segment != self.harvesting.segment.name:
+        if segment != self.harvest.segment.name:
             return None
-        return self._addressed(request) if self.harvesting.continued else request
+        return self._addressed(request) if self.harvest.continued else request
 
     def again(self, request: Request, *, surely: bool = False) -> Request | None:
         """A request that failed in an earlier segment, as the present walk asks it: so it is asked once."""
@@ -142,7 +142,7 @@ class TileSpider(Spider, HeldSpider):
         question = _question(found)
         layer, tile = question.place
         asked = replace(question.asked.below, late=surely)
-        return self.ask(self.harvesting.layers[layer].layer, tile, asked, surely=surely)
+        return self.ask(self.harvest.layers[layer].layer, tile, asked, surely=surely)
 
     def ask(self, layer: Layer, tile: Tile, asked: Asked = ON_WALK, *, surely: bool = False) -> Request:
         """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before."""
@@ -173,14 +173,14 @@ class TileSpider(Spider, HeldSpider):
         assert failure.value is not None
         attempts = request.meta.get("retry_times", 0) + 1
         reason = with_attempts(no_answer_in_words(failure.value), attempts)
-        known = await self.harvesting.knows_below(layer, tile)
+        known = await self.harvest.knows_below(layer, tile)
         result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
         for step in self._go_on(request, result, known=known):
             yield step
 
     def idle(self) -> None:
         """When nothing is left to do: end the harvest, unless something was missed, which is asked for."""
-        if self.crawl.is_ending or not self.harvesting.is_open:
+        if self.crawl.is_ending or not self.harvest.is_open:
             return
         if self._completing is None or self._completing.done():
             self._completing = asyncio.ensure_future(self._complete())
@@ -197,13 +197,13 @@ class TileSpider(Spider, HeldSpider):
     async def end(self, reason: str) -> None:
         """When the spider has closed: end the harvest, or leave it to be continued."""
         await self.settled()
-        if not self.harvesting.is_open:
+        if not self.harvest.is_open:
             return
         try:
             try:
                 await self._settle(reason)
             finally:
-                await self.harvesting.close()
+                await self.harvest.close()
         except TileHarvestError as error:
             self.crawl.end(error)
 
@@ -215,57 +215,57 @@ class TileSpider(Spider, HeldSpider):
         In this order, so that what ends the run costs the site nothing if that can be. Raises
         TileHarvestError of every kind, and CancelledError when the crawl is about to end.
         """
-        harvesting, crawl = self.harvesting, self.crawl
+        harvest, crawl = self.harvest, self.crawl
         assert crawl.rules is not None
-        await harvesting.expect_work()
+        await harvest.expect_work()
         await self._be_allowed(crawl.rules)
         site, crawl.robots = await probe_politely(
-            self.probe, harvesting.description, fetch_with(self.crawler), obeys=crawl.rules.robots
+            self.probe, harvest.description, fetch_with(self.crawler), obeys=crawl.rules.robots
         )
         if crawl.scheduler is not None:
             crawl.scheduler.obey(crawl.robots.gap)
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
-        await harvesting.open(site)
+        await harvest.open(site)
         self._tell(site)
 
     async def _be_allowed(self, rules: Rules) -> None:
         """Wait until the site may be asked, and find out how much of it."""
-        harvesting, scheduler = self.harvesting, self.crawl.scheduler
-        harvesting.check_room()
-        spent = await harvesting.spent() if rules.daily_budget else NO_COST
-        budget = budget_of_run(harvesting.description.name, rules.budget, rules.daily_budget, spent)
+        harvest, scheduler = self.harvest, self.crawl.scheduler
+        harvest.check_room()
+        spent = await harvest.spent() if rules.daily_budget else NO_COST
+        budget = budget_of_run(harvest.description.name, rules.budget, rules.daily_budget, spent)
         if scheduler is not None:
             await scheduler.may_go_on()
             await scheduler.allow(budget)
 
     def _tell(self, site: Site) -> None:
-        harvesting = self.harvesting
-        for name, decision in harvesting.walks.decisions.layers.items():
+        harvest = self.harvest
+        for name, decision in harvest.walks.decisions.layers.items():
             way = (
                 "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
             )
             self.logger.info("layer %s: %s: %s", name, way, decision.reason)
         self.logger.info(
             "%s the harvest of map '%s' for %s: %s",
-            "continuing" if harvesting.continued else "beginning",
-            harvesting.description.name,
-            harvesting.day,
+            "continuing" if harvest.continued else "beginning",
+            harvest.description.name,
+            harvest.day,
             ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
         )
 
     async def _offer(self) -> bool:
         """Let requests be offered: whether the first ones are to be made by this worker."""
-        scheduler, harvesting = self.crawl.scheduler, self.harvesting
+        scheduler, harvest = self.crawl.scheduler, self.harvest
         if scheduler is None:
             return True
-        self._work = await scheduler.release(harvesting.identity, continued=harvesting.continued)
+        self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
         return self._work is not None and self._work.is_first
 
     # -- a request and its answer
 
     def _go_on(self, request: Request, result: TileResult, *, known: bool) -> Iterator[TileResult | Request]:
-        layer, walk = self.harvesting.layers[result.layer]
+        layer, walk = self.harvest.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             request.meta[FAILURE] = result.reason
         asked = _question(request).asked.below
@@ -279,7 +279,7 @@ class TileSpider(Spider, HeldSpider):
     def _addressed(self, request: Request) -> Request | None:
         """The request for the same tile as the site has it now; None, and a line in the log, where it does
         not."""
-        state, layers = state_of(request), self.harvesting.layers
+        state, layers = state_of(request), self.harvest.layers
         try:
             state.question, url = located(layers, state.question or TileQuestion(), request.url)
         except LookupError as error:
@@ -305,14 +305,14 @@ class TileSpider(Spider, HeldSpider):
     async def _counts_at_end(self) -> dict[Outcome, int] | None:
         """The exact counts of the harvest, which has ended, or None if it goes on. Raises MovedError,
         HistoryError and QueueError."""
-        harvesting, work = self.harvesting, self._work
-        if (work is not None and work.is_ended) or await harvesting.is_finished():
-            harvesting.ended_here = False
-            counts = await harvesting.counts()
+        harvest, work = self.harvest, self._work
+        if (work is not None and work.is_ended) or await harvest.is_finished():
+            harvest.ended_here = False
+            counts = await harvest.counts()
         elif await self._ask_for_the_missed() or (work is not None and not await work.may_end()):
             return None
         else:
-            counts = await harvesting.finish()
+            counts = await harvest.finish()
         if work is not None:
             await work.ended()
         return counts
@@ -327,9 +327,9 @@ class TileSpider(Spider, HeldSpider):
             missed += await self._unanswered(work)
         if not missed:
             # Only now: what is below a tile that was missed would pass for vanished.
-            missed = [self.ask(*one, LATE, surely=True) for one in await self.harvesting.unasked()]
+            missed = [self.ask(*one, LATE, surely=True) for one in await self.harvest.unasked()]
         if not missed:
-            missed = [self.ask(*one, surely=True) for one in await self.harvesting.audit()]
+            missed = [self.ask(*one, surely=True) for one in await self.harvest.audit()]
         for request in missed:
             self.crawler.engine.crawl(request)
         if work is not None and doubtful:
@@ -339,7 +339,7 @@ class TileSpider(Spider, HeldSpider):
     async def _without_result(self, requests: Iterable[Request]) -> list[Request]:
         """Those of which the harvest has no result, as they are to be asked surely."""
         by_place = {_question(request).place: request for request in requests}
-        missing = await self.harvesting.without_result(by_place)
+        missing = await self.harvest.without_result(by_place)
         found = [self.again(by_place[place], surely=True) for place in missing]
         return [request for request in found if request is not None]
 
@@ -350,10 +350,10 @@ class TileSpider(Spider, HeldSpider):
             _question(request).place: (failure, request) for failure, request in await work.given_up()
         }
         missed = []
-        for place in await self.harvesting.without_result(given_up):
+        for place in await self.harvest.without_result(given_up):
             failure, request = given_up[place]
             if _question(request).once_more:
-                await self.harvesting.keep(TileResult(*place, Outcome.FAILED, reason=failure.reason))
+                await self.harvest.keep(TileResult(*place, Outcome.FAILED, reason=failure.reason))
             elif (again := self.again(request, surely=True)) is not None:
                 state_of(again).question = replace(_question(again), once_more=True)
                 work.take_up(failure)
@@ -363,29 +363,29 @@ class TileSpider(Spider, HeldSpider):
     async def _settle(self, reason: str) -> None:
         """Write the end of the harvest, or why this run of it ends, and tell the counts. Raises
         HistoryError."""
-        harvesting, crawl = self.harvesting, self.crawl
+        harvest, crawl = self.harvest, self.crawl
         if isinstance(crawl.ending, MovedError):
-            crawl.counts = await harvesting.abandon_as_moved()
+            crawl.counts = await harvest.abandon_as_moved()
         elif crawl.is_finished:
             pass
         elif crawl.ending is None and await self._stayed_to_the_end():
-            crawl.counts = await harvesting.finish()
+            crawl.counts = await harvest.finish()
             crawl.is_finished = True
         else:
-            await harvesting.stop(_why(crawl.ending, reason))
-            crawl.counts = await harvesting.counts()
+            await harvest.stop(_why(crawl.ending, reason))
+            crawl.counts = await harvest.counts()
             self.logger.info("the harvest is not finished; run it again to continue")
         for outcome, tiles in crawl.counts.items():
             self.crawler.stats.set_value(f"harvest/outcome/{outcome}", tiles)
         found = ", ".join(f"{outcome} {tiles}" for outcome, tiles in crawl.counts.items() if tiles)
-        self.logger.info("outcomes of map '%s': %s", harvesting.description.name, found or "none")
+        self.logger.info("outcomes of map '%s': %s", harvest.description.name, found or "none")
 
     async def _stayed_to_the_end(self) -> bool:
         """Whether a spider that waited for pushed requests (`-a stay=1`) was stopped with nothing left."""
         scheduler = self.crawl.scheduler
         if self.crawl.arguments.get("stay") != "1" or scheduler is None or not scheduler.left_nothing:
             return False
-        return not await self.harvesting.unasked()
+        return not await self.harvest.unasked()
 
 
 def _question(request: Request) -> TileQuestion:

@@ -19,7 +19,7 @@ from rich.table import Column, Table
 
 from bench.boxes import boxes, can_make_boxes
 from bench.cost import cores, family_cpu, on_core
-from bench.distant import distant_site
+from bench.distant_site import distant_site
 from bench.programs import ScrapyRedis, TileHarvest, check_asked
 from bench.redis_figures import RedisFigures, counted
 from bench.site import depth_for
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bench.boxes import Box
-    from bench.distant import DistantSite
+    from bench.distant_site import DistantSite
     from bench.programs import Program
     from tests.servers.postgresql import PostgresqlServer
     from tests.servers.redis import RedisServer
@@ -127,7 +127,7 @@ class Database:
 
 
 @dataclass(slots=True)
-class Ground:
+class Course:
     """A site, and the programs that walk down its map."""
 
     folder: Path
@@ -182,7 +182,7 @@ class Ground:
 class Fleets:
     """All walks of the bench, one after the other."""
 
-    def __init__(self, tiny: Ground, middle: Ground, large: Ground) -> None:
+    def __init__(self, tiny: Course, middle: Course, large: Course) -> None:
         self._tiny = tiny
         self._middle = middle
         self._large = large
@@ -223,14 +223,14 @@ def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -
         with on_core(cores()[1]):
             redis = running.enter_context(redis_server(*_AS_RECOMMENDED))
             postgresql = running.enter_context(postgresql_server())
-        grounds = []
+        courses = []
         for each in (1, depth - 1, depth):
             site = running.enter_context(distant_site(each, LATENCY))
             database = Database(running.enter_context(postgresql.database()), postgresql)
-            grounds.append(Ground(folder / f"fleet-{each}", site, redis, database))
-        for ground in grounds:
-            ground.begin()
-        found = Fleets(*grounds)
+            courses.append(Course(folder / f"fleet-{each}", site, redis, database))
+        for course in courses:
+            course.begin()
+        found = Fleets(*courses)
         walks = _shown(console, "each", list(found.each(fleets)))
         walks += _shown(console, "total", list(found.total(fleets)))
         if can_make_boxes():

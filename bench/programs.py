@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bench.boxes import Box
     from bench.cost import Cost
-    from bench.distant import Asked, DistantSite
+    from bench.distant_site import Arrivals, DistantSite
     from tests.servers.redis import RedisServer
 
 _FIRST_CONCURRENCY: Final = 32
@@ -117,7 +117,7 @@ class ScrapyRedis:
         workers.ask_to_end()
 
 
-def check_asked(asked: Asked, *, heads: int, gets: int) -> None:
+def check_asked(asked: Arrivals, *, heads: int, gets: int) -> None:
     """Raises RunFailedError unless exactly so many tiles were asked for: other figures would mean nothing."""
     if (len(asked.heads), asked.gets) != (heads, gets):
         raise RunFailedError(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 _OURS: Final = frozenset({"info", "config|resetstat", "flushall"})
-"""The bench's own commands, which are not counted."""
+"""The bench's own commands, which `calls` leaves out."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class RedisFigures:
     commands: int = 0
     """The commands that were executed, those within scripts and transactions included."""
     calls: dict[str, int] = field(default_factory=dict)
-    """The same by name, such as `evalsha`."""
+    """The number of executed commands by name, such as `evalsha`."""
 
 
 @contextmanager

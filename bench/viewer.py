@@ -32,7 +32,7 @@ from bench.site import LAYER
 from bench.viewed_history import DEEPEST, DEEPEST_WIDTH, FIRST_DAY, MAP, ViewedHistory, generate
 from tests.servers.nginx import nginx
 from tileharvest.tiles.grid import TileRange
-from tileharvest.viewer.served import OUTLINE_AGE
+from tileharvest.viewer.served_maps import OUTLINE_AGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rich.table import Column, Table
 
 from bench.cost import Cost, RunFailedError, run
-from bench.dated import Asked, dated_site
+from bench.dated_site import Traffic, dated_site
 from bench.harvest import FIRST_DAY, PROJECT, SECOND_DAY
 from bench.site import count, depth_for
 from bench.stock import CONCURRENCY
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from bench.dated import DatedSite
+    from bench.dated_site import DatedSite
 
 LATENCY: Final = 0.03
 """Seconds until each answer."""
@@ -66,7 +66,7 @@ class Row:
     tiles: int
     changed: int
     """The number of changed tiles. The harvest has found all of them, and no others."""
-    asked: Asked
+    asked: Traffic
     cost: Cost
     """The cost of the whole command. Its start, which asks for no tile, and its end are in it."""
 

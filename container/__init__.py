@@ -1,1 +1,1 @@
-"""What only the container image needs beside TileHarvest: see the Dockerfile."""
+"""Files that only the container image needs beside TileHarvest: see the Dockerfile."""

@@ -1,6 +1,6 @@
-"""`python -m container.healthy`: whether this container does its work, whichever it was started for.
+"""The command `python -m container.healthy`: checks that this container does the work it was started for.
 
-Exit status 0, or 1 and a line that says what is wrong: `docker inspect` shows it.
+The exit status is 0, or it is 1 and a line says what is wrong. `docker inspect` shows that line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PATIENCE: Final = 4.0
-"""Seconds for one answer; less than the image's HEALTHCHECK has."""
+"""Seconds for one answer. They must be fewer than those of the image's HEALTHCHECK."""
 
 _VIEWER_PORT: Final = "8000"
 _SCRAPYD_PORT: Final = "6800"
@@ -26,14 +26,14 @@ _REDIS: Final = ("REDIS_URL", "REDIS_HOST", "REDIS_PARAMS")
 
 
 class UnhealthyError(Exception):
-    """The message is one line for a person."""
+    """The container does not do its work. The message is one line for a person."""
 
 
 def role(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """What the container's first process was started for, and the words after it.
+    """Returns the work that the container's first process was started for, and the words after it.
 
-    Its words are those of `start`, of what `start` became, or of an init before either. Nothing that is
-    known: a worker, of which least is asked.
+    `words` is that process's command line: of `start`, of the program that `start` became, or of an init
+    before either. An unknown one is taken for a worker, of which least is asked.
     """
     for at, word in enumerate(words):
         name = PurePath(word).name
@@ -45,7 +45,10 @@ def role(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def check(words: Sequence[str]) -> None:
-    """Raises UnhealthyError, or OSError for what cannot be reached."""
+    """Checks the work that this container was started for.
+
+    Raises UnhealthyError for a fault, and OSError for a server that cannot be reached.
+    """
     what, options = role(words)
     if what == "serve":
         _check_page(f"http://127.0.0.1:{_port(options)}/api/v1/maps")
@@ -56,7 +59,7 @@ def check(words: Sequence[str]) -> None:
 
 
 def _port(options: Sequence[str]) -> str:
-    """As argparse reads it: the last one counts."""
+    """Returns the port among the options. The last one counts, as in argparse."""
     port = _VIEWER_PORT
     for option, following in zip(options, [*options[1:], ""], strict=True):
         if option == "--port":
@@ -71,7 +74,7 @@ def _login() -> tuple[str, str]:
 
 
 def _check_page(address: str, *login: str) -> None:
-    request = Request(address)  # noqa: S310 -- our own, above
+    request = Request(address)  # noqa: S310 -- the addresses are our own, above
     if login:
         request.add_header("Authorization", f"Basic {base64.b64encode(':'.join(login).encode()).decode()}")
     # A proxy is for the sites, not for this container itself.
@@ -80,7 +83,7 @@ def _check_page(address: str, *login: str) -> None:
 
 
 def _check_worker() -> None:
-    # Only a worker needs it, and it takes a moment.
+    # Only a worker needs the settings, and their import takes a moment.
     from tileharvest import settings  # noqa: PLC0415
 
     data = Path(settings.TILEHARVEST_DATA)

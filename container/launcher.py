@@ -1,4 +1,4 @@
-"""How scrapyd ends in a container, where whatever still runs after it is killed."""
+"""A launcher for scrapyd in a container, where processes that outlive it are killed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twisted.internet.error import ProcessExitedAlready
 
 
 class TidyLauncher(Launcher):  # type: ignore[misc]
-    """When scrapyd is stopped, stops its jobs too, and waits until they have given their work back.
+    """A launcher that stops the jobs when scrapyd stops, and waits until they have given their work back.
 
-    scrapyd's own launcher leaves them running: outside of a container that is their good right.
+    scrapyd's own launcher leaves them running, which is right outside of a container.
     """
 
     def stopService(self) -> Deferred[list[tuple[bool, Any]]]:  # noqa: N802 -- Twisted's name

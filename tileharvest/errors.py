@@ -23,6 +23,11 @@ class TileHarvestError(Exception):
 
     exit_status = ExitStatus.ERROR
 
+    @property
+    def close_reason(self) -> str:
+        """What Scrapy's statistics call the end of a crawl by this failure."""
+        return self.exit_status.name.lower()
+
 
 class ConfigurationError(TileHarvestError):
     """`maps.toml`, a setting or an argument is wrong; nothing was touched."""

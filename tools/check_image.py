@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check Dockerfile and compose.yaml where no container engine runs; `make image-check` prepares and runs it.
+"""Checks Dockerfile and compose.yaml where no container engine runs; `make image-check` prepares and runs it.
 
     check_image.py [--base FOLDER] [--keep FOLDER] [--no-lint]
 
@@ -8,12 +8,12 @@
 3. The image's commands run in it as its user, each as process 1 of a PID namespace, on a read-only root:
    viewer, harvest, scrapyd, two workers on Redis and PostgreSQL, and for each the healthcheck and SIGTERM.
 
-Not as in an engine: Python is Debian's, of the same version, instead of python:slim's in /usr/local; no
-layers, cgroups or capabilities; no init before process 1; one loopback shared by all containers.
+This differs from an engine: Python is Debian's, of the same version, instead of python:slim's in /usr/local;
+there are no layers, cgroups or capabilities; no init runs before process 1; all containers share a loopback.
 
-Needs root, and Debian's debootstrap, redis-server and postgresql. Nothing is left behind: mounts, network and
-processes belong to namespaces that end with this program, even when it is killed; folders are removed,
-unless it is killed by SIGKILL: /tmp/tileharvest-* are its.
+It needs root, and Debian's debootstrap, redis-server and postgresql. It leaves nothing behind: mounts,
+network and processes belong to namespaces that end with this program, even when it is killed. Folders are
+removed, unless it is killed by SIGKILL; then they remain as /tmp/tileharvest-*.
 """
 
 # ruff: noqa: S603, S607 -- it runs Debian's programs over the caller's own paths
@@ -76,14 +76,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _undo(*_: object) -> None:
-    """As Ctrl-C: what was begun is undone. A second signal does not wait for it."""
+    """Ends the program and undoes what was begun, as Ctrl-C does. A second signal does not wait for that."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(128 + signal.SIGTERM)
 
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A folder that the image's user may pass through."""
+    """Makes a folder that the image's user may pass through, until the block ends."""
     folder = Path(tempfile.mkdtemp(prefix="tileharvest-image-"))
     folder.chmod(0o755)
     try:
@@ -96,7 +96,7 @@ def built(folder: Path, options: argparse.Namespace) -> Image:
     say("building")
     image = Build(PROJECT, folder, options.base).build()
     if options.keep:
-        # Not by Python, which would read devices to their end.
+        # Python's copy would read devices to their end.
         subprocess.run(["cp", "--archive", image.root, options.keep], check=True)
     return image
 

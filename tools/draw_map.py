@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draw a harvested map as it was on some days, side by side: what the README's pictures are made with.
+"""Draws a harvested map as it was on some days, side by side. The README's pictures are made with it.
 
     draw_map.py NAME OUT.png --day 2026-11-18 --day 2026-11-20 [--zoom -1] [--height 600]
 
-Reads the history and the store that TILEHARVEST_DATA names, or those in data/.
+It reads the history and the store that TILEHARVEST_DATA names, or those in data/.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tileharvest.tiles.versions import Image as StoredImage
 
 Picture = dict[Tile, StoredImage]
 Frame = tuple[int, int, int, int]
-"""Left, right, bottom and top, in grid units."""
+"""The left, right, bottom and top edge, in grid units."""
 MARGIN = 12
 """Pixels between two days."""
 
 
 def picture_of(history: History, name: str, zoom: int, day: date) -> Picture:
-    """The images of one zoom on that day: each tile's latest version until then, unless it is gone."""
+    """Returns the images of one zoom on that day: each tile's latest version until then, if not `gone`."""
     shown: Picture = {}
     for recorded in tile_versions(history, name):
         if recorded.tile.zoom == zoom and recorded.version.day <= day:
@@ -42,7 +42,7 @@ def picture_of(history: History, name: str, zoom: int, day: date) -> Picture:
 
 
 def drawn(picture: Picture, store: FileStore, frame: Frame, background: str) -> Image.Image:
-    """The tiles of a picture in their places; the frame's edges are centres of tiles."""
+    """Draws the tiles of a picture in their places. The frame's edges are centres of tiles."""
     left, right, bottom, top = frame
     step = 2 * next(iter(picture)).reach
     canvas: Image.Image | None = None
@@ -60,7 +60,7 @@ def drawn(picture: Picture, store: FileStore, frame: Frame, background: str) -> 
 
 
 def frame_around(pictures: list[Picture]) -> Frame:
-    """The outermost centres of all tiles shown."""
+    """Returns the outermost centres of all tiles that are shown."""
     tiles = [tile for picture in pictures for tile in picture]
     columns, rows = [tile.x for tile in tiles], [tile.y for tile in tiles]
     return min(columns), max(columns), min(rows), max(rows)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw how a pruned walk finds a changed tile: the README's picture of it.
+"""Draws how a pruned walk finds a changed tile: a picture for the documentation.
 
 draw_pruned_walk.py [OUT.svg]        (docs/pictures/pruned-walk.svg)
 """
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 DEPTH: Final = 3
 CHANGED: Final = Tile(0, 3, 1)
-"""The deepest tile that was drawn anew."""
+"""The tile of the deepest level that was drawn anew."""
 WIDTH, HEIGHT = 900, 560
 MIDDLE: Final = 290
 TOPS: Final = (30, 180, 330)
-"""Where each level's plane begins, the first level first."""
+"""The upper edge of each level's plane in pixels, the first level first."""
 HALF: Final = (250, 72)
 """Half of a plane's width and height, in pixels."""
 PALE, GREY, BLUE, ORANGE = "#e7eae8", "#c3cbc6", "#2563a8", "#e8853a"
@@ -41,7 +41,7 @@ SKIPPED = Look(PALE, GREY, 1, "skipped")
 
 
 def asked(changed: frozenset[Tile]) -> Iterator[Tile]:
-    """The first level, and the children of every tile that has changed."""
+    """Yields the tiles that the walk asks for: the first level, and the children of every changed tile."""
     pending = list(first_level(DEPTH))
     while pending:
         tile = pending.pop()
@@ -57,7 +57,7 @@ def with_those_above(tile: Tile) -> Iterator[Tile]:
 
 
 def level(number: int) -> list[Tile]:
-    """The level's tiles; 0 is the first."""
+    """Returns the tiles of a level. The first level is number 0."""
     tiles = list(first_level(DEPTH))
     for _ in range(number):
         tiles = [child for tile in tiles for child in tile.children()]
@@ -65,7 +65,10 @@ def level(number: int) -> list[Tile]:
 
 
 def corner(x: int, y: int, top: int) -> str:
-    """A place of the grid, seen from a side: the map's upper left corner lies at the back."""
+    """Returns the pixels of a place of the grid, seen from a side.
+
+    The map's upper left corner lies at the back.
+    """
     across, down = (x / 2**DEPTH), (-y / 2**DEPTH)
     return f"{MIDDLE + (across - down) * HALF[0] / 2:.1f},{top + HALF[1] + (across + down) * HALF[1] / 2:.1f}"
 
@@ -91,7 +94,7 @@ def picture() -> str:
     parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
     for number, top in enumerate(TOPS):
         tiles = level(number)
-        # What is outlined comes last, so that no neighbour covers its edge.
+        # Outlined tiles come last, so that no neighbour covers their edges.
         ordered = sorted(tiles, key=lambda tile: (SKIPPED, SAME, ANEW).index(looks[tile]))
         parts += [drawn(tile, looks[tile], top) for tile in ordered]
         count = sum(tile in questions for tile in tiles)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Fetch the Leaflet that the viewer's page brings along, or check that what is here is that Leaflet.
+"""Fetches the Leaflet that the viewer's page brings along, or checks that the files here are that Leaflet.
 
     fetch_leaflet.py            replaces tileharvest/viewer/page/leaflet by the files of the release
-    fetch_leaflet.py --check    says which files differ from the release's; exit status 1 if any do
+    fetch_leaflet.py --check    says which files differ from the release; the exit status is 1 if any do
 
 The release comes from npm's registry and must have exactly the bytes that are expected. The files are
 kept byte for byte. Proxies and certificates are taken from the usual environment variables.
@@ -32,9 +32,9 @@ README: Final = (
     " fetched and checked by tools/fetch_leaflet.py.\n"
 )
 MOST_BYTES: Final = 5_000_000
-"""The release has 869,361; nothing much larger is worth reading before it is refused."""
+"""The most bytes that are read. The release has 869,361; a much larger answer is refused in any case."""
 PATIENCE: Final = 60
-"""Seconds without a byte after which the registry is given up."""
+"""Seconds without a byte after which the fetch fails."""
 
 _WANTED: Final = re.compile(
     r"package/(?:dist/(?P<built>leaflet-src\.esm\.js|leaflet\.css|images/[\w.-]+)|(?P<top>LICENSE))"
@@ -42,7 +42,7 @@ _WANTED: Final = re.compile(
 
 
 class FetchError(Exception):
-    """The release cannot be had; the message is one line for a person."""
+    """The release cannot be fetched. The message is one line for a person."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def fetched() -> bytes:
-    """The release's bytes. Raises FetchError if they cannot be had or are not the expected ones."""
+    """Returns the release's bytes. Raises FetchError if they cannot be read or are not the expected ones."""
     try:
         with urllib.request.urlopen(ADDRESS, timeout=PATIENCE) as answer:
             body: bytes = answer.read(MOST_BYTES)
@@ -78,7 +78,10 @@ def fetched() -> bytes:
 
 
 def files_of(release: bytes) -> dict[str, bytes]:
-    """What the page needs of the release, by path in our folder, and the note that tells where it is from."""
+    """Returns the files of the release that the page needs, by path in our folder.
+
+    A note that tells where they are from is added.
+    """
     files = {"README.md": README.encode()}
     with tarfile.open(fileobj=io.BytesIO(release), mode="r:gz") as archive:
         for member in archive:
@@ -90,14 +93,14 @@ def files_of(release: bytes) -> dict[str, bytes]:
 
 
 def present(folder: Path) -> dict[str, bytes]:
-    """The files that are in the folder, by path."""
+    """Returns the files that are in the folder, by path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
 
 
 def differences(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
-    """What is wrong with each file of the folder that is not as these, in words, by path."""
+    """Returns, by path, what is wrong with each file of the folder that differs from `files`, in words."""
     here = present(folder)
     wrong = dict.fromkeys(files.keys() - here.keys(), "missing")
     wrong |= dict.fromkeys(here.keys() - files.keys(), "not of the release")
@@ -106,7 +109,7 @@ def differences(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
 
 
 def replace(folder: Path, files: dict[str, bytes]) -> None:
-    """Make the folder hold exactly these files."""
+    """Makes the folder hold exactly these files."""
     for name in present(folder).keys() - files.keys():
         (folder / name).unlink()
     for name, content in files.items():

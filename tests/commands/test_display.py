@@ -7,7 +7,7 @@ import io
 import json
 import logging
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,7 +18,7 @@ from tileharvest.commands.display import drawn, in_words, show_progress
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
-from tileharvest.history.summaries import HarvestProgress
+from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State
 from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.gate import Reason
@@ -38,8 +38,18 @@ FOUND: Final = Figures(
 )
 ASKED: Final = "404 50, ign 1,190, upd 10, fail 3; 1,256 requests, 4.1 MB"
 SINCE: Final = "2026-11-20 12:31:00 UTC"
-RECORDED: Final = HarvestProgress(
-    LATER.isoformat(), LATER, NOW, None, 40, {Outcome.ADDED: 10}, Cost(25, 3_000, seconds=5)
+RECORDED: Final = HarvestSummary(
+    id=1,
+    segment=LATER.isoformat(),
+    day=LATER,
+    started=NOW,
+    ended=None,
+    reason=None,
+    depth={},
+    renderer="overviewer",
+    counts={Outcome.ADDED: 10},
+    expected=40,
+    **asdict(Cost(25, 3_000, seconds=5)),
 )
 
 
@@ -59,7 +69,7 @@ class Running:
     """A harvest about which this is told."""
 
     harvesting: Harvesting
-    recorded: Callable[[], HarvestProgress | None] = lambda: None
+    recorded: Callable[[], HarvestSummary | None] = lambda: None
     since: Callable[[], str | None] = lambda: None
     quiet: str | None = None
     held: set[Reason] = field(default_factory=set)
@@ -74,7 +84,7 @@ class Running:
     async def paused_since(self) -> str | None:
         return self.since()
 
-    async def progress(self) -> HarvestProgress | None:
+    async def progress(self) -> HarvestSummary | None:
         return self.recorded()
 
 
@@ -240,7 +250,7 @@ def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
 
     def works() -> None:
         harvest.traffic.requests = 7
-        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, cost=Cost(30, 3_500, seconds=6)))
+        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, **asdict(Cost(30, 3_500, seconds=6))))
 
     begun, later = watched(Running(harvest, lambda: recorded[-1]), (4, works))
     assert (begun.expected, begun.done, begun.cost) == (40, 10, RECORDED.cost)
@@ -253,9 +263,9 @@ def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
 def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
     """10 tiles a second, whenever the figures are asked for."""
 
-    def progress() -> HarvestProgress:
+    def progress() -> HarvestSummary:
         done = round(10 * asyncio.get_running_loop().time())
-        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, cost=Cost(2 * done))
+        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, **asdict(Cost(2 * done)))
 
     harvest = harvesting(tmp_path)
     harvest.is_open = True
@@ -286,7 +296,7 @@ def test_since_when_it_is_paused_and_until_when_it_is_quiet(running: Harvesting)
 def test_where_history_and_queue_cannot_be_asked_the_harvest_is_shown_without_them(
     running: Harvesting,
 ) -> None:
-    def broken() -> HarvestProgress:
+    def broken() -> HarvestSummary:
         raise HistoryError("no disk")
 
     def away() -> str:

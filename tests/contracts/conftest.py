@@ -17,7 +17,6 @@ from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.hosts import HostFile
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -41,7 +40,7 @@ class Backend(Protocol):
 
 def in_memory(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     # Such a queue is its contents.
-    return cache(lambda: MemoryQueue(**options))
+    return cache(lambda: SqliteQueue(**options))
 
 
 def in_sqlite(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
@@ -51,7 +50,7 @@ def in_sqlite(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
 def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
     """One that holds nothing up, so that nothing else may differ."""
 
-    inside, random = MemoryQueue(**options), Random(1).random
+    inside, random = SqliteQueue(**options), Random(1).random
 
     def make() -> RequestQueue:
         hosts = HostFile(folder / "hosts")

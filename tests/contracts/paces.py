@@ -13,7 +13,6 @@ from tests.servers.redis import queue_on
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.hosts import HostFile
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -89,7 +88,7 @@ class Opening(Protocol):
 
 
 def in_memory(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
-    return _local(asked, map_name, pace, MemoryQueue(**_OPTIONS), HostFile(asked.folder / "hosts"))
+    return _local(asked, map_name, pace, SqliteQueue(**_OPTIONS), HostFile(asked.folder / "hosts"))
 
 
 def in_sqlite(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
@@ -97,9 +96,7 @@ def in_sqlite(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
     return _local(asked, map_name, pace, inside, HostFile(asked.folder / "hosts"))
 
 
-def _local(
-    asked: AskedHost, map_name: str, pace: Pace, inside: MemoryQueue | SqliteQueue, hosts: Hosts
-) -> Asking:
+def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue, hosts: Hosts) -> Asking:
     return _opened(asked, pace, partial(_polite, asked, map_name, inside, hosts))
 
 

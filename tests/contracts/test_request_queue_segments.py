@@ -57,13 +57,34 @@ def test_without_a_fingerprint_nothing_is_filtered_or_counted(queue: Driven) -> 
 
 
 def test_a_false_alarm_is_what_was_maybe_seen_and_is_new(queue: Driven) -> None:
-    answer = queue.push(entry("1"), entry("2", maybe_seen=False), entry("3"), entry("1"))
-    assert (answer.duplicates, answer.false_alarms) == (1, 2)
+    maybe = {"maybe_seen": True}
+    answer = queue.push(entry("1", **maybe), entry("2", maybe_seen=False), entry("3"), entry("1", **maybe))
+    assert (answer.duplicates, answer.false_alarms) == (1, 1)
 
 
 def test_what_a_filter_called_new_is_seen_from_then_on(queue: Driven) -> None:
     queue.push(entry("1", maybe_seen=False))
     assert queue.push(entry("1")).duplicates == 1
+
+
+def test_what_is_new_and_what_is_not_keep_their_order_in_one_push(queue: Driven) -> None:
+    queue.push(entry("old"))
+    new = {"maybe_seen": False}
+    pushed = [
+        entry("b", **new),
+        entry("old", maybe_seen=True),
+        entry("a", maybe_seen=True),
+        entry("A", **new),
+    ]
+    assert queue.push(*pushed, entry("c", **new), entry("d", fingerprint=None)).duplicates == 1
+    assert queue.bodies() == ["old", "b", "a", "A", "c", "d"]
+
+
+def test_what_a_filter_called_new_is_seen_in_the_next_program(queue: Driven) -> None:
+    queue.push(entry("1", maybe_seen=False), entry("2", maybe_seen=False))
+    queue.restart()
+    assert queue.push(entry("1", maybe_seen=True), entry("3", maybe_seen=True)).duplicates == 1
+    assert queue.bodies() == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("number", [0, 1, 10_000])

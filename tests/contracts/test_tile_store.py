@@ -12,8 +12,7 @@ from tests.servers.s3 import S3, lead_to
 from tests.servers.s3 import s3 as s3_server
 from tileharvest.errors import StoreError
 from tileharvest.store.files import FileStore
-from tileharvest.store.memory import DryStore
-from tileharvest.store.port import MissingImageError
+from tileharvest.store.port import DryStore, MissingImageError
 from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from tests.scheduler import crawl_stubs
 from tests.scheduler.stub_spiders import AppendingPipeline
-from tileharvest.queue.sqlite import statements
 from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.queue.sqlite.statements import Statements
 
 
 class Step(NamedTuple):
@@ -27,8 +27,8 @@ class Step(NamedTuple):
 
 STEPS: Final = {
     "nothing exchanged": Step(SqliteQueue, "exchange", before=True),
-    "pushed, not finished": Step(statements, "finish", before=True),
-    "leased, not committed": Step(statements, "lease_next", before=False),
+    "pushed, not finished": Step(Statements, "finish", before=True),
+    "leased, not committed": Step(Statements, "lease_next", before=False),
     "committed, nobody told": Step(SqliteQueue, "_transact", before=False),
     "asked, not recorded": Step(AppendingPipeline, "process_item", before=True),
     "recorded, lease not finished": Step(AppendingPipeline, "process_item", before=False),

@@ -105,8 +105,8 @@ def under_way(project: Project) -> set[LayerTile]:
     queue = project.data / "queues" / f"{ANTWORLD}.sqlite"
     with closing(sqlite3.connect(f"file:{queue}?mode=ro", uri=True)) as connection:
         bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE until IS NOT NULL")]
-    wanted = [json.loads(body)["meta"] for body in bodies]
-    return {LayerTile(meta["layer"], *meta["tile"]) for meta in wanted}
+    wanted = [json.loads(body)["asks"] for body in bodies]
+    return {LayerTile(asked["layer"], **asked["tile"]) for asked in wanted}
 
 
 def fetched_and_recorded(project: Project, day: str) -> set[LayerTile]:

@@ -10,11 +10,11 @@ import pytest
 
 from tileharvest.demo.materials import MATERIALS, Material
 from tileharvest.demo.noise import chance, rolling
-from tileharvest.demo.painter import Painter, Scene
+from tileharvest.demo.painter import Landscape, Painter
 from tileharvest.demo.pyramid import tiles_on
 from tileharvest.demo.sprites import sprite
 from tileharvest.demo.structures import House, Tower
-from tileharvest.demo.terrain import Column, Oval, Site
+from tileharvest.demo.terrain import Column, Oval, Plot
 from tileharvest.demo.world import World
 
 PROJECT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(world: World) -> 
 
 
 def test_another_seed_gives_another_land(world: World) -> None:
-    assert World(seed=1234).scene(1).ground != world.scene(1).ground
+    assert World(seed=1234).landscape(1).ground != world.landscape(1).ground
 
 
 def test_all_days_together_have_a_demos_number_of_tiles(world: World) -> None:
@@ -49,27 +49,27 @@ def test_all_days_together_have_a_demos_number_of_tiles(world: World) -> None:
 
 def test_a_block_outside_of_the_world_is_refused() -> None:
     with pytest.raises(ValueError, match="outside of the world"):
-        Scene({(0, 0): Column(1, "sand")}, {(5, 2, 5): "brick"})
+        Landscape({(0, 0): Column(1, "sand")}, {(5, 2, 5): "brick"})
 
 
 def test_level_ground_is_drawn_without_gaps() -> None:
     ground = {(x, z): Column(1, "sand") for x in range(-20, 20) for z in range(-20, 20)}
-    drawing = Painter(Scene(ground, {}), 384).draw()
+    drawing = Painter(Landscape(ground, {}), 384).draw()
     x, y = -drawing.left, -drawing.upper
     inner = drawing.image.crop((x - 90, y - 50, x + 90, y + 50))
     assert inner.getchannel("A").getextrema() == (255, 255)
 
 
 def test_a_drawing_begins_and_ends_between_tiles() -> None:
-    drawing = Painter(Scene({(3, -40): Column(1, "sand")}, {}), 384).draw()
+    drawing = Painter(Landscape({(3, -40): Column(1, "sand")}, {}), 384).draw()
     assert (drawing.left % 384, drawing.upper % 384) == (0, 0)
     assert (drawing.image.width % 384, drawing.image.height % 384) == (0, 0)
 
 
 def test_nothing_is_drawn_outside_of_the_drawing() -> None:
     # A margin of a whole tile around the same ground shows the same pixels, so none were cut off.
-    scene = Scene({(x, 0): Column(4, "stone") for x in range(6)}, {(0, 5, 0): "brick"})
-    tight, wide = Painter(scene, 1).draw(), Painter(scene, 1000).draw()
+    landscape = Landscape({(x, 0): Column(4, "stone") for x in range(6)}, {(0, 5, 0): "brick"})
+    tight, wide = Painter(landscape, 1).draw(), Painter(landscape, 1000).draw()
     assert wide.image.getbbox() is not None
     left, upper, right, lower = wide.image.getbbox() or (0, 0, 0, 0)
     assert left + wide.left >= tight.left
@@ -116,5 +116,5 @@ def test_a_colour_that_is_none_is_refused() -> None:
 
 
 def test_a_site_measures_distance_along_the_blocks() -> None:
-    site = Site(10, 10, 3, 2)
-    assert [site.away(x, 10) for x in (10, 13, 14, 20)] == [0, 0, 1, 7]
+    plot = Plot(10, 10, 3, 2)
+    assert [plot.away(x, 10) for x in (10, 13, 14, 20)] == [0, 0, 1, 7]

@@ -63,8 +63,7 @@ _LOADED: Final = (
     "tileharvest.scheduler.fingerprint",
     "tileharvest.queue.redis.queue",
     "tileharvest.scheduler.scheduler",
-    "tileharvest.viewer.serving",
-    "tileharvest.viewer.starting",
+    "tileharvest.viewer.server",
     "uvloop",
 )
 """All but the settings, which are read from the environment when they are loaded."""

@@ -89,7 +89,7 @@ def test_what_is_pushed_and_what_failed_reaches_the_workers(
     fleet.scrapy("failures", "small", "--retry")
     fleet.scrapy("push", "small", "0_1_1", "--priority", "5")
     pushed, retried = worker.bodies()
-    assert json.loads(pushed)["meta"]["tile"] == [0, 1, 1]
+    assert json.loads(pushed)["asks"]["tile"] == {"zoom": 0, "x": 1, "y": 1}
     assert retried == "1"
     assert worker.failures() == []
 

@@ -16,6 +16,7 @@ from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice, _within
 from tileharvest.harvest.settings import harvesting_for
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -23,19 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.notices.receiver import Receiver
-    from tileharvest.notices.sending import Undelivered
+    from tileharvest.notices.delivery import Undelivered
 
 # Apprise loads a module that Python 3.13 has no more, where there is one.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-
-
-class EndedSpider(Spider):
-    """A harvest that has ended as its attributes say."""
-
-    name = "ended"
-    finished = True
-    ending: TileHarvestError | None = None
-    counts: dict[Outcome, int]
 
 
 @pytest.fixture
@@ -46,7 +38,7 @@ def received() -> Iterator[Receiver]:
 
 @pytest.fixture
 def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
-    """The extension of a harvest that ended with these attributes of the spider."""
+    """The extension of a harvest that ended so."""
     maps = tmp_path / "maps.toml"
     maps.write_text(
         f'[small]\nurl = "http://127.0.0.1:9/"\non = ["always"]\nnotify = ["{received.address()}"]\n'
@@ -54,11 +46,19 @@ def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
     settings = Settings({"TILEHARVEST_MAPS": str(maps), "TILEHARVEST_DATA": str(tmp_path / "data")})
     settings.setmodule("tileharvest.settings", priority="default")
 
-    def make(**attributes: Any) -> Notice:
-        crawler = Crawler(EndedSpider, settings)
-        crawler.spider = EndedSpider(counts={Outcome.ADDED: 3}, **attributes)
-        crawler.spider.harvesting = harvesting_for(settings, {"map": "small"})  # type: ignore[attr-defined]
-        return Notice.from_crawler(crawler)
+    def make(
+        *,
+        is_finished: bool = True,
+        ending: TileHarvestError | None = None,
+        ended_here: bool = True,
+        **arguments: str,
+    ) -> Notice:
+        crawl = crawl_of(Crawler(Spider, settings))
+        crawl.arguments, crawl.counts = arguments, {Outcome.ADDED: 3}
+        crawl.is_finished, crawl.ending = is_finished, ending
+        crawl.harvest = harvesting_for(settings, {"map": "small"})
+        crawl.harvest.ended_here = ended_here
+        return Notice.from_crawler(crawl.crawler)
 
     return make
 
@@ -67,10 +67,10 @@ def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
     ("attributes", "told"),
     [
         ({}, ["3 tiles changed"]),
-        ({"finished": False, "ending": SiteError("gone")}, ["the harvest failed, 3 tiles changed"]),
+        ({"is_finished": False, "ending": SiteError("gone")}, ["the harvest failed, 3 tiles changed"]),
         ({"ended_here": False}, []),
-        ({"finished": False}, []),
-        ({"finished": False, "ending": AlreadyHarvestedError("done")}, []),
+        ({"is_finished": False}, []),
+        ({"is_finished": False, "ending": AlreadyHarvestedError("done")}, []),
     ],
     ids=["finished", "failed", "ended by another worker", "stopped", "harvested already"],
 )
@@ -89,7 +89,7 @@ def test_nobody_is_told_of_a_dry_run(notice: Callable[..., Notice]) -> None:
 def test_without_apprise_one_line_says_how_to_install_it(
     notice: Callable[..., Notice], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tileharvest.notices.sending.find_spec", lambda _name: None)
+    monkeypatch.setattr("tileharvest.notices.delivery.find_spec", lambda _name: None)
     with pytest.raises(NotConfigured):
         notice()
     assert caplog.messages == ["notices need Apprise: pip install '.[notify]'; this goes on without"]

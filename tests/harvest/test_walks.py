@@ -19,13 +19,13 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import ON_WALK, Asked
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.tiles.zones import Zone
 from tileharvest.walk.audit import LEAST_AUDITED
 from tileharvest.walk.decision import Decision, Decisions
-from tileharvest.walk.trust import ON_WALK, Asked
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:

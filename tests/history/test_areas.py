@@ -99,14 +99,13 @@ def test_unasked_are_the_tiles_without_a_result_of_this_harvest(harvest: Harvest
     assert len(tiles) == len(set(tiles))
 
 
-def test_without_result_are_the_tiles_that_this_harvest_has_not_recorded(harvest: Harvest) -> None:
+def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest: Harvest) -> None:
     never_there = [Tile(-1, 2 * x, 2 * y) for x in range(-25, 26, 2) for y in range(-25, 26, 2)]
     asked = [*SQUARE, *never_there]
     Random(5).shuffle(asked)
     assert len(asked) > _TILES_AT_ONCE
-    recorded = ASKED - GONE
-    assert harvest.without_result(LAYER, asked) == [tile for tile in asked if tile not in recorded]
-    assert harvest.without_result(LAYER, []) == []
+    assert set(harvest.outcomes(LAYER, asked)) == ASKED - GONE
+    assert harvest.outcomes(LAYER, []) == {}
 
 
 def test_unasked_gives_no_more_than_the_limit(harvest: Harvest) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import LATER, A, B, C, D, began, ended, found
 from tileharvest.history.costs import Cost
-from tileharvest.history.summaries import HarvestProgress, progress_of
+from tileharvest.history.summaries import progress_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ def test_an_unfinished_harvest_tells_how_far_it_is(history: History) -> None:
     harvest.record(
         [found("ign", A), found("fail", B), found("404", C), found("add", D)], Cost(5, 600, 70, 8, 2.5)
     )
-    assert progress_of(history, "world") == HarvestProgress(
-        "2021-02-16",
-        LATER,
-        datetime(2021, 2, 16, 6, tzinfo=UTC),
-        None,
-        7,
-        {Outcome.IGNORED: 1, Outcome.FAILED: 1, Outcome.NOTHING: 1, Outcome.ADDED: 1},
-        Cost(5, 600, 70, 8, 2.5),
+    progress = progress_of(history, "world")
+    assert progress is not None
+    assert (progress.segment, progress.day) == ("2021-02-16", LATER)
+    assert progress.started == datetime(2021, 2, 16, 6, tzinfo=UTC)
+    assert (progress.ended, progress.stopped, progress.expected) == (None, None, 7)
+    assert progress.counts == dict.fromkeys(
+        (Outcome.IGNORED, Outcome.FAILED, Outcome.NOTHING, Outcome.ADDED), 1
     )
+    assert progress.cost == Cost(5, 600, 70, 8, 2.5)
 
 
 def test_without_an_unfinished_harvest_there_is_no_progress(history: History) -> None:

@@ -23,7 +23,7 @@ from tileharvest.history.database import History
 from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.store.opening import StorePlace
+from tileharvest.store.settings import StorePlace
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def compare(walks: RandomWalks) -> None:
     assert {tile for _, tile in harvest.unasked(EVERYWHERE, 1000)} == model.unasked
     assert harvest.vanished(EVERYWHERE) == len(model.unasked | model.gone & model.present)
     assert harvest.counts() == model.counts
-    assert harvest.walk.outcomes(LAYER, walks.tiles) == model.outcomes
+    assert harvest.outcomes(LAYER, walks.tiles) == model.outcomes
     proof = proofs(walks.history, "world").get(LAYER)
     assert (proof is not None and proof.withdrawn is not None) == model.withdrawn
     if proof is not None and model.proof is not None:

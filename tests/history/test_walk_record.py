@@ -157,7 +157,7 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(history: History, 
 def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: Harvest) -> None:
     second.record([skipping(D), found("ign", A)])
     assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
-    assert second.walk.outcomes(LAYER, [A, B]) == {A: Outcome.IGNORED}
+    assert second.outcomes(LAYER, [A, B]) == {A: Outcome.IGNORED}
 
 
 def test_an_audited_tile_that_is_gone_has_vanished(second: Harvest) -> None:

@@ -18,7 +18,7 @@ from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
 from tileharvest.renderers.site import Site
-from tileharvest.store.opening import StorePlace
+from tileharvest.store.settings import StorePlace
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome

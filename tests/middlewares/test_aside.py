@@ -1,26 +1,26 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 
 from tileharvest.history.costs import Traffic
 from tileharvest.middlewares.aside import AsideMiddleware
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.politeness.gate import HeldBackError
-from tileharvest.queue.requests import NOT_SENT
+from tileharvest.queue.requests import state_of
+from tileharvest.scheduler.crawl import Crawl
 
 URL = "http://map.example.net/world-day/0.png"
 
 
 def test_what_was_held_back_goes_back_as_it_was() -> None:
     request = Request(URL, method="HEAD", priority=1, meta={"tile": (0, 1, 1)})
-    again = AsideMiddleware(SimpleNamespace()).process_exception(request, HeldBackError())
+    again = AsideMiddleware(Crawl(Crawler(Spider))).process_exception(request, HeldBackError())
     assert again is not None
     assert (again.url, again.method, again.priority) == (URL, "HEAD", 1)
     assert again.meta["tile"] == (0, 1, 1)
     assert again.dont_filter
-    assert request.meta[NOT_SENT]
+    assert not state_of(request).was_sent
 
 
 def test_what_was_held_back_has_cost_nothing() -> None:
@@ -36,5 +36,5 @@ def test_what_was_held_back_has_cost_nothing() -> None:
 
 def test_other_failures_are_not_its_matter() -> None:
     request = Request(URL)
-    assert AsideMiddleware(SimpleNamespace()).process_exception(request, OSError()) is None
-    assert NOT_SENT not in request.meta
+    assert AsideMiddleware(Crawl(Crawler(Spider))).process_exception(request, OSError()) is None
+    assert state_of(request).was_sent

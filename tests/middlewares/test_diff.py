@@ -26,8 +26,10 @@ from tests.middlewares.making import (
     remember,
 )
 from tileharvest.middlewares.diff import DiffMiddleware
+from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import TileQuestion
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
 
@@ -48,8 +50,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ask(tile: Tile, method: str = "HEAD", **meta: Any) -> Request:
-    place = {"layer": LAYER, "tile": (tile.zoom, tile.x, tile.y), "download_slot": HOST}
-    return Request(SITE.layers[0].tile_url(tile), method=method, callback=callback, meta=place | meta)
+    known = {STATE: RequestState(TileQuestion(LAYER, tile)), "download_slot": HOST}
+    return Request(SITE.layers[0].tile_url(tile), method=method, callback=callback, meta=known | meta)
 
 
 def callback(response: Response) -> None:
@@ -71,9 +73,11 @@ def answered(folder: Path, request: Request, status: int, **more: Any) -> TileRe
     keys = {name: more.pop(name) for name in ("day", "again", "zooms") if name in more}
     response = Response(request.url, status=status, request=request, **more)
     assert processed(folder, request, response, **keys) is response
-    result = response.meta["result"]
+    result = state_of(request).result
     assert isinstance(result, TileResult)
-    assert (result.layer, result.tile) == (request.meta["layer"], Tile(*request.meta["tile"]))
+    question = question_of(request)
+    assert question is not None
+    assert (result.layer, result.tile) == question.place
     return result
 
 
@@ -98,7 +102,7 @@ def test_a_head_with_the_known_etag_is_the_whole_answer(folder: Path) -> None:
     request = ask(TILE)
     result = answered(folder, request, 200, headers={"ETag": ETAG})
     assert (result.outcome, result.image, result.reason) == (Outcome.IGNORED, None, None)
-    assert request.meta["known"] is True
+    assert state_of(request).known is True
 
 
 @pytest.mark.parametrize("tile", [TILE, NEW])
@@ -144,7 +148,7 @@ def test_a_missing_tile_is_gone_only_if_it_was_there(
 ) -> None:
     request = ask(tile, method)
     assert answered(folder, request, status).outcome is outcome
-    assert request.meta["known"] is (tile == TILE)
+    assert state_of(request).known is (tile == TILE)
 
 
 def test_a_get_with_the_known_bytes_brings_the_new_validator(folder: Path) -> None:
@@ -200,7 +204,7 @@ def test_after_a_failure_it_counts_whether_anything_is_known_below(
 ) -> None:
     request = ask(tile)
     answered(folder, request, 500)
-    assert request.meta["known"] is known
+    assert state_of(request).known is known
 
 
 @pytest.mark.parametrize("status", [405, 501])

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.http import Response
 
@@ -17,7 +18,8 @@ from tileharvest.errors import QueueError, SiteError
 from tileharvest.middlewares.outage import OutageMiddleware
 from tileharvest.politeness.gate import Gate, Reason
 from tileharvest.politeness.outages import OutageLimits
-from tileharvest.queue.requests import ATTEMPT
+from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.scheduler.crawl import Crawl
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,27 +42,20 @@ class Rig:
         self.gate = Gate(lambda: None)
         self.probes: list[tuple[float, str, str]] = []
         """Seconds since the test began, method and address."""
-        self.gave_up: list[Exception] = []
         self.closed: list[str] = []
         self._answers = list(answers)
-        scheduler = SimpleNamespace(gate=self.gate)
-        if shared is not None:
-            scheduler.claim_probe = shared
         self.slot = SimpleNamespace(closing=None)
-        engine = SimpleNamespace(
-            scheduler=scheduler,
-            download_async=self._probed,
-            close_spider_async=self._close,
-            _slot=self.slot,
+        crawler: Any = Crawler(Spider)
+        crawler.spider = Spider("stub")
+        crawler.engine = SimpleNamespace(
+            download_async=self._probed, close_spider_async=self._close, _slot=self.slot
         )
-        spider = SimpleNamespace(give_up=self.gave_up.append)
-        self.crawler: Any = SimpleNamespace(engine=engine, spider=spider)
+        scheduler: Any = SimpleNamespace(gate=self.gate, claim_probe=shared or always, cut_short=lambda: None)
+        self.crawl = Crawl(crawler)
+        self.crawl.scheduler = scheduler
+        self.crawl._opened()
         self.middleware = OutageMiddleware(
-            self.crawler,
-            limits=LIMITS,
-            exceptions=(DownloadFailedError,),
-            page=PAGE,
-            clock=lambda: asyncio.get_running_loop().time(),
+            self.crawl, limits=LIMITS, exceptions=(DownloadFailedError,), page=PAGE
         )
 
     async def _probed(self, request: Request) -> Response:
@@ -79,12 +74,20 @@ class Rig:
         return [self.middleware.process_exception(asked, DownloadFailedError("reset")) for _ in range(times)]
 
     @property
+    def gave_up(self) -> list[Exception]:
+        return [] if self.crawl.ending is None else [self.crawl.ending]
+
+    @property
     def times(self) -> list[float]:
         return [when for when, *_ in self.probes]
 
 
+async def always(host: str, seconds: float) -> bool:
+    return True
+
+
 def leased(url: str = TILE, **meta: Any) -> Request:
-    return Request(url, method="HEAD", meta={"download_slot": HOST, ATTEMPT: 1, **meta})
+    return Request(url, method="HEAD", meta={"download_slot": HOST, STATE: RequestState(attempt=1), **meta})
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -331,7 +334,7 @@ def test_what_is_no_failure_of_the_host_does_not_count() -> None:
 
 def test_under_a_scheduler_without_a_gate_nothing_is_done() -> None:
     rig = Rig(DOWN)
-    rig.crawler.engine.scheduler = SimpleNamespace()
+    rig.crawl.scheduler = None
 
     async def test() -> None:
         assert rig.fail(10) == [None] * 10

@@ -23,7 +23,8 @@ from scrapy.settings import Settings
 from tests.middlewares.making import NOW, run_jumping
 from tileharvest import settings as project_settings
 from tileharvest.middlewares.retry import PatientRetryMiddleware
-from tileharvest.queue.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, STATE, RequestState, state_of
+from tileharvest.scheduler.crawl import Crawl
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -34,7 +35,12 @@ LONGEST = 600.0
 
 def middleware(base: float = 1.0) -> PatientRetryMiddleware:
     return PatientRetryMiddleware(
-        repeats=4, base=base, longest=LONGEST, exceptions=(DownloadFailedError,), now=lambda: NOW
+        Crawl(Crawler(Spider)),
+        repeats=4,
+        base=base,
+        longest=LONGEST,
+        exceptions=(DownloadFailedError,),
+        now=lambda: NOW,
     )
 
 
@@ -68,7 +74,7 @@ def test_an_answer_that_asking_again_would_not_change_passes(status: int) -> Non
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 520, 524])
 def test_a_failure_that_may_pass_is_asked_again_in_the_lane_for_repeats(status: int) -> None:
-    request = head(layer="world-day", tile=(0, 1, 1))
+    request = head(asked="for")
     again = run_jumping(result(middleware().process_response(request, answer(status))))
     assert (again.url, again.method, again.priority, again.dont_filter) == (URL, "HEAD", -1, True)
     assert again.meta == {**request.meta, "retry_times": 1}
@@ -286,7 +292,7 @@ def test_a_host_rests_although_the_request_has_no_attempts_left() -> None:
 
 def leased(**meta: Any) -> Request:
     """As the scheduler offers it."""
-    return head(**{ATTEMPT: 1, **meta})
+    return head(**{STATE: RequestState(attempt=1), **meta})
 
 
 def repeated(tested: PatientRetryMiddleware, request: Request, response: Response) -> tuple[Request, float]:
@@ -352,7 +358,7 @@ def test_while_a_host_rests_leased_requests_go_back_until_its_end() -> None:
 
     held = [leased() for _ in range(3)]
     sent_back = run_jumping(run())
-    assert all(request.meta[NOT_SENT] for request in held)
+    assert not any(state_of(request).was_sent for request in held)
     assert [pause_until(request) for request in sent_back] == pytest.approx([15, 15, 15])
     # It was not asked: that is no attempt, and it keeps its lane.
     assert [request.meta.get("retry_times", 0) for request in sent_back] == [0, 0, 0]

@@ -11,6 +11,7 @@ from scrapy.http import Response
 from tests.middlewares.making import harvesting
 from tileharvest.history.costs import Traffic
 from tileharvest.middlewares.traffic import TrafficMiddleware
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +37,7 @@ def test_bodies_count_whatever_their_status_and_pass_untouched() -> None:
 
 def test_it_counts_for_the_spiders_harvest(tmp_path: Path) -> None:
     crawler = Crawler(Spider)
-    crawler.spider = Spider(name="harvesting")
-    crawler.spider.harvesting = harvest = harvesting(tmp_path)
+    crawl_of(crawler).harvest = harvest = harvesting(tmp_path)
     TrafficMiddleware.from_crawler(crawler).process_request(Request(URL))
     assert harvest.traffic.requests == 1
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tileharvest.history.costs import Cost
-from tileharvest.history.summaries import HarvestProgress
+from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import RUNNING, WINDOW, Activity, Figures, Rate, Recent, State
 from tileharvest.politeness.gate import Reason
 from tileharvest.tiles.outcomes import Outcome
@@ -22,6 +23,23 @@ NOTHING_THERE = 1_000
 def figures(done: int = 20, expected: int = 100, **keys: Any) -> Figures:
     counts = {Outcome.IGNORED: done, Outcome.NOTHING: NOTHING_THERE}
     return Figures(expected, counts, **({"cost": Cost(), "rate": Rate(9, 2)} | keys))
+
+
+def summary(**keys: Any) -> HarvestSummary:
+    """An unfinished harvest that expects 100 tiles."""
+    given = {
+        "id": 1,
+        "segment": "s",
+        "day": date(2021, 2, 16),
+        "started": datetime(2021, 2, 16, tzinfo=UTC),
+        "ended": None,
+        "reason": None,
+        "depth": {},
+        "renderer": "overviewer",
+        "counts": {},
+        "expected": 100,
+    }
+    return HarvestSummary(**(given | asdict(Cost()) | keys))
 
 
 def seen(samples: Iterable[tuple[float, int, int]]) -> Recent:
@@ -80,16 +98,14 @@ def test_the_time_left_is_that_of_the_tiles_left_at_the_present_rate(
 def test_the_history_alone_tells_the_rate_over_the_time_worked_by_each_process(
     cost: Cost, workers: int, rate: Rate | None
 ) -> None:
-    began = datetime(2021, 2, 16, tzinfo=UTC)
     counts = {Outcome.ADDED: 20, Outcome.NOTHING: NOTHING_THERE}
-    progress = HarvestProgress("s", date(2021, 2, 16), began, None, 100, counts, cost)
+    progress = summary(counts=counts, **asdict(cost))
     assert Figures.of(progress, RUNNING, workers).rate == rate
 
 
 @pytest.mark.parametrize(("walk", "is_pruned"), [("pruned", True), ("full", False), (None, False)])
 def test_the_history_tells_whether_the_walk_is_pruned(walk: str | None, is_pruned: bool) -> None:
-    began = datetime(2021, 2, 16, tzinfo=UTC)
-    progress = HarvestProgress("s", date(2021, 2, 16), began, None, 100, {}, Cost(), walk)
+    progress = summary(walk=walk)
     assert Figures.of(progress, RUNNING).is_pruned is is_pruned
 
 

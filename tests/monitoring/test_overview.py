@@ -14,8 +14,8 @@ from tests.servers.redis import redis_server
 from tileharvest.commands.terminal import write_table
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, Crew, look, seconds_in_words
 from tileharvest.queue.fleet import Worker
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.orders import pause, set_rate
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_of_a_local_queue_no_workers_are_known() -> None:
     async def looked() -> object:
-        queue = MemoryQueue()
+        queue = SqliteQueue()
         await queue.open(0.0)
         return await look(queue, 0.0)
 
@@ -111,7 +111,7 @@ def test_what_is_no_request_is_counted(server: RedisServer) -> None:
 
 def test_what_a_person_has_told_the_map_is_shown() -> None:
     async def told() -> Overview:
-        queue = MemoryQueue(minus_share=0)
+        queue = SqliteQueue(minus_share=0)
         await queue.open(0.0)
         await pause(queue, "2026-11-20 12:00:00 UTC")
         await set_rate(queue, "30/min")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tileharvest.notices.targets import MissingSecretError, Target, parse_target, parse_targets
+from tileharvest.notices.delivery import MissingSecretError, Target, parse_target, parse_targets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.queue.queue_model import SHARE, ModelQueue
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.port import Entry
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -136,7 +135,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 class MemoryMachine(QueueMachine):
     def make(self, folder: Path) -> Callable[[], RequestQueue]:
-        return cache(lambda: MemoryQueue(**OPTIONS))
+        return cache(lambda: SqliteQueue(**OPTIONS))
 
 
 class SqliteMachine(QueueMachine):

@@ -187,13 +187,6 @@ def test_a_call_that_comes_after_its_successor_does_nothing(world: RedisMap) -> 
     assert world.worker().note(DAY, "depth") == "13"
 
 
-def test_segments_are_not_forgotten_by_a_list_that_is_out_of_date(world: RedisMap) -> None:
-    worker = world.worker()
-    worker.push(entry("1"), entry("2", segment=NEXT_DAY))
-    assert not worker.run(worker.queue._forget([DAY], listing=[DAY.encode()]))
-    assert worker.bodies(9) == ["1", "2"]
-
-
 def test_a_server_that_has_forgotten_the_scripts_is_told_them(world: RedisMap) -> None:
     worker = world.worker()
     worker.push(entry("1"))

@@ -22,7 +22,8 @@ from tests.scheduler.driving import Driven, entry
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
-from tileharvest.queue.redis.errors import line, may_pass
+from tileharvest.queue.redis.link import case_of, may_pass
+from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,7 +286,7 @@ def test_a_subscription_waits_also_while_the_server_is_gone(server: RedisServer)
     ],
 )
 def test_each_error_has_its_words(error: Exception, passes: bool, wanted: str) -> None:
-    told = line(error, "the queue", "the server's words")
+    told = sentence(case_of(error), "the queue", "the server's words")
     assert wanted in told
     assert "(the server's words); no request in it was lost; " in told
     assert may_pass(error) is passes

@@ -295,3 +295,12 @@ def test_a_filter_of_unknown_shape_begins_anew(world: RedisMap, damage: str) -> 
     world.ask("HSET", "filters", DAY, damage)
     answer = world.worker().push(entry("1"), entry("1"))
     assert answer.duplicates == 1
+
+
+def test_a_filter_may_grow_to_what_a_worker_knows_of_a_forgotten_one(world: RedisMap) -> None:
+    first, second = world.worker(expected=2), world.worker(expected=2)
+    first.push(*(entry(str(number)) for number in range(3)))
+    second.forget(DAY)
+    second.push(entry("1"), entry("2"))
+    # Its filter has grown in the mind of the first worker, and does so now in Redis.
+    assert first.push(entry("2"), entry("3")).duplicates == 1

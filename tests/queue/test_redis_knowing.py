@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.queue.test_redis_calls import behind_proxy
 from tests.scheduler.driving import DAY, Driven, entry
 from tileharvest.queue.port import Changes
-from tileharvest.queue.redis.pushed import Pushed
+from tileharvest.queue.redis.filter import Pushed
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap

@@ -13,9 +13,9 @@ from tests.scheduler.driving import DAY, Driven, entry, pending
 from tileharvest.errors import QueueError
 from tileharvest.queue.lanes import Turns
 from tileharvest.queue.port import Changes
-from tileharvest.queue.sqlite import statements
-from tileharvest.queue.sqlite.file import connect, transaction
+from tileharvest.queue.sqlite.file import connect
 from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.queue.sqlite.statements import LOGGED, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,7 @@ def test_when_the_worker_has_closed_another_can_begin(queue: Driven, file: Path)
 
 
 def test_a_queue_that_is_not_open_says_so(file: Path) -> None:
-    with Driven(lambda: SqliteQueue(file)) as closed, pytest.raises(RuntimeError, match="not open"):
+    with Driven(lambda: SqliteQueue(file)) as closed, pytest.raises(QueueError, match="not open"):
         closed.counts()
 
 
@@ -196,10 +196,10 @@ def test_a_cancelled_opening_is_undone_by_closing(file: Path) -> None:
 
 
 def test_a_forgotten_segment_leaves_no_rows(queue: Driven, file: Path) -> None:
-    queue.exchange(1, pushed=[entry("1"), entry("2"), entry("3", due=9.0)])
+    queue.exchange(1, pushed=[entry("1"), entry("2", maybe_seen=False), entry("3", due=9.0)])
     queue.note(DAY, "depth", "12")
     queue.forget(DAY)
-    for table in ("segments", "remarks", "seen", "requests"):
+    for table in ("segments", "remarks", "seen", "surely_new", "requests"):
         assert execute(file, f"SELECT * FROM {table}") == []
 
 
@@ -209,10 +209,11 @@ def test_a_forgotten_segment_leaves_no_rows(queue: Driven, file: Path) -> None:
 def steps_of_an_exchange(file: Path, waiting: int) -> int:
     """SQLite's own count of the steps that 50 requests cost, where so many wait, are delayed and leased."""
     with closing(connect(file)) as connection:
-        with transaction(connection):
+        statements = Statements(connection, max_attempts=5, lease_seconds=100.0)
+        with statements.transaction():
             for due in (None, 1e9):
                 entries = (entry(f"{due} {n}", n % 7 - 3, due=due) for n in range(waiting))
-                statements.push(connection, list(entries), 0.0)
+                statements.push(list(entries), 0.0)
             connection.execute("UPDATE requests SET until = 1e9 WHERE due IS NULL AND id % 2")
         steps = 0
 
@@ -221,16 +222,16 @@ def steps_of_an_exchange(file: Path, waiting: int) -> int:
             steps += 1
 
         connection.set_progress_handler(count_step, 1)
-        with transaction(connection):
-            statements.take_back_expired(connection, 5.0, 5, "")
-            statements.let_wait_what_is_due(connection, 5.0)
-            statements.push(connection, [entry(f"new {n}", n % 3 - 1) for n in range(50)], 5.0)
-            leases = statements.lease_next(connection, Turns(16), 50, 105.0)
-            assert statements.extend(connection, leases, 110.0) == len(leases) == 50
-            assert statements.finish(connection, leases[:40]) == 40
-            assert statements.fail(connection, [(lease, "no") for lease in leases[40:45]], 5.0) == 5
-            assert statements.give_back(connection, leases[45:]) == 5
-            assert statements.next_due(connection) == 1e9
+        with statements.transaction():
+            statements.settle(5.0)
+            new = [entry(f"new {n}", n % 3 - 1, maybe_seen=bool(n % 2)) for n in range(50)]
+            assert statements.push(new, 5.0) == (0, 25)
+            leases = statements.lease_next(Turns(16), 50, 5.0)
+            assert statements.extend(leases, 10.0) == len(leases) == 50
+            assert statements.finish(leases[:40]) == 40
+            assert statements.fail([(lease, "no") for lease in leases[40:45]], 5.0) == 5
+            assert statements.give_back(leases[45:]) == 5
+            assert statements.next_due() == 1e9
     return steps
 
 
@@ -238,6 +239,47 @@ def test_an_exchange_costs_the_same_however_much_waits(tmp_path: Path) -> None:
     few = steps_of_an_exchange(tmp_path / "few.sqlite", 200)
     many = steps_of_an_exchange(tmp_path / "many.sqlite", 20_000)
     assert many < 1.05 * few
+
+
+def test_what_is_surely_new_is_looked_up_nowhere(file: Path) -> None:
+    with closing(connect(file)) as connection:
+        statements = Statements(connection, max_attempts=5, lease_seconds=100.0)
+        made: list[str] = []
+        connection.set_trace_callback(made.append)
+        with statements.transaction():
+            statements.push([entry(str(number), maybe_seen=False) for number in range(500)], 0.0)
+        assert [one for one in made if "seen" in one] == []
+        assert len([one for one in made if "INTO surely_new" in one]) == 1
+        assert statements.counts().seen == 500
+
+
+def test_what_was_surely_new_is_found_when_it_is_looked_up(queue: Driven) -> None:
+    for number in range(3 * LOGGED):
+        queue.push(entry(f"{number}a", maybe_seen=False), entry(f"{number}b", maybe_seen=False))
+    assert queue.counts().seen == len(queue.seen()) == 6 * LOGGED
+    queue.push(entry("new", maybe_seen=False))
+    answer = queue.push(*(entry(f"{number}a") for number in range(3 * LOGGED)), entry("new"))
+    assert answer.duplicates == 3 * LOGGED + 1
+    assert queue.counts().seen == 6 * LOGGED + 1
+
+
+def test_a_queue_that_an_earlier_program_made_is_worked_on(queue: Driven, file: Path) -> None:
+    queue.push(entry("1", maybe_seen=True))
+    queue.stop()
+    execute(file, "DROP TABLE surely_new")
+    queue.open()
+    queue.push(entry("2", maybe_seen=False))
+    assert queue.push(entry("1"), entry("2")).duplicates == 2
+
+
+def test_a_queue_in_memory_is_kept_as_long_as_its_object() -> None:
+    with Driven(SqliteQueue).open() as queue:
+        queue.push(entry("1"))
+        queue.stop()
+        assert queue.open().bodies() == ["1"]
+        queue.stop()
+        queue.run(queue.queue.discard())
+        assert queue.open().push(entry("1")).duplicates == 0
 
 
 def test_the_log_and_the_index_go_when_the_last_has_closed(queue: Driven, file: Path) -> None:

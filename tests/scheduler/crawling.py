@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.end_to_end.forking import ROOT, Forked
-from tileharvest.queue.codec import QueuedRequest, encode
+from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -127,5 +127,5 @@ class Crawls:
 
 def order(url: str, priority: int = 0, **fields: Any) -> Entry:
     """A request as another program pushes it."""
-    body = encode(QueuedRequest(version=1, url=url, callback="note", priority=priority, **fields))
+    body = encode(QueuedRequest(version=VERSION, url=url, callback="note", priority=priority, **fields))
     return Entry(body, "", None, priority)

@@ -6,21 +6,24 @@ import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 
 from tests.middlewares.making import run_jumping
 from tests.queue.polite_memory import comes_true
+from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.errors import QueueError
 from tileharvest.queue.hosts import HostMemory
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offers import Offers
 from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.settings import Scheduling
@@ -50,13 +53,12 @@ class Offered:
         self.politeness = Politeness(
             polite, "world", self, rules=None, local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC)
         )
-        crawler: Any = SimpleNamespace(
-            spider=self.spider,
-            stats=self,
-            request_fingerprinter=SimpleNamespace(fingerprint=lambda request: request.url.encode()),
-        )
+        crawler: Any = Crawler(Stub)
+        crawler.spider, crawler.stats = self.spider, self
+        crawler.request_fingerprinter = SimpleNamespace(fingerprint=lambda request: request.url.encode())
+        self.crawl = crawl_of(crawler)
         engine: Any = self
-        self.offers = Offers(scheduling(polite), self.politeness, crawler, engine, self.fail)
+        self.offers = Offers(scheduling(polite), self.politeness, crawler, engine)
 
     def inc_value(self, name: str, count: int) -> None:
         self.counted[name] += count
@@ -64,7 +66,7 @@ class Offered:
     def wake(self) -> None:
         self.answers += 1
 
-    def push(self, *names: str, delay: float | None = None) -> None:
+    def push(self, *names: str, delay: float | list[float] | None = None) -> None:
         meta = {} if delay is None else {DELAY: delay}
         for name in names:
             assert self.offers.push(Request(f"http://map.example.net/{name}", meta=dict(meta)))
@@ -126,7 +128,7 @@ async def left(one: Offered) -> list[tuple[str, int]]:
     await one.offers.stop()
     await one.offers.worker.close()
     await one.queue.open(0.0)
-    leases = (await MemoryQueue.exchange(one.queue, Changes(), 9, 0.0)).leases
+    leases = (await QueueAtOnce.exchange(one.queue, Changes(), 9, 0.0)).leases
     return [(one.offers._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
 
 
@@ -182,6 +184,31 @@ def test_a_request_whose_turn_has_not_come_is_offered_when_it_has() -> None:
     run_jumping(test())
 
 
+def test_each_request_starts_so_long_after_the_one_before_it_as_it_asks_itself() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            delays = [None, 0.2, [0.1, 0.3], None] * 2
+            for number, delay in enumerate(delays):
+                one.push(str(number), delay=delay)
+            await one.hear()
+            loop = asyncio.get_running_loop()
+            starts: list[tuple[str, float]] = []
+            while len(starts) < len(delays):
+                request = one.offers.next()
+                if request is None:
+                    await asyncio.sleep(0.01)
+                else:
+                    starts.append((request.url[-1], loop.time()))
+            assert [name for name, _ in starts] == [str(number) for number in range(len(delays))]
+            gaps = [after - before for (_, before), (_, after) in pairwise(starts)]
+            for gap, delay in zip(gaps, delays[1:], strict=True):
+                least, most = delay if isinstance(delay, list) else [delay or 0.0] * 2
+                # It was looked for every 10 ms.
+                assert least - 1e-6 <= gap <= most + 0.01 + 1e-6
+
+    run_jumping(test())
+
+
 def test_what_waits_for_its_turn_goes_back_unstarted_at_the_end() -> None:
     async def test() -> None:
         async with offered("a", "b", "c", delay=30) as one:
@@ -197,7 +224,7 @@ def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
     async def test() -> None:
         async with offered("a", "b") as one:
             for ending in (QueueError("disk full"), None):
-                one.spider.ending = ending
+                one.crawl.ending = ending
                 one.offers.completed(one.offers.next())
             assert [name for name, _ in await left(one)] == ["a"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from scrapy import Request
@@ -16,14 +15,14 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Account, Host, Spent
 from tileharvest.queue import orders
 from tileharvest.queue.port import Changes, Entry
-from tileharvest.queue.requests import NOT_SENT, RECEIVED_BYTES
+from tileharvest.queue.requests import state_of
 
 
-async def got(crawl: Crawl, size: int, **meta: Any) -> None:
+async def got(crawl: Crawl, size: int, *, was_sent: bool = True) -> None:
     """A GET has cost so many bytes."""
     request = Request(f"http://{HOST}/0.png")
     assert crawl.politeness.comes(request)
-    request.meta.update({RECEIVED_BYTES: size, **meta})
+    state_of(request).received_bytes, state_of(request).was_sent = size, was_sent
     crawl.politeness.over(request)
 
 
@@ -143,7 +142,7 @@ def test_what_was_not_sent_is_not_spent() -> None:
         async with crawling() as crawl:
             await crawl.politeness.allow(Budget(requests=1))
             for _ in range(3):
-                await got(crawl, 0, **{NOT_SENT: True})
+                await got(crawl, 0, was_sent=False)
             assert crawl.queue.spent.requests == 0
             await got(crawl, 0)
             assert crawl.queue.spent.requests == 1

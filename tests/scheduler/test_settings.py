@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
 from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tileharvest.scheduler.settings import Scheduling
+from tileharvest.scheduler.settings import Scheduling
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
@@ -42,11 +42,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
-    spider: Any = Spider("stub", **arguments)
+    crawler = Crawler(Spider, settings)
+    crawler.spider = Spider("stub", **arguments)
+    crawl = crawl_of(crawler)
     if harvests:
-        spider.harvesting = harvesting_for(settings, {"map": "m", **arguments})
-        spider.rules = rules_for(settings, spider.harvesting.description)
-    crawler: Any = SimpleNamespace(settings=settings, spider=spider)
+        crawl.harvest = harvesting_for(settings, {"map": "m", **arguments})
+        crawl.rules = rules_for(settings, crawl.harvest.description)
     return scheduling_for(crawler)
 
 
@@ -86,7 +87,7 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
 
 @pytest.mark.parametrize(
     ("given", "kind"),
-    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue), ({"SCHEDULER_QUEUE": "memory"}, MemoryQueue)],
+    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue)],
 )
 def test_the_queue_is_of_the_kind_that_the_settings_name(
     settings: Settings, given: dict[str, Any], kind: type
@@ -101,8 +102,13 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
     found = scheduling(settings, dry="1")
-    assert isinstance(of_this_worker(found), MemoryQueue)
+    assert of_this_worker(found).is_in_memory
     assert found.shared is None
+
+
+def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
+    settings.set("SCHEDULER_QUEUE", "memory")
+    assert of_this_worker(scheduling(settings)).is_in_memory
 
 
 def test_a_spider_that_harvests_no_map_has_no_rules(settings: Settings) -> None:

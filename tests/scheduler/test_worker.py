@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.scheduler.driving import entry
+from tests.scheduler.driving import QueueAtOnce, entry
 from tests.scheduler.worker_side import Side, run, started
 from tileharvest.errors import QueueError
-from tileharvest.queue.memory import MemoryQueue
 from tileharvest.queue.port import Changes
 
 
@@ -130,7 +129,7 @@ def test_what_was_not_started_is_given_back_at_the_end_without_counting_as_an_at
             side.worker.finish(side.take(1)[0])
             await side.worker.close()
             await side.queue.open(0.0)
-            leases = (await MemoryQueue.exchange(side.queue, Changes(), 5, 0.0)).leases
+            leases = (await QueueAtOnce.exchange(side.queue, Changes(), 5, 0.0)).leases
             assert [(lease.body, lease.attempt) for lease in leases] == [(b"b", 1), (b"c", 1)]
 
     run(test())
@@ -147,6 +146,7 @@ def test_closing_waits_for_the_exchange_under_way_and_gives_its_leases_back() ->
             await asyncio.sleep(0)
             side.queue.may_answer.set()
             await closing
+            await side.queue.open(0.0)
             counts = await side.queue.counts(0.0)
             assert (counts.leased, counts.left) == (0, 1)
 
@@ -217,7 +217,7 @@ def test_a_queue_that_failed_for_a_moment_does_not_lose_children() -> None:
             side.worker.finish(parent)
             await side.worker.close()
             await side.queue.open(0.0)
-            leases = (await MemoryQueue.exchange(side.queue, Changes(), 5, 0.0)).leases
+            leases = (await QueueAtOnce.exchange(side.queue, Changes(), 5, 0.0)).leases
             assert {lease.body for lease in leases} & {b"child", b"parent"}
 
     run(test())

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.middlewares.making import run_jumping
-from tests.scheduler.driving import entry
-from tileharvest.queue.memory import MemoryQueue
+from tests.scheduler.driving import QueueAtOnce, entry
 from tileharvest.queue.port import Changes
 from tileharvest.scheduler.worker import QueueWorker
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Exchange, Lease
 
 
-class WatchedQueue(MemoryQueue):
+class WatchedQueue(QueueAtOnce):
     """Remembers what it was told, and can be made to wait or to fail."""
 
     def __init__(self) -> None:
@@ -117,7 +116,7 @@ async def started(
     """With these in the queue, after the first exchange."""
     side = Side(ahead, lease_seconds, **options)
     await side.queue.open(0.0)
-    await MemoryQueue.exchange(side.queue, Changes([entry(body) for body in bodies]), 0, 0.0)
+    await QueueAtOnce.exchange(side.queue, Changes([entry(body) for body in bodies]), 0, 0.0)
     side.worker.start()
     await side.hear(1)
     yield side

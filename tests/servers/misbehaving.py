@@ -3,7 +3,7 @@
     with misbehaving(folder) as site:
         site.rules["/tiles/0.png"] = rules.first(2, rules.status(500))
 
-It runs in a thread with an event loop of its own.
+It runs in a thread, which has an event loop of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PATIENCE: Final = 10.0
-"""Seconds for the loop to do what it is asked; it needs some milliseconds."""
+"""Seconds in which the loop must do what it is asked. It needs some milliseconds."""
 
 _TYPES: Final = {
     ".css": "text/css",
@@ -38,20 +38,20 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as the server got it."""
+    """A request as it came to the server."""
 
     method: str
     path: str
     query: str
     headers: Mapping[str, str]
-    """Looked up without regard to case."""
+    """The header fields, which are looked up without regard to case."""
     time: float
-    """When it came, on the clock of `time.monotonic`, in seconds."""
+    """When the request came, in seconds of `time.monotonic`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a well-behaved server would say: a rule's raw material."""
+    """What a well-behaved server would answer. Rules make their own answers of it."""
 
     status: int
     headers: Mapping[str, str]
@@ -60,7 +60,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and the proper answer to it, handed to a rule."""
+    """A request and the proper answer to it. A rule gets it and answers in its own way."""
 
     request: web.Request
     proper: Answer
@@ -70,7 +70,7 @@ class Exchange:
         return self.request.path
 
     async def send(self, answer: Answer) -> web.StreamResponse:
-        """Send the answer; to HEAD its headers only, Content-Length included."""
+        """Sends the answer. To HEAD it sends the headers only, Content-Length included."""
         return web.Response(status=answer.status, headers=dict(answer.headers), body=answer.body)
 
     async def send_properly(self) -> web.StreamResponse:
@@ -88,14 +88,14 @@ class Misbehaving:
     folder: Path
     port: int = 0
     rules: dict[str, Rule] = field(default_factory=dict)
-    """By path, such as `/tiles/0.png`; they go before `rule_for_all`."""
+    """Rules by path, such as `/tiles/0.png`. They go before `rule_for_all`."""
     rule_for_all: Rule | None = None
     received: list[Received] = field(default_factory=list)
-    """Every request, in order of arrival; those that are never answered, too."""
+    """Every request in order of arrival, also those that are never answered."""
 
     @property
     def url(self) -> str:
-        """Where the folder is, without a slash at the end."""
+        """The address of the folder, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -109,7 +109,7 @@ class Misbehaving:
 
 @contextmanager
 def misbehaving(folder: Path) -> Iterator[Misbehaving]:
-    """Serve `folder` on a free loopback port until the block ends; answers still owed are dropped then."""
+    """Serves `folder` on a free loopback port until the block ends. Answers still owed are dropped then."""
     site = Misbehaving(folder)
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", site.answer)
@@ -131,7 +131,7 @@ async def _listen(runner: web.AppRunner) -> int:
 
 @contextmanager
 def _loop_in_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """An event loop that runs in a thread, as a function that has it run a coroutine to its end."""
+    """Runs an event loop in a thread, and gives a function that runs a coroutine there to its end."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="misbehaving", daemon=True)
     thread.start()
@@ -144,7 +144,7 @@ def _loop_in_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
 
 
 def _proper_answer(folder: Path, request: web.Request) -> Answer:
-    """What nginx answers for a static file: its validators are made of time and size alone."""
+    """Returns what nginx answers for a static file, whose validators are made of time and size alone."""
     file = (folder / request.path.lstrip("/")).resolve()
     if not (file.is_file() and file.is_relative_to(folder.resolve())):
         return Answer(404, {"Content-Type": "text/html"}, b"<h1>404 Not Found</h1>")
@@ -164,7 +164,10 @@ def _proper_answer(folder: Path, request: web.Request) -> Answer:
 
 
 def _unchanged(request: web.Request, validators: Mapping[str, str]) -> bool:
-    """Whether all of the request's conditions say "still as you have it" (nginx asks all, exactly)."""
+    """Tells whether all of the request's conditions say that the client's copy is the present file.
+
+    nginx looks at all of them too, and compares dates exactly.
+    """
     since, known = request.headers.get("If-Modified-Since"), request.headers.get("If-None-Match")
     if since is not None and since != validators["Last-Modified"]:
         return False

@@ -1,4 +1,4 @@
-"""A real nginx that serves a folder on a free loopback port: what the sites of maps run on."""
+"""A real nginx that serves a folder on a free loopback port. Many maps are served by one."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
-"""For `location`. nginx's own `limit_except GET` will not do: it lets HEAD pass with GET."""
+"""A directive for `location`: HEAD is refused. `limit_except GET` will not do: it lets HEAD pass, too."""
 WITHOUT_ETAG: Final = "etag off;"
-"""For `server`: only Last-Modified is left."""
+"""A directive for `server`: no ETag is sent, only Last-Modified is left."""
 NEVER_304: Final = "if_modified_since off; etag off;"
-"""For `server`: no request is answered with 304, for want of anything to compare."""
+"""Directives for `server`: no request is answered with 304, because nothing is compared."""
 
 _READY: Final = "/.ready"
-"""Answered with 204 and not logged."""
+"""A path that is answered with 204 and not logged."""
 _PATIENCE: Final = 10.0
-"""Seconds for nginx to start, to answer or to stop; it needs some milliseconds."""
+"""Seconds in which nginx must start, answer or stop. It needs some milliseconds."""
 
 _CONFIG: Final = """
 daemon off;
-# One worker, so that requests are handled, answered and logged one after the other. (master_process off
-# would do without the master, but nginx 1.22 then crashes on a socket that was handed over.)
+# There is one worker, so that requests are handled, answered and logged one after the other.
+# (master_process off would do without the master, but nginx 1.22 then crashes on a socket that was
+# handed over.)
 worker_processes 1;
 {user}
 pid nginx.pid;
@@ -71,14 +72,14 @@ class LogLine:
     query: str
     status: int
     size: int
-    """Bytes of the body sent."""
+    """Bytes of the body that was sent."""
     time: float
     """When the answer was complete, in seconds since 1970, to the millisecond."""
     duration: float
-    """From the request's first byte to the answer's last, in seconds, to the millisecond."""
+    """Seconds from the request's first byte to the answer's last byte, to the millisecond."""
     agent: str
     if_none_match: str
-    """Empty if the request had none."""
+    """The request's If-None-Match; empty if it had none."""
 
     @classmethod
     def parse(cls, line: str) -> LogLine:
@@ -93,16 +94,16 @@ class Nginx:
 
     port: int
     workplace: Path
-    """Its config, its logs."""
+    """The folder of its configuration and its logs."""
     process: subprocess.Popen[bytes]
 
     @property
     def url(self) -> str:
-        """Where the folder is, without a slash at the end."""
+        """The address of the folder, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
 
     def log(self) -> Iterator[LogLine]:
-        """Every request answered until now, in order. None is missing: see `await_turn`."""
+        """Yields every request that was answered until now, in order. None is missing: see `await_turn`."""
         self.await_turn()
         with (self.workplace / "access.log").open(encoding="utf-8") as lines:
             yield from map(LogLine.parse, lines)
@@ -112,10 +113,10 @@ class Nginx:
         os.truncate(self.workplace / "access.log", 0)
 
     def await_turn(self) -> None:
-        """Return when nginx has come to a request made now.
+        """Returns when nginx has come to a request that is made now.
 
-        It logs a request after it has sent the answer, in the same turn of its one loop: all that
-        clients have got before this call is then in the log.
+        nginx logs a request after it has sent the answer, in the same turn of its one loop. So every answer
+        that a client got before this call is then in the log.
         """
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
         try:
@@ -127,7 +128,7 @@ class Nginx:
 
 @contextmanager
 def nginx(folder: Path, *, server: str = "", location: str = "") -> Iterator[Nginx]:
-    """Serve `folder` until the block ends. `server` and `location` are further directives.
+    """Serves `folder` until the block ends. `server` and `location` are further directives.
 
     Raises RuntimeError with nginx's own words if it does not start.
     """
@@ -140,7 +141,7 @@ def nginx(folder: Path, *, server: str = "", location: str = "") -> Iterator[Ngi
             )
             (workplace / "nginx.conf").write_text(config, encoding="utf-8")
             process = _start(workplace, listening)
-        # From here on the port is open only as long as nginx runs.
+        # From here on the port is open only while nginx runs.
         try:
             running = Nginx(port, workplace, process)
             _await_start(running)
@@ -150,13 +151,17 @@ def nginx(folder: Path, *, server: str = "", location: str = "") -> Iterator[Ngi
 
 
 def _user() -> str:
-    """Left alone, the worker of a nginx started by root is nobody, who cannot read tests' folders."""
+    """Returns the directive that lets nginx's worker read the tests' folders.
+
+    By default the worker of an nginx that root starts runs as nobody, who cannot read them.
+    """
     return "user root root;" if os.getuid() == 0 else ""
 
 
 def _start(workplace: Path, listening: socket.socket) -> subprocess.Popen[bytes]:
-    """nginx on a socket that is already open, as it takes one over in an upgrade: no port that was
-    free a moment ago can be lost to somebody else, and connections wait until nginx is ready.
+    """Starts nginx on a socket that is already open, as nginx takes one over in an upgrade.
+
+    So nobody else can take the free port, and connections wait until nginx is ready.
     """
     program = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
     if program is None:
@@ -167,7 +172,7 @@ def _start(workplace: Path, listening: socket.socket) -> subprocess.Popen[bytes]
         pass_fds=[number],
         env=os.environ | {"NGINX": f"{number};"},
         stderr=subprocess.DEVNULL,
-        # A group of its own: stopped as a whole, and by nobody else's Ctrl-C.
+        # It gets a process group of its own: it is stopped as a whole, and by nobody else's Ctrl-C.
         start_new_session=True,
     )
 

@@ -1,4 +1,4 @@
-"""A host that goes down, as one that probes it sees it."""
+"""An outage: a host that goes down and, perhaps, comes back, as its visitors see it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Outage:
-    """A rule: after so many answers every connection is reset, until so many probes were made, or for so many
-    seconds from the first reset on.
+    """A rule that resets every connection after so many answers.
 
-    A probe asks by HEAD for what was answered already, as nothing else does.
+    The host comes back after so many probes, or so many seconds after the first reset. A probe is a HEAD for
+    a path that was answered already; no other request is like that.
     """
 
     def __init__(self, answers: int, *, probes: float = inf, seconds: float = inf) -> None:
@@ -28,9 +28,9 @@ class Outage:
         self._answered: set[str] = set()
         self._began = inf
         self.failures: list[float] = []
-        """When the others came that were reset, on the monotonic clock."""
+        """When those requests came, on the monotonic clock, that were reset and were no probes."""
         self.probes: list[float] = []
-        """When they came, without the one that was answered at last."""
+        """When the probes came that were reset, on the monotonic clock."""
 
     async def __call__(self, exchange: Exchange) -> web.StreamResponse:
         now = time.monotonic()

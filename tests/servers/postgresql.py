@@ -1,4 +1,4 @@
-"""A real PostgreSQL, in a folder of its own, that ends with the tests, whatever becomes of them."""
+"""A real PostgreSQL in a folder of its own. It ends with the tests, whatever becomes of them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USER: Final = "tileharvest"
-"""May do everything. On the socket it needs no password."""
+"""A user that may do everything, and needs no password on the socket."""
 PASSWORD: Final = "secret/of:100%"
-"""With signs that mean something in an address."""
+"""A password with signs that mean something in an address."""
 
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
-    # What survives is a kill of the server, not a power cut of the computer: nothing is flushed.
+    # The data survive a kill of the server, but not a power cut of the computer: nothing is flushed.
     "fsync": "off",
     "full_page_writes": "off",
     "autovacuum": "off",
@@ -40,13 +40,13 @@ _SETTINGS: Final = {
     "log_min_messages": "fatal",
 }
 _PATIENCE: Final = 20.0
-"""Seconds for PostgreSQL to start or to stop; it needs some tenths."""
+"""Seconds in which PostgreSQL must start or stop. It needs some tenths."""
 _MOMENT: Final = 0.02
-"""Seconds between two looks whether it has started."""
+"""Seconds between two looks whether the server has started."""
 
 
 class PostgresqlServer:
-    """Answers on a socket in its folder, and on a TCP port of the loopback, the same after each start."""
+    """A server on a socket in its folder and on a TCP port of the loopback, the same after each start."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,16 +55,16 @@ class PostgresqlServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str, user: str = USER) -> str:
-        """By the socket, without a password: the fastest."""
+        """Returns the address by the socket, without a password. This way is the fastest."""
         query = {"host": str(self.folder), "port": str(self.port)}
         return _text(URL.create("postgresql+psycopg", user, database=database, query=query))
 
     def tcp_url(self, database: str, user: str = USER, password: str | None = PASSWORD) -> str:
-        """As a worker on another computer would use it."""
+        """Returns the address as a worker on another computer would use it."""
         return _text(URL.create("postgresql+psycopg", user, password, "127.0.0.1", self.port, database))
 
     def ask(self, question: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-        """What a statement gives, run by itself, outside of a transaction."""
+        """Runs one statement outside of a transaction, and returns its rows."""
         place = make_conninfo(host=str(self.folder), port=self.port, user=USER, dbname=database)
         with psycopg.connect(place, autocommit=True) as connection:
             cursor = connection.execute(question.encode())
@@ -72,7 +72,7 @@ class PostgresqlServer:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """A new and empty one until the block ends, by its name. Costs some 0.1 s."""
+        """Makes a new, empty database until the block ends, and gives its name. This costs some 0.1 s."""
         name = f"test{next(self._numbers)}"
         self.ask(f"CREATE DATABASE {name}")
         try:
@@ -97,15 +97,16 @@ class PostgresqlServer:
             raise RuntimeError(f"PostgreSQL cannot make a database: {done.stderr}")
 
     def start(self) -> None:
-        """Returns when it takes connections. To be called in a thread that outlives the server.
+        """Starts the server, and returns when it takes connections.
 
-        Raises RuntimeError with its own words if it does not start.
+        The calling thread must outlive the server. Raises RuntimeError with the server's own words if it does
+        not start.
         """
         own = {"port": str(self.port), "unix_socket_directories": str(self.folder)}
         settings = [f"--{name}={value}" for name, value in (_SETTINGS | own).items()]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                # Ended with this thread, even if nobody here has the time to stop it.
+                # The server ends with this thread, even if nobody here has the time to stop it.
                 [*_as_user("--pdeathsig", "QUIT"), _program("postgres"), "-D", "data", *settings],
                 cwd=self.folder,
                 stdout=log,
@@ -115,11 +116,14 @@ class PostgresqlServer:
         self._await_start()
 
     def stop(self) -> None:
-        """Breaks off all transactions, as a restart by its owner does. Harmless when it does not run."""
+        """Stops the server and breaks off all transactions, as a restart by its owner does.
+
+        This is harmless when it does not run.
+        """
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """At once and without a word to anybody, as after a crash: what was committed is in its log."""
+        """Ends the server at once, as a crash does. What was committed is in the server's log."""
         self._end(signal.SIGQUIT)
 
     def _await_start(self) -> None:
@@ -150,8 +154,8 @@ class PostgresqlServer:
 
 @contextmanager
 def postgresql_server() -> Iterator[PostgresqlServer]:
-    """Run one until the block ends. It begins with no database but its own."""
-    # A short path: the name of a socket has at most 107 bytes.
+    """Runs a server until the block ends. It begins with no database but its own."""
+    # The path is short, because the name of a socket has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
         server = PostgresqlServer(Path(folder))
         server.initialize()
@@ -163,7 +167,10 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
 
 
 def _program(name: str) -> str:
-    """Debian keeps them out of the PATH, each release in a folder of its own."""
+    """Returns the path of a program of the newest release. Raises RuntimeError when there is none.
+
+    Debian keeps these programs out of the PATH, each release in a folder of its own.
+    """
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_release)
     program = shutil.which(name, path=os.pathsep.join([*map(str, reversed(folders)), os.environ["PATH"]]))
     if program is None:
@@ -176,7 +183,7 @@ def _release(folder: Path) -> int:
 
 
 def _as_user(*options: str) -> list[str]:
-    """It refuses to run as root; the package brings a user."""
+    """Returns the words that run a command as the package's user: PostgreSQL refuses to run as root."""
     if os.getuid() == 0:
         options = ("--reuid", "postgres", "--regid", "postgres", "--clear-groups", *options)
     return ["setpriv", *options]

@@ -1,4 +1,4 @@
-"""The shared real maps, laid out as the folders that web servers serve, and what is known of them."""
+"""The shared real maps as folders that web servers serve, and the known changes between their versions."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What changed from one version of a map to the next: paths of files below the published folder."""
+    """The changes from one version of a map to the next, as paths of files below the published folder."""
 
     day: date
-    """Of the later version."""
+    """The day of the later version."""
     added: frozenset[str]
     removed: frozenset[str]
     changed: frozenset[str]
-    """Other bytes."""
+    """Files that got other bytes."""
     redated: frozenset[str]
-    """The same bytes with another modification time."""
+    """Files that kept their bytes and got another modification time."""
 
 
 def published(shared_maps: Path, name: str, version: int, folder: Path, *, deploy: bool = False) -> Path:
-    """Make `folder` hold exactly this version (1 is the oldest) of the map, and return it.
+    """Makes `folder` hold exactly this version of the map (1 is the oldest), and returns the folder.
 
-    Files have the modification times that the renderer gave them; with `deploy` the present time, as
-    hosts set it that upload everything anew.
+    Files have the modification times that the renderer gave them. With `deploy` they have the present time,
+    as on hosts that upload everything anew.
     """
     _publish(shared_maps, name, str(version), str(folder), *(["--deploy"] if deploy else []))
     return folder
 
 
 def truth(shared_maps: Path, name: str) -> list[Step]:
-    """The changes of each version after the first, in order: the first is version 2."""
+    """Returns the changes of each version after the first one, in order. They begin with version 2."""
     return [
         Step(
             day=date.fromisoformat(step["day"]),

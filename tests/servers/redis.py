@@ -1,4 +1,4 @@
-"""A real Redis, in a folder of its own, that ends with the test, whatever becomes of it."""
+"""A real Redis in a folder of its own. It ends with the test, whatever becomes of that."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
-"""Every write is on the disk before it is answered."""
+"""Options with which every write is on the disk before it is answered."""
 CLUSTER: Final = ("--cluster-enabled", "yes")
-"""One node, which `join_cluster` gives all slots."""
+"""Options of a cluster with one node, to which `join_cluster` gives all slots."""
 
 _PATIENCE: Final = 10.0
-"""Seconds for Redis to start or to stop; it needs some hundredths."""
+"""Seconds in which Redis must start or stop. It needs some hundredths."""
 _MOMENT: Final = 0.005
-"""Seconds between two looks whether it has started."""
+"""Seconds between two looks whether the server has started."""
 
 
 class RedisServer:
-    """Answers on a socket in its folder, and on a TCP port of the loopback, the same after each start."""
+    """A server on a socket in its folder and on a TCP port of the loopback, the same after each start."""
 
     def __init__(self, folder: Path, options: Sequence[str], *, tls: bool) -> None:
         self.folder = folder
@@ -50,24 +50,25 @@ class RedisServer:
 
     @property
     def socket_url(self) -> str:
-        """Faster, and in nobody else's way."""
+        """The address of the socket, which is faster than the port."""
         return f"unix://{self.socket}"
 
     def ask(self, *words: Any, **login: Any) -> Any:
-        """One command's answer, as the library reads it."""
+        """Returns the answer to one command, as the library reads it."""
         with redis.Redis(unix_socket_path=str(self.socket), protocol=2, **login) as client:
             return client.execute_command(*words)
 
     def start(self) -> None:
-        """Returns when it has read its data. To be called in a thread that outlives the server.
+        """Starts the server, and returns when it has read its data.
 
-        Raises RuntimeError with its own words if it does not start.
+        The calling thread must outlive the server. Raises RuntimeError with the server's own words if it does
+        not start.
         """
         program = shutil.which("redis-server")
         if program is None:
             raise RuntimeError("Redis is not installed; on Debian: apt-get install redis-server")
         self._process = subprocess.Popen(
-            # Killed with this thread, even if nobody here has the time to stop it.
+            # The server is killed with this thread, even if nobody here has the time to stop it.
             ["setpriv", "--pdeathsig", "KILL", program, *self._arguments()],
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
@@ -76,15 +77,15 @@ class RedisServer:
         self._await_start()
 
     def kill(self) -> None:
-        """As a power cut would, for the process."""
+        """Kills the process. For Redis itself this is like a power cut."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Harmless when it does not run."""
+        """Stops the server. This is harmless when it does not run."""
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """It is there, but answers nothing until `resume`."""
+        """Freezes the server: it keeps its connections, but answers nothing until `resume`."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -93,13 +94,13 @@ class RedisServer:
         self._process.send_signal(signal.SIGCONT)
 
     def join_cluster(self) -> None:
-        """Of which it is the only node."""
+        """Makes the server a cluster of which it is the only node."""
         self.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         self._await(lambda: "cluster_state:ok" in _as_text(self.ask("CLUSTER", "INFO")))
 
     def _arguments(self) -> list[str]:
         places = [*self._ports, str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
-        # No protected mode: it would refuse what the tests of logins ask.
+        # Protected mode would refuse what the tests of logins ask.
         return [*places, "--save", "", "--logfile", "redis.log", "--protected-mode", "no", *self._options]
 
     def _await_start(self) -> None:
@@ -123,7 +124,7 @@ class RedisServer:
         except redis.AuthenticationError:
             return True
         except redis.ConnectionError:
-            # Not there yet, or still reading its data.
+            # The server is not there yet, or it still reads its data.
             return False
         return True
 
@@ -131,7 +132,7 @@ class RedisServer:
         process, self._process = self._process, None
         if process is None:
             return
-        # A paused one hears nothing else.
+        # A paused process hears no other signal.
         process.send_signal(signal.SIGCONT)
         process.send_signal(how)
         try:
@@ -143,9 +144,9 @@ class RedisServer:
 
 @contextmanager
 def redis_server(*options: str, tls: bool = False) -> Iterator[RedisServer]:
-    """Run one until the block ends. Nothing is kept on the disk unless the options say so.
+    """Runs a server until the block ends. It keeps nothing on the disk unless the options say so.
 
-    With `tls` its port is encrypted; the options then name the certificate.
+    With `tls` its port is encrypted, and the options must name the certificate.
     """
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:
         server = RedisServer(Path(folder), options, tls=tls)
@@ -157,7 +158,10 @@ def redis_server(*options: str, tls: bool = False) -> Iterator[RedisServer]:
 
 
 def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> RedisQueue:
-    """The queue of a map on this server, not open. The caller's times count, unless told otherwise."""
+    """Returns the queue of a map on this server, not open yet.
+
+    It goes by the caller's clock unless the options say otherwise.
+    """
     parameters = options.pop("parameters", {"url": server.socket_url})
     defaults = {"max_attempts": 3, "lease_seconds": 100.0, "minus_share": 0, "expected": 1_000}
     options = defaults | {"server_clock": False, "patience": _PATIENCE} | options

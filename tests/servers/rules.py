@@ -1,4 +1,4 @@
-"""The ways in which a `misbehaving` server can misbehave: a rule answers one exchange its own way."""
+"""The rules by which a `misbehaving` server misbehaves: each answers one exchange in its own way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LFS_POINTER: Final = (
 
 
 def first(times: int, rule: Rule) -> Rule:
-    """The rule for the first requests, whatever their path; then all is well."""
+    """Applies the rule to the first requests, whatever their path. Later ones are answered properly."""
     left = times
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -39,7 +39,7 @@ def first(times: int, rule: Rule) -> Rule:
 
 
 def only(method: str, rule: Rule) -> Rule:
-    """The rule for requests of this method; those of others are answered properly."""
+    """Applies the rule to requests of this method. Other requests are answered properly."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         return await (rule(exchange) if exchange.request.method == method else exchange.send_properly())
@@ -48,7 +48,7 @@ def only(method: str, rule: Rule) -> Rule:
 
 
 def status(code: int, headers: dict[str, str] | None = None) -> Rule:
-    """This status with an error page."""
+    """Answers this status with an error page."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         return await exchange.send(Answer(code, {"Content-Type": "text/html"} | (headers or {}), ERROR_PAGE))
@@ -57,24 +57,24 @@ def status(code: int, headers: dict[str, str] | None = None) -> Rule:
 
 
 def too_many(retry_after: str) -> Rule:
-    """429; `retry_after` is a number of seconds or an HTTP date."""
+    """Answers 429. `retry_after` is a number of seconds or an HTTP date."""
     return status(429, {"Retry-After": retry_after})
 
 
 def head_refused(code: int = 405) -> Rule:
-    """HEAD is answered with 405 or 501, GET properly."""
+    """Answers HEAD with 405 or 501, and GET properly."""
     return only("HEAD", status(code))
 
 
 def redirect(code: int, location: str) -> Rule:
-    """301 or 302; `location` is a path or a URL."""
+    """Answers 301 or 302. `location` is a path or a URL."""
     return status(code, {"Location": location})
 
 
 def body(content: bytes, content_type: str = "image/png") -> Rule:
-    """200 with this body, whatever the path and the conditions; its ETag is its own.
+    """Answers 200 with this body and an ETag of its own, whatever the path and the conditions.
 
-    Meant for an error page with status 200, a Git-LFS pointer, no bytes at all.
+    It is meant for an error page with status 200, a Git-LFS pointer, or no bytes at all.
     """
     etag = f'"{zlib.crc32(content):x}-{len(content):x}"'
 
@@ -85,15 +85,15 @@ def body(content: bytes, content_type: str = "image/png") -> Rule:
 
 
 def error_page() -> Rule:
-    """An HTML page that says "not found" with status 200, as single-page hosts do."""
+    """Answers 200 with an HTML page that says "not found", as single-page hosts do."""
     return body(ERROR_PAGE, "text/html")
 
 
 def cut_off(size: int) -> Rule:
-    """The body ends after `size` bytes, and its Content-Length and ETag agree: only the image can tell.
+    """Ends the body after `size` bytes. Content-Length and ETag agree with that: only the image can tell.
 
-    So it is with a file that was uploaded in part. Requests with conditions that the whole file meets
-    are answered with 304.
+    A file that was uploaded in part is like this. Requests with conditions that the whole file meets are
+    answered with 304.
     """
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -107,7 +107,7 @@ def cut_off(size: int) -> Rule:
 
 
 def broken_off(size: int) -> Rule:
-    """The connection is closed after `size` bytes of a body whose Content-Length promises it whole.
+    """Closes the connection after `size` bytes of a body, although Content-Length promises the whole body.
 
     Answers without a body are given properly.
     """
@@ -120,7 +120,7 @@ def broken_off(size: int) -> Rule:
         response.content_length = len(proper.body)
         await response.prepare(exchange.request)
         await response.write(proper.body[:size])
-        # Sends what was written, then the end of the stream.
+        # This sends what was written, and then the end of the stream.
         _transport(exchange).close()
         return response
 
@@ -128,7 +128,7 @@ def broken_off(size: int) -> Rule:
 
 
 def headers(**values: str | None) -> Rule:
-    """The proper answer with other headers: `headers(ETag=None, Last_Modified="...")`; None removes one."""
+    """Answers with other headers, such as `headers(ETag=None, Last_Modified="...")`. None removes one."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         changes = {name.replace("_", "-"): value for name, value in values.items()}
@@ -148,7 +148,7 @@ def without_validators() -> Rule:
 
 
 def weak_etag() -> Rule:
-    """The file's own ETag, marked weak, as servers do that compress."""
+    """Marks the file's own ETag as weak, as servers do that compress."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         etag = exchange.proper.headers.get("ETag")
@@ -158,12 +158,12 @@ def weak_etag() -> Rule:
 
 
 def head_with_another_etag() -> Rule:
-    """HEAD and GET never agree on the ETag, as behind a pool of servers with clocks of their own."""
+    """Gives HEAD another ETag than GET, as in a pool of servers with clocks of their own."""
     return only("HEAD", headers(ETag='"of-another-server"'))
 
 
 def hang() -> Rule:
-    """No answer, ever; the connection stays open."""
+    """Keeps the connection open and never answers."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         await asyncio.Event().wait()
@@ -173,12 +173,12 @@ def hang() -> Rule:
 
 
 def reset() -> Rule:
-    """The connection is reset: the client gets a RST, and not a byte."""
+    """Resets the connection: the client gets a RST, and not a byte."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         transport = _transport(exchange)
         connection: socket.socket = transport.get_extra_info("socket")
-        # To close a socket that must not linger (on, for 0 seconds) is to reset it.
+        # A socket that lingers for 0 seconds is reset when it is closed.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
         return web.Response()

@@ -1,6 +1,6 @@
-"""Moto's S3 as a server of its own on a free loopback port: answers as S3's, given much more slowly.
+"""Moto's S3 as a server of its own on a free loopback port. It answers as S3 does, but much more slowly.
 
-It differs from Amazon's in that it never checks checksums, and credentials only when it is told to.
+It never checks checksums, as Amazon does, and it checks credentials only when it is told to.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 KEY_ID: Final = "AKIAEXAMPLEOFTESTS"
 SECRET: Final = "hush/a+secret"
 _PATIENCE: Final = 20.0
-"""Seconds for moto to start, to answer or to stop; it needs about one to start."""
+"""Seconds in which moto must start, answer or stop. It needs about one to start."""
 _OWNER: Final = f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20261120/us-east-1/s3/aws4_request, Signature=0"
-"""Moto does not check the signature, but treats whoever has none as a stranger."""
+"""The owner's credentials. Moto checks no signature, but a request without one counts as a stranger's."""
 _OF_ONE_HOP: Final = {"connection", "keep-alive", "transfer-encoding", "host", "date", "server"}
 
 
@@ -39,24 +39,24 @@ _OF_ONE_HOP: Final = {"connection", "keep-alive", "transfer-encoding", "host", "
 class Reply:
     status: int
     headers: Message
-    """Looked up without regard to case."""
+    """The header fields, which are looked up without regard to case."""
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class S3:
-    """A running server. It forgets all when it stops."""
+    """A running server. It forgets everything when it stops."""
 
     port: int
     process: subprocess.Popen[bytes]
 
     @property
     def url(self) -> str:
-        """Where the buckets are, without a slash at the end."""
+        """The address of the buckets, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
-        """As the buckets' owner. `headers` are written with underscores: `If_None_Match="*"`."""
+        """Asks as the buckets' owner. `headers` are written with underscores: `If_None_Match="*"`."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
         try:
             sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -67,14 +67,14 @@ class S3:
             connection.close()
 
     def start_over(self, *buckets: str) -> None:
-        """Forget everything and have these empty buckets."""
+        """Makes the server forget everything and have these empty buckets."""
         self._expect(200, self.ask("POST", "/moto-api/reset"))
         for bucket in buckets:
             self._expect(200, self.ask("PUT", f"/{bucket}"))
 
     @contextmanager
     def checking_credentials(self) -> Iterator[None]:
-        """As long as the block runs. It knows none, so that all are wrong."""
+        """Lets the server check credentials while the block runs. It knows none, so all are wrong."""
         self._expect(200, self.ask("POST", "/moto-api/reset-auth", b"0"))
         try:
             yield
@@ -87,21 +87,24 @@ class S3:
 
 
 def environment(url: str) -> dict[str, str]:
-    """Of a program whose S3 is at this address. Nothing in it leads off this computer."""
+    """Returns the environment of a program whose S3 is at this address.
+
+    Nothing in it leads off this computer.
+    """
     return {
         "AWS_ACCESS_KEY_ID": KEY_ID,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": url,
         "AWS_ALLOW_HTTP": "true",
-        # Port 9 is closed. Where no credentials are, they are looked for here.
+        # A program without credentials looks for them at this address. Port 9 is closed.
         "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9",
         "NO_PROXY": "127.0.0.1",
     }
 
 
 def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until the test ends, the S3 of this process is at the address, whatever its environment said."""
+    """Puts the S3 of this process at the address until the test ends, whatever its environment said."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in environment(url).items():
@@ -110,11 +113,11 @@ def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def s3() -> Iterator[S3]:
-    """An S3 without buckets, until the block ends. Raises RuntimeError if it does not start."""
+    """Runs an S3 without buckets until the block ends. Raises RuntimeError if it does not start."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         port = listening.getsockname()[1]
         process = _start(listening)
-    # From here on the port is open only as long as moto runs.
+    # From here on the port is open only while moto runs.
     try:
         running = S3(port, process)
         _await_start(running)
@@ -124,7 +127,7 @@ def s3() -> Iterator[S3]:
 
 
 def forwarded(url: str) -> Rule:
-    """For a `misbehaving` server: each request is handed on to the server at `url`, and its answer back."""
+    """Makes a rule that hands each request on to the server at `url`, and its answer back."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         request = exchange.request
@@ -141,16 +144,18 @@ def forwarded(url: str) -> Rule:
 
 
 def _start(listening: socket.socket) -> subprocess.Popen[bytes]:
-    """moto on a socket that is already open: no port that was free a moment ago can be lost to somebody
-    else, and connections wait until it is ready."""
+    """Starts moto on a socket that is already open.
+
+    So nobody else can take the free port, and connections wait until moto is ready.
+    """
     number = listening.fileno()
     return subprocess.Popen(
-        # -P: the modules beside this file are none to be found by their bare names.
+        # With -P the modules beside this file are not found by their bare names.
         [sys.executable, "-P", __file__, str(number)],
         pass_fds=[number],
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # A group of its own: not stopped by anybody's Ctrl-C.
+        # It gets a process group of its own, so that nobody's Ctrl-C stops it.
         start_new_session=True,
     )
 
@@ -177,7 +182,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _serve(number: int) -> None:
-    # Slow to import, and only needed here.
+    # These modules are slow to import, and only needed here.
     from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
         DomainDispatcherApplication,
         create_backend_app,
@@ -190,15 +195,18 @@ def _serve(number: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Standard input ends when whoever started us does, killed or not."""
+    """Waits until the process that started us ends, killed or not: then standard input ends. Then exits."""
     sys.stdin.buffer.read()
     # sys.exit would only end this thread.
     os._exit(0)
 
 
 def _one_by_one(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
-    """Between looking and writing moto lets others in, so that two conditional puts may both succeed.
-    S3 promises that they do not. Bodies are awaited outside of the lock, for slow ones hold up nobody."""
+    """Lets one request after the other into the application.
+
+    Between looking and writing moto lets others in, so two conditional puts may both succeed. S3 promises
+    that they do not. Bodies are read before the lock is taken, so a slow one holds up nobody.
+    """
     turn = threading.Lock()
 
     def answer(request: dict[str, Any], start_response: Any) -> Iterable[bytes]:

@@ -1,6 +1,6 @@
-"""A real scrapyd, which runs jobs of the project that was deployed on it, in processes of their own.
+"""A real scrapyd. It runs jobs of the project that was deployed on it, in processes of their own.
 
-Its Python has the requirements, but not the project itself: what jobs run comes out of the egg.
+Its Python has the requirements, but not the project itself: jobs run the code of the egg.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ USER: Final = "deploy"
 PASSWORD: Final = "open-sesame"
 
 _PATIENCE: Final = 60.0
-"""Seconds for scrapyd to start, to end a job of some requests, or to stop; each needs one or two, if nothing
+"""Seconds in which scrapyd must start, end a job of some requests, or stop. Each needs one or two if nothing
 else runs."""
 _MOMENT: Final = 0.02
-"""Seconds between two looks at what it does."""
+"""Seconds between two looks at what scrapyd does."""
 
 _OPENER: Final = build_opener(ProxyHandler({}))
-"""The way to the loopback leads through no proxy."""
+"""An opener without a proxy, because scrapyd is on the loopback."""
 _PYTHON: Final = f"{sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-"""Not that of the tests' environment: the project is installed there, and would go before the egg."""
+"""The system's Python. In the tests' environment the project is installed, and would go before the egg."""
 
 _CONFIG: Final = f"""
 [scrapyd]
@@ -52,20 +52,21 @@ dbs_dir      = dbs
 jobstorage   = scrapyd.jobstorage.SqliteJobStorage
 jobs_to_keep = 100
 max_proc     = 2
-# Seconds; 5 by default.
+# Seconds. The default is 5.
 poll_interval = 0.1
 """
 
 
 class Scrapyd:
-    """Answers on the same port of the loopback after each start. All it knows is in its folder."""
+    """A scrapyd with the same port of the loopback after each start. All it knows is in its folder."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """`environment` is that of jobs, besides what Python needs."""
+        """Prepares a scrapyd. `environment` is the environment of jobs, besides what Python needs."""
         self.folder = folder
         self._environment = dict(environment) | {
             "PATH": os.environ["PATH"],
-            # The requirements. What installed the project there is not looked at in folders named so.
+            # These folders hold the requirements. Python reads no `.pth` file in folders of PYTHONPATH, so it
+            # does not find the project that is installed there.
             "PYTHONPATH": os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,12 +75,14 @@ class Scrapyd:
 
     @property
     def url(self) -> str:
-        """With a slash at the end, as `scrapyd-deploy` wants it."""
+        """The address with a slash at the end, as `scrapyd-deploy` wants it."""
         return f"http://127.0.0.1:{self._port}/"
 
     def ask(self, question: str, *, password: str = PASSWORD, post: bool = False, **fields: str) -> Any:
-        """What `question`.json answers, a dict; the HTTP status where that is not 200. OSError if nobody is
-        there."""
+        """Returns the answer of `question`.json: a dict, or the HTTP status where that is not 200.
+
+        Raises OSError if nothing answers.
+        """
         credentials = base64.b64encode(f"{USER}:{password}".encode()).decode()
         request = Request(f"{self.url}{question}.json", headers={"Authorization": f"Basic {credentials}"})
         if post:
@@ -94,28 +97,31 @@ class Scrapyd:
                 return error.code
 
     def schedule(self, map_name: str, **arguments: str) -> str:
-        """A job that harvests the map: its number. AssertionError with scrapyd's words if it refuses."""
+        """Schedules a harvest of the map, and returns the job's number.
+
+        Raises AssertionError with scrapyd's answer if it refuses.
+        """
         fields = {"project": PROJECT, "spider": "overviewer", "map": map_name} | arguments
         answer = self.ask("schedule", post=True, **fields)
         assert answer["status"] == "ok", answer
         return str(answer["jobid"])
 
     def cancel(self, job: str) -> None:
-        """As Ctrl-C: the signal has been sent when this returns."""
+        """Cancels a running job, as Ctrl-C does. The signal has been sent when this returns."""
         answer = self.ask("cancel", post=True, project=PROJECT, job=job)
         assert answer["prevstate"] == "running", answer
 
     def jobs(self, state: str) -> list[str]:
-        """The numbers of jobs that are `pending`, `running` or `finished`."""
+        """Returns the numbers of the jobs that are `pending`, `running` or `finished`."""
         return [job["id"] for job in self.ask("listjobs", project=PROJECT)[state]]
 
     def await_end(self, job: str) -> str:
-        """The job's log, once it has ended."""
+        """Waits until the job has ended, and returns its log."""
         self._await(lambda: self.ask("status", project=PROJECT, job=job)["currstate"] == "finished")
         return self.log(job)
 
     def await_line(self, job: str, words: str) -> None:
-        """Returns when the job has written these into its log."""
+        """Returns when the job has written these words into its log."""
         self._await(lambda: words in self.log(job))
 
     def log(self, job: str) -> str:
@@ -123,7 +129,10 @@ class Scrapyd:
         return file.read_text(encoding="utf-8")
 
     def run(self, *arguments: str) -> str:
-        """What `scrapy ...`, out of the egg, writes to stdout. CalledProcessError if it fails."""
+        """Runs `scrapy ...` out of the egg, and returns what it writes to stdout.
+
+        Raises CalledProcessError if it fails.
+        """
         return subprocess.check_output(
             [_PYTHON, "-m", "scrapyd.runner", *arguments],
             cwd=self.folder,
@@ -133,16 +142,19 @@ class Scrapyd:
         )
 
     def start(self) -> None:
-        """Returns when it answers. Raises RuntimeError with its own words if it does not start."""
+        """Starts scrapyd, and returns when it answers.
+
+        Raises RuntimeError with scrapyd's own words if it does not start.
+        """
         with (self.folder / "scrapyd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                # Without a file of its process number, which would outlive a kill.
+                # A file with its process number would outlive a kill.
                 [_PYTHON, "-m", "scrapyd", "--pidfile="],
                 cwd=self.folder,
                 env=self._environment,
                 stdout=log,
                 stderr=log,
-                # A group of its own: stopped as a whole, and by nobody else's Ctrl-C.
+                # It gets a process group of its own: it is stopped as a whole, and by nobody else's Ctrl-C.
                 start_new_session=True,
             )
         try:
@@ -153,7 +165,7 @@ class Scrapyd:
             raise RuntimeError(f"scrapyd does not start: {words}") from None
 
     def stop(self) -> None:
-        """With its jobs, as systemd does. Harmless when it does not run."""
+        """Stops scrapyd with its jobs, as systemd does. This is harmless when it does not run."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -162,7 +174,7 @@ class Scrapyd:
         try:
             process.wait(_PATIENCE)
         finally:
-            # Whatever is left of the group.
+            # This ends whatever is left of the group.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -183,7 +195,7 @@ class Scrapyd:
 
 @contextmanager
 def scrapyd(environment: Mapping[str, str]) -> Iterator[Scrapyd]:
-    """Run one, on which nothing is deployed, until the block ends."""
+    """Runs a scrapyd, on which nothing is deployed, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="scrapyd-") as folder:
         server = Scrapyd(Path(folder), environment)
         try:

@@ -1,4 +1,4 @@
-"""The test servers themselves: tests can only be as true as what they run against."""
+"""Tests of the test servers themselves: other tests are only as true as the servers they run against."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_deployed_files_are_all_new(shared_maps: Path, tmp_path: Path) -> None:
 def test_truth_has_a_step_for_each_later_version(shared_maps: Path) -> None:
     steps = truth(shared_maps, "antworld")
     assert [step.day.isoformat() for step in steps] == ["2021-02-16", "2021-04-12", "2021-05-12"]
-    # The tiles of the versions are 299, 318, 394 and 411.
+    # The versions have 299, 318, 394 and 411 tiles.
     assert [len(step.added) - len(step.removed) for step in steps] == [19, 76, 17]
 
 
@@ -356,7 +356,7 @@ def test_postgresql_ends_with_the_process_that_has_started_it() -> None:
     while is_open(int(port)):
         assert time.monotonic() < end
         time.sleep(0.01)
-    # Nobody was left who could do it.
+    # The killed process could not remove its folder.
     shutil.rmtree(folder)
 
 

@@ -1,4 +1,4 @@
-"""A terminal whose screen can be read, as a person would see it: a pane of tmux."""
+"""A terminal whose screen can be read as a person would see it: a pane of tmux."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PATIENCE: Final = 30.0
-"""Seconds for what is waited for to be on the screen."""
+"""Seconds in which the screen must show what is awaited."""
 _LOOK: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """A program that runs in a terminal; its last screen stays when it ends."""
+    """A program that runs in a terminal. Its last screen stays when it ends."""
 
     command: Sequence[str]
-    """Of tmux, with the socket of a server of its own."""
+    """The command of tmux, with the socket of a server of its own."""
 
     @property
     def screen(self) -> list[str]:
-        """Its lines from the top, without those at the bottom that are empty."""
+        """The lines of the screen from the top, without empty ones at the bottom."""
         return self._ask("capture-pane", "-p").rstrip().splitlines()
 
     @property
@@ -37,7 +37,7 @@ class Terminal:
         return self._ask("capture-pane", "-p", "-e")
 
     def await_screen(self, holds: Callable[[list[str]], bool]) -> list[str]:
-        """Look until the screen is as wanted. Raises AssertionError with the last screen."""
+        """Looks until the screen is as wanted, and returns it. Raises AssertionError with the last screen."""
         until = time.monotonic() + _PATIENCE
         pause = threading.Event()
         while not holds(screen := self.screen):
@@ -46,7 +46,10 @@ class Terminal:
         return screen
 
     def last_screen(self) -> list[str]:
-        """When the program has ended, what it has left there. Raises AssertionError."""
+        """Waits until the program has ended, and returns the screen that it left.
+
+        Raises AssertionError with the last screen when it does not end.
+        """
         self.await_screen(lambda _: self._ask("list-panes", "-F", "#{pane_dead}").strip() == "1")
         return self.screen
 
@@ -64,18 +67,18 @@ def terminal(
     columns: int = 80,
     rows: int = 24,
 ) -> Iterator[Terminal]:
-    """Run the program in a terminal of that size and in `workplace`; killed when the block ends.
+    """Runs the program in a terminal of that size and in `workplace`. It is killed when the block ends.
 
-    tmux keeps its socket in the folder. Raises RuntimeError where there is no tmux.
+    tmux keeps its socket in `folder`. Raises RuntimeError where there is no tmux.
     """
     tmux = shutil.which("tmux")
     if tmux is None:
         raise RuntimeError("tmux is not installed; on Debian: apt-get install tmux")
-    # Whatever the locale of who runs the tests is.
+    # -u means UTF-8, whatever the locale of the person who runs the tests.
     command = [tmux, "-u", "-S", str(folder / "tmux"), "-f", "/dev/null"]
     size = ["-x", str(columns), "-y", str(rows)]
     given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
-    # It must not end with its program, whose last screen would be lost.
+    # The pane must not end with its program, because the last screen would be lost.
     keeping = ["set-option", "-g", "remain-on-exit", "on", ";"]
     start = [*keeping, "new-session", "-d", *size, *given, "-c", str(workplace), *program]
     _run([*command, "start-server", ";", *start])

@@ -21,8 +21,7 @@ from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import maps_file
 from tileharvest.queue.settings import is_being_harvested
 from tileharvest.store.settings import open_store_for_reading
-from tileharvest.viewer.serving import listening
-from tileharvest.viewer.starting import viewer
+from tileharvest.viewer.server import listening, viewer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

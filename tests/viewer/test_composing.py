@@ -17,12 +17,12 @@ from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, SIZE, Wor
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.cache import Picture, PictureMemory
-from tileharvest.pictures.composer import Composer, ComposerStoppedError, Scene
+from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.application import Application
-from tileharvest.viewer.composed import ComposedPictures
-from tileharvest.viewer.harvests import Harvests
-from tileharvest.viewer.served import LazyHistory, MapsFile, ServedMaps
+from tileharvest.viewer.composed_pictures import ComposedPictures
+from tileharvest.viewer.harvests_page import HarvestsPage
+from tileharvest.viewer.served_maps import LazyHistory, MapsFile, ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,13 +74,13 @@ def store(world: World) -> WatchedStore:
     return WatchedStore(world.store)
 
 
-def scene(history: History, day: date, settled: date = SECOND) -> Scene:
+def scene(history: History, day: date, settled: date = SECOND) -> PastLayer:
     layer = next(layer for layer in map_outline(history, MAP).layers if layer.name == DAY_LAYER)
-    return Scene(history, layer.id, day, 0, SIZE, settled)
+    return PastLayer(history, layer.id, day, 0, SIZE, settled)
 
 
-def compose(composer: Composer, of: Scene, tile: Tile = TOP) -> Picture:
-    plan = composer.plan(of, tile)
+def compose(composer: Composer, of: PastLayer, tile: Tile = TOP) -> Picture:
+    plan = composer.composition(of, tile)
     assert plan is not None
     return composer.picture(of, plan)
 
@@ -178,10 +178,10 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
         base,
         scene(history, SECOND),
         scene(history, FIRST, settled=FIRST),
-        Scene(history, base.layer, FIRST, 0, SIZE + 1, SECOND),
+        PastLayer(history, base.layer, FIRST, 0, SIZE + 1, SECOND),
     ]
-    keys = {plan.key for each in scenes if (plan := composer.plan(each, TOP)) is not None}
-    keys |= {plan.key for tile in TOP.children() if (plan := composer.plan(base, tile)) is not None}
+    keys = {plan.key for each in scenes if (plan := composer.composition(each, TOP)) is not None}
+    keys |= {plan.key for tile in TOP.children() if (plan := composer.composition(base, tile)) is not None}
     assert len(keys) == len(scenes) + 4
 
 
@@ -190,7 +190,7 @@ def test_what_nobody_waits_for_any_more_is_not_begun(
 ) -> None:
     served = ServedMaps(MapsFile(world.maps_file), LazyHistory(lambda: history))
     composed = ComposedPictures(served, Composer(store))
-    application = Application(served, store, Harvests(Path), composed, {})
+    application = Application(served, store, HarvestsPage(Path), composed, {})
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in below(TOP, 1)]
     store.let_go.clear()
     with running(application) as client, ExitStack() as waiting:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.viewer.asking import of_area, serving
 from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.answers import RefusedError
 from tileharvest.viewer.parameters import AREA, Parameters, parse_day, parse_tile
+from tileharvest.viewer.replies import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

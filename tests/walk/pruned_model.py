@@ -11,12 +11,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import Asked
 from tileharvest.tiles.verdict import Answer, Verdict, judge_head
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.audit import audited, breaks_law
 from tileharvest.walk.decision import Decision, Wish, decide
 from tileharvest.walk.proof import Proof, StoredProof, prove
-from tileharvest.walk.trust import Asked, Mark
+from tileharvest.walk.trust import Mark
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:

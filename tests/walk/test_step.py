@@ -6,10 +6,11 @@ import pytest
 
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import ON_WALK, Asked
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import ON_WALK, Asked, Mark
+from tileharvest.walk.trust import Mark
 from tileharvest.walk.walk import Walk
 
 WALK = Walk(3)

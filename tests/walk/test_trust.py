@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tileharvest.tiles.questions import ON_WALK, Asked
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import ON_WALK, Asked, Mark, remember, vouches
+from tileharvest.walk.trust import Mark, remember, vouches
 
 MORNING = "Sat, 13 Feb 2021 08:00:00 GMT"
 NOON = "Sat, 13 Feb 2021 12:00:00 GMT"

@@ -7,10 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
-from tileharvest.commands.settings import quieten
-from tileharvest.commands.terminal import failing_clearly, write_json, write_line
+from tileharvest.commands.map_command import SiteCommand
+from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from scrapy.settings import BaseSettings
+
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Site
 
@@ -30,11 +31,12 @@ _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 _EXAMPLE: Final = "you@example.net"
 _PAGE: Final = "https://example.net/maps"
 _NONE: Final = "-"
-"""What answers that nothing is wanted of what is offered."""
+"""The answer of a person who wants nothing of what is offered."""
 
 
-class Command(ScrapyCommand):
-    requires_project = True
+class Command(SiteCommand, ScrapyCommand):
+    arguments = range(2, 3)
+    usage = "say a name and the address of the map's page: scrapy add NAME URL"
 
     def syntax(self) -> str:
         return "[options] NAME URL"
@@ -47,24 +49,10 @@ class Command(ScrapyCommand):
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
         parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        assert self.settings is not None
-        quieten(self.settings, "ERROR")
-
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if len(args) != 2:
-            raise UsageError(
-                "say a name and the address of the map's page: scrapy add NAME URL", print_help=False
-            )
-        with failing_clearly(self):
-            self._add(args[0], args[1], opts)
-
-    def _add(self, name: str, url: str, opts: argparse.Namespace) -> None:
-        assert self.settings is not None
-        file = maps_file(self.settings)
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        name, url = args
+        file = maps_file(settings)
         entry: dict[str, Any] = {"url": url}
         # Before a person is asked.
         checked_entry(file, name, entry)
@@ -86,7 +74,8 @@ class Command(ScrapyCommand):
             )
 
     def _contact(self, given: str | None, known: list[str]) -> str | None:
-        """As the command line or the settings say, or a person on the terminal; None where nobody does."""
+        """What the command line says, or a person on the terminal; None if neither does, and empty if the
+        settings have a contact."""
         assert self.settings is not None
         if given and _CONTACT.fullmatch(given) is None:
             raise ConfigurationError(
@@ -97,28 +86,25 @@ class Command(ScrapyCommand):
         return asked_contact(known, _line) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
     def _probed(self, description: MapDescription) -> Site:
-        assert self.crawler_process is not None
         assert self.settings is not None
         rules = rules_for(self.settings, description)
-        crawler = self.crawler_process.create_crawler(SiteProbeSpider)
-        self.crawler_process.crawl(crawler, description=description, rules=rules)
-        self.crawler_process.start()
-        spider = crawler.spider
-        if isinstance(spider, SiteProbeSpider) and spider.site is not None:
-            return spider.site
-        ending = spider.ending if isinstance(spider, SiteProbeSpider) else None
-        raise ending or SiteError(f"{description.url} was not probed to the end; nothing was added")
+        site = self.ask(SiteProbeSpider, description=description, rules=rules).site
+        if site is None:
+            raise SiteError(f"{description.url} was not probed to the end; nothing was added")
+        return site
 
 
 def _contacts(file: Path) -> list[str]:
-    """Those that maps of the file have, each once; the one of the last map last."""
+    """The contacts that maps of the file have, each once. That of the last map comes last."""
     maps = load_maps(file) if file.exists() else {}
     return list(dict.fromkeys(one.contact for one in reversed(maps.values()) if one.contact))[::-1]
 
 
 def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
-    """A person's contact, asked for until it can be one; empty where none is wanted. `line` gives the answer
-    to a question. Saying nothing takes the last of those known, which other maps have."""
+    """Asks a person for a contact until the answer can be one. Returns it, or nothing if none is wanted.
+
+    `line` gives the answer to a question. An empty answer takes the last of `known`, which other maps have.
+    """
     _say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
     if known[:-1]:
         _say(f"Other maps of yours have: {', '.join(known[:-1])}")
@@ -133,7 +119,7 @@ def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
 
 
 def _line(question: str) -> str:
-    """What a person writes to a question; the end of the input means that nothing is wanted."""
+    """What a person answers to a question. The end of the input means that nothing is wanted."""
     sys.stderr.write(question)
     sys.stderr.flush()
     try:

@@ -36,16 +36,15 @@ _BYTES_WIDTH: Final = len("123.4 MB")
 _LEFT_WIDTH: Final = len("119 min left")
 
 _COLOURS: Final = {Activity.PAUSED: "bold yellow", Activity.QUIET: "yellow", Activity.DOWN: "bold red"}
-"""Of what a person should see at once."""
+"""The colours of states that a person should see at once."""
 
 
 async def show_progress(
     lookout: Lookout, console: Console, interval: float, *, as_json: bool = False
 ) -> None:
-    """Show the harvest's progress until cancelled: a line each `interval` seconds where this is no terminal,
-    and each of them a JSON object where that is wanted, on a terminal too.
+    """Shows the harvest's progress until it is cancelled, and then cleans up at once.
 
-    Cancelled, it cleans up at once, without waiting for anything.
+    On a terminal two lines move. Elsewhere, and with `as_json`, a line is written every `interval` seconds.
     """
     if console.is_terminal and not as_json:
         await _move(lookout, console)
@@ -55,7 +54,7 @@ async def show_progress(
 
 def in_words(figures: Figures) -> str:
     """All figures in one line, such as `120 of about 300 tiles, 40 %; ign 100, upd 20; 141 requests, 2.0 MB;
-    12.3 tiles/s, 15 s left`; before them what holds the harvest up."""
+    12.3 tiles/s, 15 s left`. What holds the harvest up stands before them."""
     parts = [
         *state_in_words(figures.state),
         _tiles_in_words(figures),
@@ -67,7 +66,7 @@ def in_words(figures: Figures) -> str:
 
 
 def drawn(name: str, figures: Figures) -> RenderableType:
-    """Two lines for a terminal of at least 60 columns."""
+    """Two lines for a terminal of at least 60 columns: how far it is, and what was found."""
     grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(no_wrap=True, max_width=16)
     grid.add_column(ratio=1)
@@ -103,7 +102,7 @@ async def _write_lines(lookout: Lookout, console: Console, interval: float, *, a
 
 async def _move(lookout: Lookout, console: Console) -> None:
     name = lookout.harvesting.description.name
-    # Drawn from here and not by a thread of its own: nothing changes in between.
+    # A thread of its own would draw again what has not changed.
     with (
         Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False) as live,
         _log_above(console),
@@ -115,7 +114,7 @@ async def _move(lookout: Lookout, console: Console) -> None:
 
 @contextmanager
 def _log_above(console: Console) -> Iterator[None]:
-    """Let the log's lines appear above what moves: its handlers keep to the `sys.stderr` that was before."""
+    """Lets the log's lines appear above what moves. Its handlers write to the `sys.stderr` of before."""
     handlers = [
         handler
         for handler in logging.root.handlers
@@ -131,7 +130,7 @@ def _log_above(console: Console) -> Iterator[None]:
 
 def _bar(figures: Figures, colour: str) -> ProgressBar:
     if not figures.expected or figures.is_pruned:
-        # How much there is to do, nobody knows yet: a light that moves, or stands while nothing is done.
+        # It is not known yet how much there is to do. A light moves, and stands while nothing is done.
         return ProgressBar(
             total=None,
             pulse_style=colour or "bar.pulse",
@@ -153,13 +152,13 @@ def _done_of_expected(figures: Figures) -> str:
 
 
 def _aligned_speed(figures: Figures) -> list[str]:
-    """In columns that seldom change their width, so that the bar keeps its own."""
+    """Rate and time left, in columns that seldom change their width, so that the bar keeps its own."""
     rate, left = _rate_in_words(figures), _left_in_words(figures)
     return [(rate or "").rjust(_RATE_WIDTH), (left or "").rjust(_LEFT_WIDTH)]
 
 
 def _found(figures: Figures) -> Text:
-    """Failures first, as they must not be cut off."""
+    """What was found. Failures stand first, as they must not be cut off."""
     words = [Text(f"fail {figures.failures:,}", "bold red")] if figures.failures else []
     words += [Text(found, "dim") for found in _outcomes(figures, besides=Outcome.FAILED)]
     words.append(Text(f"{figures.cost.requests:,} requests", "dim"))
@@ -187,7 +186,7 @@ def _tiles_in_words(figures: Figures) -> str:
 
 
 def _rate_in_words(figures: Figures) -> str | None:
-    """Nothing of a harvest that does not get on: its rate is that of earlier."""
+    """None while the harvest does not get on: its rate is that of earlier."""
     if figures.rate is None or not figures.state.is_at_work:
         return None
     return f"{figures.rate.tiles:,.1f} tiles/s"
@@ -201,7 +200,7 @@ def _left_in_words(figures: Figures) -> str | None:
 
 
 def state_in_words(state: State) -> list[str]:
-    """Nothing of a harvest that runs."""
+    """What holds the harvest up; nothing while it runs."""
     match state.activity:
         case Activity.RUNNING:
             return []

@@ -1,8 +1,7 @@
-"""`scrapy failures NAME`: the requests of a map that are not tried again by themselves in their segment."""
+"""`scrapy failures NAME`: the requests of a map that failed and are not tried again in their segment."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history
+from tileharvest.commands.settings import ask_history, ask_queue
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.summaries import failing
 from tileharvest.maps.settings import described_map
@@ -19,8 +18,7 @@ from tileharvest.middlewares.robots import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
-from tileharvest.queue.settings import has_queue, open_beside
-from tileharvest.tiles.grid import Tile
+from tileharvest.queue.settings import has_queue
 
 if TYPE_CHECKING:
     import argparse
@@ -28,11 +26,11 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.port import Failure
+    from tileharvest.queue.port import Failure, RequestQueue
+    from tileharvest.tiles.grid import Tile
 
 MANY: Final = 3
-"""Harvests in a row in which a tile failed, from which on the command says so: what lasts for so long does
-not pass by itself."""
+"""If a tile has failed in so many harvests in a row, the command says so: that does not pass by itself."""
 
 _NAMED: Final = 5
 """Tiles that a line names at most."""
@@ -40,7 +38,7 @@ _NAMED: Final = 5
 _STATUS: Final = re.compile(r"([1-5]\d\d)\b")
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
-# What the download handler, aiohttp, the system and `images.py` say, and what it means; the first that fits.
+# What the download handler, aiohttp, the system and `images.py` say, and what it means. The first one counts.
 _BROKEN: Final = (
     ("took longer than", "timeout"),
     ("payload is not completed", "cut off"),
@@ -72,36 +70,25 @@ class Command(MapCommand, ScrapyCommand):
         described_map(settings, name)
         is_there = has_queue(settings, name)
         if opts.retry:
-            number = asyncio.run(_retry(settings, name)) if is_there else 0
+            number = ask_queue(settings, name, _retry) if is_there else 0
             write_line(
                 f"{number} requests are back in the queue of map '{name}': a running harvest takes them up,"
                 f" else the next one"
             )
         elif opts.clear:
-            number = asyncio.run(_clear(settings, name)) if is_there else 0
+            number = ask_queue(settings, name, lambda queue: queue.clear_failures()) if is_there else 0
             write_line(f"{number} failures of map '{name}' are forgotten")
         else:
-            failures = asyncio.run(_failures(settings, name)) if is_there else []
+            failures = ask_queue(settings, name, lambda queue: queue.failures()) if is_there else []
             in_a_row = ask_history(settings, lambda history: failing(history, name)) if failures else None
             _write(name, [_plain(failure, in_a_row or {}) for failure in failures], as_json=opts.json)
 
 
-async def _retry(settings: BaseSettings, name: str) -> int:
-    async with open_beside(settings, name) as queue:
-        failures = await queue.failures()
-        entries = [Entry(failure.body, PUSHED, None, max(1, failure.priority)) for failure in failures]
-        await queue.exchange(Changes(entries, [failure.id for failure in failures]), 0, time.time())
-        return len(failures)
-
-
-async def _clear(settings: BaseSettings, name: str) -> int:
-    async with open_beside(settings, name) as queue:
-        return await queue.clear_failures()
-
-
-async def _failures(settings: BaseSettings, name: str) -> Sequence[Failure]:
-    async with open_beside(settings, name) as queue:
-        return await queue.failures()
+async def _retry(queue: RequestQueue) -> int:
+    failures = await queue.failures()
+    entries = [Entry(failure.body, PUSHED, None, max(1, failure.priority)) for failure in failures]
+    await queue.exchange(Changes(entries, [failure.id for failure in failures]), 0, time.time())
+    return len(failures)
 
 
 def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
@@ -164,13 +151,12 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
     except UnreadableRequestError:
         url, tile = "unreadable", None
     else:
-        url, tile = queued.url, queued.meta.get("tile")
-        if tile is not None:
-            layer, tile = queued.meta.get("layer"), Tile(*tile)
-            harvests = in_a_row.get((str(layer), tile), 1)
-            tile = f"{layer}:{tile}" if layer else str(tile)
+        url, tile, asked = queued.url, None, queued.question
+        if asked is not None and asked.tile is not None:
+            harvests = in_a_row.get(asked.place, 1)
+            tile = f"{asked.layer}:{asked.tile}" if asked.layer else str(asked.tile)
     said = _ATTEMPTS.search(failure.reason)
-    # What was not sent was no attempt.
+    # A request that was not sent was no attempt.
     attempts = 0 if failure.reason.startswith(FORBIDDEN) else int(said[1]) if said else failure.attempts
     return {
         "tile": tile,

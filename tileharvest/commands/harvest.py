@@ -31,7 +31,6 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.figures import moment_in_words
 from tileharvest.monitoring.lookout import Lookout
-from tileharvest.politeness.gate import gate_of
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
@@ -43,13 +42,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.politeness.gate import Reason
 
-# The first that occurred is the exit status of several harvests.
+# Several harvests end with the first of these statuses that occurred.
 _WORST_FIRST = (
     ExitStatus.ERROR,
     ExitStatus.USAGE,
@@ -65,16 +63,16 @@ class Command(BaseRunSpiderCommand):
     def __init__(self) -> None:
         super().__init__()
         self._spiders: list[TileSpider] = []
-        """Of the harvests that have ended, in the order of their maps."""
+        """Those of the harvests that have ended, in the order of their maps."""
         self._passes_over = False
-        """Whether a paused map is left out: where a person has not named it alone."""
+        """Whether a paused map is left out: it is if the person has not named it alone."""
         self._passed_over = 0
         self._under_way: str | None = None
         """The map that is harvested now."""
         self._watching: list[asyncio.Task[None]] = []
-        """What shows its progress, and what that is told by."""
+        """What shows its progress, and the lookout."""
         self._is_stopping = False
-        """Whether a person has sent a signal that ends all."""
+        """Whether a person has sent a signal to end all harvests."""
         self._is_json = False
 
     def syntax(self) -> str:
@@ -101,7 +99,7 @@ class Command(BaseRunSpiderCommand):
         super().process_options(args, opts)
         assert self.settings is not None
         self._is_json = opts.json
-        # What a person must know comes through, above the lines of progress.
+        # What a person must know appears above the lines of progress.
         quieten(self.settings, "WARNING")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -126,7 +124,7 @@ class Command(BaseRunSpiderCommand):
             self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
 
     def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
-        """The maps to harvest, after everything that can be wrong with them was looked at."""
+        """The maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
@@ -139,11 +137,11 @@ class Command(BaseRunSpiderCommand):
     def _harvest_in_turn(self, names: list[str], arguments: dict[str, str]) -> None:
         assert self.crawler_process is not None
         asyncio.get_event_loop().create_task(self._harvest_and_stop(names, arguments))
-        # Not to be stopped after a crawl: there may be another one.
+        # After this crawl there may be another one.
         self.crawler_process.start(stop_after_crawl=False)
 
     async def _harvest_and_stop(self, names: list[str], arguments: dict[str, str]) -> None:
-        # Importing it installs one; by now the right one is there. It is a module only to mypy.
+        # To import it too early would install another reactor. It is a module only to mypy.
         reactor: Any = importlib.import_module("twisted.internet.reactor")
 
         _call_at_first_signal(self._begin_to_stop)
@@ -170,12 +168,12 @@ class Command(BaseRunSpiderCommand):
         _say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
 
     async def _is_passed_over(self, name: str) -> bool:
-        """Of several maps a paused one would keep the others waiting."""
+        """Tells whether the map is paused, and says so: it would keep the other maps waiting."""
         assert self.settings is not None
         try:
             since = (await orders_for(self.settings, name)).paused
         except QueueError:
-            # The harvest itself meets it again, and says so.
+            # The harvest will meet the same error and say so.
             return False
         if since is not None:
             _say(
@@ -187,13 +185,13 @@ class Command(BaseRunSpiderCommand):
     async def _harvest(self, name: str, arguments: dict[str, str]) -> TileSpider | None:
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(OverviewerSpider)
-        # What watched the map before and has not heard that it is over.
+        # The tasks that watched the map before may not have heard yet that it is over.
         while self._watching:
             await cancel(self._watching.pop())
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvesting"):
-                lookout = Lookout(_WatchedCrawl(crawler, spider, is_dry=arguments.get("dry") == "1"))
+                lookout = Lookout(_WatchedCrawl(spider, is_dry=arguments.get("dry") == "1"))
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
                 self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
@@ -202,14 +200,14 @@ class Command(BaseRunSpiderCommand):
         try:
             await self.crawler_process.crawl(crawler, map=name, **arguments)
         finally:
-            # Not waited for: after a signal the loop ends at once, and what is to be told comes before that.
+            # Nobody waits for them: after a signal the loop ends at once, and the report comes before that.
             for task in self._watching:
                 task.cancel()
         return crawler.spider if isinstance(crawler.spider, TileSpider) else None
 
 
 def _call_at_first_signal(called: Callable[[], None]) -> None:
-    """Besides what Scrapy does then; it puts handlers of its own in place of these for the second one."""
+    """Calls it besides what Scrapy does then. For the second signal Scrapy sets handlers of its own."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         end_cleanly: Any = signal.getsignal(number)
@@ -225,29 +223,31 @@ def _call_at_first_signal(called: Callable[[], None]) -> None:
 class _WatchedCrawl:
     """What the lookout asks a crawl."""
 
-    def __init__(self, crawler: Crawler, spider: TileSpider, *, is_dry: bool) -> None:
+    def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
         """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
         self.harvesting = spider.harvesting
-        self.is_shared = not is_dry and queue_kind(crawler.settings) is QueueKind.REDIS
-        self._crawler = crawler
-        self._rules = spider.rules
+        self._settings = spider.crawler.settings
+        self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
+        assert spider.crawl.rules is not None
+        self._crawl = spider.crawl
+        self._courtesy = spider.crawl.rules
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
-        gate = gate_of(self._crawler.engine)
+        gate = self._crawl.gate
         return () if gate is None else gate.reasons
 
     def quiet_until(self) -> str | None:
         now = datetime.now(self.harvesting.description.zone_info)
-        return moment_in_words(self._rules.quiet_until(now))
+        return moment_in_words(self._courtesy.quiet_until(now))
 
     async def paused_since(self) -> str | None:
-        return (await orders_for(self._crawler.settings, self.harvesting.description.name)).paused
+        return (await orders_for(self._settings, self.harvesting.description.name)).paused
 
-    async def progress(self) -> HarvestProgress | None:
+    async def progress(self) -> HarvestSummary | None:
         if self._is_dry:
             return None
-        settings, name = self._crawler.settings, self.harvesting.description.name
+        settings, name = self._settings, self.harvesting.description.name
         return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
 
 
@@ -257,12 +257,12 @@ def _say(line: str) -> None:
 
 
 def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str], *, is_json: bool) -> None:
-    """How the harvest went, besides what the log has said already."""
-    if not is_json and spider.counts:
-        write_outcomes(_title(spider), spider.counts)
-    if not is_json and spider.ending is not None and spider.ending.exit_status is ExitStatus.DONE:
-        write_line(str(spider.ending))
-    if not spider.finished and spider.ending is None:
+    """Says how the harvest went, as far as the log has not said it already."""
+    if not is_json and spider.crawl.counts:
+        write_outcomes(_title(spider), spider.crawl.counts)
+    if not is_json and spider.crawl.ending is not None and spider.crawl.ending.exit_status is ExitStatus.DONE:
+        write_line(str(spider.crawl.ending))
+    if not spider.crawl.is_finished and spider.crawl.ending is None:
         again = "run it again to continue where it stopped"
         if not would_go_on(settings, arguments, spider.harvesting):
             again = "what was found is kept; run again, it begins anew, in another segment"
@@ -273,21 +273,21 @@ def _report(spider: TileSpider) -> dict[str, Any]:
     return {
         "map": spider.harvesting.description.name,
         "day": spider.harvesting.day.isoformat(),
-        "finished": spider.finished,
-        "counts": counts_as_plain(spider.counts),
+        "finished": spider.crawl.is_finished,
+        "counts": counts_as_plain(spider.crawl.counts),
         "requests": spider.harvesting.traffic.requests,
         "received_bytes": spider.harvesting.traffic.received_bytes,
-        "error": None if spider.ending is None else str(spider.ending),
+        "error": None if spider.crawl.ending is None else str(spider.crawl.ending),
         "exit_status": int(_exit_status(spider)),
     }
 
 
 def _exit_status(spider: TileSpider) -> ExitStatus:
-    if spider.ending is not None:
-        return spider.ending.exit_status
-    if not spider.finished:
+    if spider.crawl.ending is not None:
+        return spider.crawl.ending.exit_status
+    if not spider.crawl.is_finished:
         return ExitStatus.ERROR
-    return ExitStatus.FAILED_TILES if spider.counts.get(Outcome.FAILED) else ExitStatus.DONE
+    return ExitStatus.FAILED_TILES if spider.crawl.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
 
 def _title(spider: TileSpider) -> str:

@@ -9,7 +9,7 @@ from rich.table import Table
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.terminal import counts_as_plain, print_table, write_json
+from tileharvest.commands.terminal import print_table, write_json
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.history.summaries import HarvestSummary, harvest_summaries
 from tileharvest.maps.budgets import bytes_in_words
@@ -36,31 +36,14 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:
-    return {
-        "segment": summary.segment,
-        "day": summary.day.isoformat(),
-        "started": summary.started.isoformat(),
-        "ended": summary.ended.isoformat() if summary.ended else None,
-        "reason": summary.reason,
-        "stopped": summary.stopped,
-        "renderer": summary.renderer,
-        "depth": summary.depth,
-        "expected": summary.expected,
-        "counts": counts_as_plain(summary.counts),
-        "walk": summary.walk,
-        "walk_reason": summary.walk_reason,
-        "requests": summary.requests,
-        "spared_requests": summary.counts.get(Outcome.SKIPPED, 0),
-        "received_bytes": summary.received_bytes,
-        "stored_bytes": summary.stored_bytes,
-        "spared_bytes": summary.spared_bytes,
-        "seconds_worked": round(summary.seconds, 3),
-    }
+    """Adds to what the API tells what it tells elsewhere."""
+    spared = summary.counts.get(Outcome.SKIPPED, 0)
+    return {**summary.as_plain(), "expected": summary.expected, "spared_requests": spared}
 
 
 def _table(summaries: Sequence[HarvestSummary]) -> Table:
-    """Closer than other tables and with heads of two lines: twenty columns are to fit into a terminal of
-    160. Where they do not, why a harvest was stopped is broken into lines."""
+    """A table with less room between its columns than others, and with heads of two lines: its twenty columns
+    fit into a terminal of 160 characters. If they do not, the reason of a stop is broken into lines."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for head in ("day", "began\n(UTC)"):
         table.add_column(head, no_wrap=True)
@@ -97,7 +80,7 @@ def _end(summary: HarvestSummary) -> str:
 
 
 def _spared(summary: HarvestSummary) -> tuple[str, str]:
-    """What it would have cost without ETags, and what of it was spared; empty where that is unknown."""
+    """What it would have cost without ETags, and what of that was spared; empty if that is not known."""
     cost = summary.cost
     if not cost.seconds:
         return "", ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line, write_table
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1, 3)
+    usage = "say which map: scrapy history NAME [TILE]"
+
     def syntax(self) -> str:
         return "[options] NAME [TILE]"
 
@@ -34,13 +36,8 @@ class Command(MapCommand, ScrapyCommand):
             " of several layers layer:zoom_x_y."
         )
 
-    def check(self, args: list[str]) -> None:
-        if len(args) not in (1, 2):
-            raise UsageError("say which map: scrapy history NAME [TILE]", print_help=False)
-
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        # A tile's name may begin with a minus; whoever writes `--` before it, as elsewhere, is understood.
-        super().run([argument for argument in args if argument != "--"], opts)
+        super().run(without_dashes(args), opts)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
@@ -55,6 +52,11 @@ class Command(MapCommand, ScrapyCommand):
             )
         else:
             write_line(f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}")
+
+
+def without_dashes(args: list[str]) -> list[str]:
+    """The arguments without `--`, which people write before a tile's name that begins with a minus."""
+    return [argument for argument in args if argument != "--"]
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
@@ -31,15 +30,14 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1)
+    usage = "scrapy maps takes no arguments"
+
     def syntax(self) -> str:
         return "[options]"
 
     def short_desc(self) -> str:
         return "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
-
-    def check(self, args: list[str]) -> None:
-        if args:
-            raise UsageError("scrapy maps takes no arguments", print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         descriptions = all_maps(settings)
@@ -62,7 +60,7 @@ class _Known(NamedTuple):
 
     summary: MapSummary
     walk: Decisions
-    """Without layers where the map was never harvested."""
+    """It has no layers if the map was never harvested."""
 
 
 def _known(history: History, descriptions: Mapping[str, MapDescription], now: datetime) -> dict[str, _Known]:
@@ -77,13 +75,13 @@ def _known(history: History, descriptions: Mapping[str, MapDescription], now: da
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
-    """Since when each map is paused; all are asked at once."""
+    """Says since when each map is paused. All queues are asked at once."""
     names = list(names)
     return dict(zip(names, await asyncio.gather(*(_since(settings, name) for name in names)), strict=True))
 
 
 async def _since(settings: BaseSettings, name: str) -> str | None:
-    """None also where the queue cannot tell: the list is of use without it."""
+    """Returns None also if the queue cannot be asked: the list is of use without it."""
     try:
         return (await orders_for(settings, name)).paused
     except QueueError as error:
@@ -113,7 +111,7 @@ def _row(description: MapDescription, known: _Known | None, paused: str | None) 
 
 
 def _proof(decision: Decision) -> dict[str, Any]:
-    """How the layer will be walked, and what is proved of it; what is not known is null."""
+    """How the layer will be walked, and what is proved of it. What is not known is null."""
     stored = decision.stored
     said = {"walk": "pruned" if decision.is_pruned else "full", "reason": decision.reason}
     if stored is None:
@@ -143,7 +141,7 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _write_walk(name: str, walk: Decisions) -> None:
-    """Why it will be walked so, in a line; where layers differ, in one for each."""
+    """Writes why the map will be walked so: one line, or one for each layer if they differ."""
     said = {layer: decision.in_words for layer, decision in walk.layers.items()}
     if len(set(said.values())) == 1:
         write_line(f"{name}: the next walk is {next(iter(said.values()))}")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.orders import pause
-from tileharvest.queue.settings import is_worked_on, open_beside
+from tileharvest.queue.settings import is_worked_on
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import BaseSettings
+
+    from tileharvest.queue.port import RequestQueue
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -28,16 +30,15 @@ class Command(MapCommand, ScrapyCommand):
         (name,) = args
         now = datetime.now(described_map(settings, name).zone_info)
         since = f"{now:%Y-%m-%d %H:%M:%S %Z}"
-        before, is_running = asyncio.run(_pause(settings, name, since))
+
+        async def ask(queue: RequestQueue) -> tuple[str | None, bool]:
+            return await pause(queue, since), await is_worked_on(settings, name, queue)
+
+        before, is_running = ask_queue(settings, name, ask)
         if opts.json:
             write_json({"map": name, "paused": before or since, "is_running": is_running})
         else:
             write_line(f"map '{name}' {_in_words(before, is_running)}; scrapy resume {name} lets it go on")
-
-
-async def _pause(settings: BaseSettings, name: str, since: str) -> tuple[str | None, bool]:
-    async with open_beside(settings, name) as queue:
-        return await pause(queue, since), await is_worked_on(settings, name, queue)
 
 
 def _in_words(before: str | None, is_running: bool) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history, quieten
+from tileharvest.commands.map_command import SiteCommand
+from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.plan import duration_in_words, plan_by_last, plan_by_sample, two_digits
@@ -55,9 +55,7 @@ class _PlanReport(NamedTuple):
     """Whether numbers are told to the last digit."""
 
 
-class Command(MapCommand, ScrapyCommand):
-    requires_crawler_process = True
-
+class Command(SiteCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return "Say what a harvest will cost: tiles, requests, bytes and time, before its first request"
 
@@ -77,11 +75,6 @@ class Command(MapCommand, ScrapyCommand):
             "--requests", type=int, help=f"ask at most so many for a sample (default: {USUAL_REQUESTS})"
         )
         parser.add_argument("--seed", type=int, help="choose the sample as the run did that told this number")
-
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        assert self.settings is not None
-        quieten(self.settings, "ERROR")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if opts.requests is not None and opts.requests < 1:
@@ -123,21 +116,14 @@ class Command(MapCommand, ScrapyCommand):
                 f"map '{description.name}' has quiet hours until {rules.quiet_until(now):%H:%M %Z}:"
                 f" its site was not asked, and nothing planned; try again then"
             )
-        assert self.crawler_process is not None
-        crawler = self.crawler_process.create_crawler(SiteSampleSpider)
         # No secret depends on it, and the same seed is to choose the same tiles.
-        random = Random(seed).random  # noqa: S311
+        random = Random(seed)  # noqa: S311
         present = replace(rules, gap=gap)
-        self.crawler_process.crawl(
-            crawler, description=description, rules=present, requests=requests, random=random
+        spider = self.ask(
+            SiteSampleSpider, description=description, rules=present, requests=requests, random=random
         )
-        self.crawler_process.start()
-        spider = crawler.spider
-        assert isinstance(spider, SiteSampleSpider)
         if spider.estimate is None:
-            raise spider.ending or SiteError(
-                f"{description.url} was not asked to the end: nothing was planned; try again"
-            )
+            raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")
         return spider
 
 

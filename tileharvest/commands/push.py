@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,26 +9,27 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.commands.history import parse_tile
-from tileharvest.commands.terminal import failing_clearly, write_line
+from tileharvest.commands.history import parse_tile, without_dashes
+from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.settings import ask_queue
+from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import described_map
-from tileharvest.queue.codec import QueuedRequest, encode
+from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
-from tileharvest.queue.settings import open_beside
+from tileharvest.tiles.questions import TileQuestion
 
 if TYPE_CHECKING:
     import argparse
     from zoneinfo import ZoneInfo
 
+    from scrapy.settings import BaseSettings
+
     from tileharvest.tiles.grid import Tile
 
 
-class Command(ScrapyCommand):
-    requires_project = True
-    requires_crawler_process = False
-
+class Command(ProjectCommand, ScrapyCommand):
     def syntax(self) -> str:
         return "[options] NAME TILE... | NAME --url URL"
 
@@ -43,49 +43,49 @@ class Command(ScrapyCommand):
         parser.add_argument("--at", metavar="TIME", help="not before, in the map's zone: 2026-11-20T18:00")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        args = [argument for argument in args if argument != "--"]
+        super().run(without_dashes(args), opts)
+
+    def check(self, args: list[str], opts: argparse.Namespace) -> None:
         if not args or bool(args[1:]) == bool(opts.url):
             raise UsageError("say which: scrapy push NAME TILE..., or NAME --url URL", print_help=False)
-        with failing_clearly(self):
-            assert self.settings is not None
-            description = described_map(self.settings, args[0])
-            due = None if opts.at is None else _moment(opts.at, description.zone_info)
-            bodies = [_tile_order(*parse_tile(name), opts.priority) for name in args[1:]]
-            bodies += [_address_order(url, opts.priority) for url in opts.url]
-            asyncio.run(self._push(args[0], [Entry(b, PUSHED, None, opts.priority, due) for b in bodies]))
-            write_line(
-                f"{len(bodies)} pushed into the queue of map '{args[0]}': a running harvest takes them up,"
-                f" else the next one"
-            )
 
-    async def _push(self, name: str, entries: list[Entry]) -> None:
-        assert self.settings is not None
-        async with open_beside(self.settings, name) as queue:
-            await queue.exchange(Changes(entries), 0, time.time())
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        name, *tiles = args
+        description = described_map(settings, name)
+        due = None if opts.at is None else _moment(opts.at, description.zone_info)
+        bodies = [_tile_order(*parse_tile(tile), opts.priority) for tile in tiles]
+        bodies += [_address_order(url, opts.priority) for url in opts.url]
+        changes = Changes([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
+        ask_queue(settings, name, lambda queue: queue.exchange(changes, 0, time.time()))
+        write_line(
+            f"{len(bodies)} pushed into the queue of map '{name}': a running harvest takes them up,"
+            f" else the next one"
+        )
 
 
 def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:
-    """A request whose address the harvest fills in: only it has probed the site."""
-    return _order(f"tile://{layer or ''}/{tile}", priority, layer or "", [tile.zoom, tile.x, tile.y])
+    """A request without an address: the harvest fills it in, as only the harvest has probed the site."""
+    return _order(f"tile://{layer or ''}/{tile}", priority, TileQuestion(layer or "", tile))
 
 
 def _address_order(url: str, priority: int) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{url}' is no address: write --url https://map.example.net/day/0/3.png")
-    return _order(url, priority, "", None)
+    return _order(url, priority, TileQuestion())
 
 
-def _order(url: str, priority: int, layer: str, tile: list[int] | None) -> bytes:
+def _order(url: str, priority: int, question: TileQuestion) -> bytes:
     return encode(
         QueuedRequest(
-            version=1,
+            version=VERSION,
             url=url,
             method="HEAD",
             callback="answered",
             errback="failed",
             priority=priority,
             dont_filter=True,
-            meta={"layer": layer, "tile": tile, "verbatim_url": True, "download_slot": ""},
+            meta={"verbatim_url": True, "download_slot": ""},
+            question=question,
         )
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history
+from tileharvest.commands.settings import ask_history, ask_queue
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.summaries import progress_of
 from tileharvest.maps.settings import described_map
@@ -19,14 +18,14 @@ from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_w
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
 from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import has_queue, is_being_harvested, open_beside
+from tileharvest.queue.settings import has_queue, is_being_harvested
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.monitoring.overview import Overview
 
 
@@ -40,7 +39,9 @@ class Command(MapCommand, ScrapyCommand):
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
         described_map(settings, name)
-        overview = asyncio.run(_look(settings, name)) if has_queue(settings, name) else NOTHING
+        overview = NOTHING
+        if has_queue(settings, name):
+            overview = ask_queue(settings, name, lambda queue: look(queue, time.time()))
         progress = ask_history(settings, lambda history: progress_of(history, name))
         workers = _workers(settings, name, overview)
         state = _state(settings, name, overview, has_begun=progress is not None) if workers else None
@@ -57,7 +58,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _without_figures(state: State | None) -> str:
-    """Of a harvest that the history does not have yet, or has as ended."""
+    """What is said if the history has no unfinished harvest. It gets one later than the queue."""
     if state is None:
         return "no harvest is running"
     if state.activity is Activity.BEGINNING:
@@ -71,8 +72,8 @@ def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
 
 
 def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
-    """Of a harvest that is worked on, as queue and clock have it: what only a worker knows, as that the host
-    is down, is not among it."""
+    """The state of a harvest that is worked on, as queue and clock tell it. Only a worker knows, for example,
+    that the host is down."""
     paused = overview.orders.paused
     description = described_map(settings, name)
     rules, now = rules_for(settings, description), datetime.now(description.zone_info)
@@ -87,23 +88,18 @@ def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: 
     )
 
 
-def _figures(progress: HarvestProgress, overview: Overview, state: State | None, workers: int) -> Figures:
-    """Without a state nobody works on it."""
+def _figures(progress: HarvestSummary, overview: Overview, state: State | None, workers: int) -> Figures:
+    """The figures; without a state nobody works on the harvest."""
     if state is not None:
         return Figures.of(progress, state, workers)
     paused = overview.orders.paused
     return Figures.of(progress, State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped))
 
 
-def _plain(progress: HarvestProgress | None, figures: Figures | None) -> dict[str, Any] | None:
+def _plain(progress: HarvestSummary | None, figures: Figures | None) -> dict[str, Any] | None:
     if progress is None or figures is None:
         return None
     return {"segment": progress.segment, "day": progress.day.isoformat(), **figures.as_plain()}
-
-
-async def _look(settings: BaseSettings, name: str) -> Overview:
-    async with open_beside(settings, name) as queue:
-        return await look(queue, time.time())
 
 
 def _write(overview: Overview) -> None:

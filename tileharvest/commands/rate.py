@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.rates import parse_rate, rate_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.orders import set_rate
-from tileharvest.queue.settings import has_queue, open_beside, orders_for
+from tileharvest.queue.settings import has_queue, orders_for
 
 if TYPE_CHECKING:
     import argparse
@@ -25,39 +25,34 @@ if TYPE_CHECKING:
     from tileharvest.maps.rates import Gap
 
 _OWN: Final = "default"
-"""In place of a rate: the map's own again."""
+"""The word that stands for the map's own rate."""
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1, 3)
+    usage = "say which map, and how fast: scrapy rate NAME 2/s"
+
     def syntax(self) -> str:
         return "[options] NAME [2/s | 30/min | 100/h | default]"
 
     def short_desc(self) -> str:
         return "Show or set how fast a map is asked, also while a harvest runs; default: as maps.toml says"
 
-    def check(self, args: list[str]) -> None:
-        if len(args) not in (1, 2):
-            raise UsageError("say which map, and how fast: scrapy rate NAME 2/s", print_help=False)
-
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name, *rate = args
         own = rules_for(settings, described_map(settings, name)).gap
         if rate:
             _check_rate(rate[0])
-            asyncio.run(_set(settings, name, rate[0]))
+            if rate[0] != _OWN:
+                ask_queue(settings, name, lambda queue: set_rate(queue, rate[0]))
+            elif has_queue(settings, name):
+                ask_queue(settings, name, lambda queue: set_rate(queue, None))
         by_hand = asyncio.run(orders_for(settings, name)).rate
         if opts.json:
             told = None if by_hand is None else _in_words(by_hand)
             write_json({"map": name, "by_hand": told, "own": _in_words(own)})
         else:
             write_line(_sentence(name, by_hand, own))
-
-
-async def _set(settings: BaseSettings, name: str, rate: str) -> None:
-    if rate == _OWN and not has_queue(settings, name):
-        return
-    async with open_beside(settings, name) as queue:
-        await set_rate(queue, None if rate == _OWN else rate)
 
 
 def _check_rate(text: str) -> None:

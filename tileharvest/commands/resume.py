@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.orders import resume
-from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
+from tileharvest.queue.settings import has_queue, is_worked_on
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import BaseSettings
+
+    from tileharvest.queue.port import RequestQueue
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -27,8 +29,12 @@ class Command(MapCommand, ScrapyCommand):
         (name,) = args
         described_map(settings, name)
         was_paused, is_running = False, False
+
+        async def ask(queue: RequestQueue) -> tuple[bool, bool]:
+            return await resume(queue), await is_worked_on(settings, name, queue)
+
         if has_queue(settings, name):
-            was_paused, is_running = asyncio.run(_resume(settings, name))
+            was_paused, is_running = ask_queue(settings, name, ask)
         if opts.json:
             write_json({"map": name, "was_paused": was_paused, "is_running": is_running})
         elif not was_paused:
@@ -39,8 +45,3 @@ class Command(MapCommand, ScrapyCommand):
             write_line(
                 f"map '{name}' is no longer paused: nobody harvests it now; scrapy harvest {name} does"
             )
-
-
-async def _resume(settings: BaseSettings, name: str) -> tuple[bool, bool]:
-    async with open_beside(settings, name) as queue:
-        return await resume(queue), await is_worked_on(settings, name, queue)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
-from tileharvest.commands.settings import quieten
-from tileharvest.commands.terminal import failing_clearly, write_line
+from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.terminal import write_line
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import maps_file
 from tileharvest.queue.settings import workers_on
@@ -19,10 +19,11 @@ from tileharvest.store.settings import open_store_for_reading
 if TYPE_CHECKING:
     import argparse
 
+    from scrapy.settings import BaseSettings
 
-class Command(ScrapyCommand):
-    requires_project = True
-    requires_crawler_process = False
+
+class Command(ProjectCommand, ScrapyCommand):
+    log_level = "WARNING"
 
     def syntax(self) -> str:
         return "[options] [NAME...]"
@@ -47,33 +48,31 @@ class Command(ScrapyCommand):
             help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
         )
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        assert self.settings is not None
-        quieten(self.settings, "WARNING")
+    def check(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Any names will do; the viewer says which it does not know."""
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
-        from tileharvest.viewer.serving import parse_port, serve  # noqa: PLC0415
-        from tileharvest.viewer.starting import viewer  # noqa: PLC0415
+        from tileharvest.viewer.server import (  # noqa: PLC0415
+            parse_port,
+            serve,
+            viewer,
+        )
 
-        with failing_clearly(self):
-            settings = self.settings
-            assert settings is not None
-            configure_logging(settings)
-            port = parse_port(opts.port)
-            with viewer(
-                maps_file(settings),
-                lambda: open_history_if_any(settings),
-                open_store_for_reading(settings),
-                lambda name: workers_on(settings, name),
-                args,
-            ) as application:
-                relax_garbage_collection(settings)
-                serve(application, opts.host, port, _announce)
+        configure_logging(self.settings)
+        port = parse_port(opts.port)
+        with viewer(
+            maps_file(settings),
+            lambda: open_history_if_any(settings),
+            open_store_for_reading(settings),
+            lambda name: workers_on(settings, name),
+            args,
+        ) as application:
+            relax_garbage_collection(settings)
+            serve(application, opts.host, port, _announce)
 
 
 def _announce(address: str) -> None:
     write_line(f"the viewer is at {address} (Ctrl-C ends it)")
-    # Whoever started it through a pipe waits for this line.
+    # A program that reads the output through a pipe waits for this line.
     sys.stdout.flush()

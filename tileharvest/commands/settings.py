@@ -1,7 +1,8 @@
-"""What commands need of the settings, and of the history that they name."""
+"""What commands need of the settings, and of the history and the queues that these name."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,14 +10,15 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.settings import open_history_if_any
+from tileharvest.queue.settings import open_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.database import History
-
+    from tileharvest.queue.port import RequestQueue
 
 Told = TypeVar("Told")
 
@@ -35,6 +37,19 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
         return None
     with history:
         return question(history)
+
+
+def ask_queue(
+    settings: BaseSettings, map_name: str, question: Callable[[RequestQueue], Awaitable[Told]]
+) -> Told:
+    """What the map's queue says, opened beside whoever works on it; it is made where there is none. Not from
+    within an event loop. Raises QueueError."""
+
+    async def ask() -> Told:
+        async with open_beside(settings, map_name) as queue:
+            return await question(queue)
+
+    return asyncio.run(ask())
 
 
 def progress_interval(settings: BaseSettings) -> float:

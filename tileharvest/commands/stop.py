@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import TileHarvestError
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.orders import stop
-from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
+from tileharvest.queue.settings import has_queue, is_worked_on
 
 if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import BaseSettings
+
+    from tileharvest.queue.port import RequestQueue
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -27,7 +29,14 @@ class Command(MapCommand, ScrapyCommand):
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
         described_map(settings, name)
-        if not (has_queue(settings, name) and asyncio.run(_stop(settings, name))):
+
+        async def tell(queue: RequestQueue) -> bool:
+            if not await is_worked_on(settings, name, queue):
+                return False
+            await stop(queue)
+            return True
+
+        if not (has_queue(settings, name) and ask_queue(settings, name, tell)):
             raise TileHarvestError(f"nobody harvests map '{name}' now: there is nothing to stop")
         if opts.json:
             write_json({"map": name, "stopping": True})
@@ -36,12 +45,3 @@ class Command(MapCommand, ScrapyCommand):
                 f"map '{name}' is stopping: requests on the way finish, and nothing is lost;"
                 f" run it again in its segment to continue where it stopped"
             )
-
-
-async def _stop(settings: BaseSettings, name: str) -> bool:
-    """Whether there was anybody to be told."""
-    async with open_beside(settings, name) as queue:
-        if not await is_worked_on(settings, name, queue):
-            return False
-        await stop(queue)
-    return True

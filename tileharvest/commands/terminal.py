@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _WIDTH_OF_PIPES = 1_000_000
-"""Columns where the output is no terminal: wide enough that nothing is cut off."""
+"""Columns if the output is no terminal: so many that nothing is cut off."""
 
 
 class _Exiting(Protocol):
@@ -29,8 +29,11 @@ class _Exiting(Protocol):
 
 @contextlib.contextmanager
 def failing_clearly(command: _Exiting) -> Iterator[None]:
-    """Turn a failure into one line on stderr and the command's exit status. It is none that who reads the
-    output, such as `head` or `less`, has seen enough; the status tells that not all was written."""
+    """Turns a failure into one line on stderr and the command's exit status.
+
+    If the reader of the output, such as `head`, has seen enough, no line is written: the status alone tells
+    that the output is not complete.
+    """
     try:
         yield
         sys.stdout.flush()
@@ -38,28 +41,28 @@ def failing_clearly(command: _Exiting) -> Iterator[None]:
         write_error(str(error))
         command.exitcode = error.exit_status
     except BrokenPipeError:
-        # What is left must not fail once more when Python ends.
+        # Python writes what is left when it ends, and that must not fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         command.exitcode = ExitStatus.ERROR
 
 
 def write_error(message: str) -> None:
-    """One line on stderr."""
+    """Writes one line on stderr."""
     sys.stderr.write(f"error: {message}\n")
 
 
 def write_line(text: str) -> None:
-    """One line on stdout."""
+    """Writes one line on stdout."""
     sys.stdout.write(f"{text}\n")
 
 
 def write_json(value: Any) -> None:
-    """A value of plain types, on stdout, for programs."""
+    """Writes a value of plain types on stdout, for programs."""
     write_line(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """A table on stdout. A column's name that begins with `>` has its values at the right."""
+    """Writes a table on stdout. If a column's name begins with `>`, its values stand at the right."""
     table = Table(
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -78,11 +81,11 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def print_table(table: Table) -> None:
-    """On stdout; in a terminal too narrow for it its lines are broken, not cut off."""
+    """Writes a table on stdout. If the terminal is too narrow for it, its lines are broken, not cut off."""
     shown = console(sys.stdout)
     for column in table.columns:
         if column.no_wrap:
-            # Rich would measure the longest word.
+            # Rich would take the longest word for the least width.
             lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
             column.min_width = max(map(cell_len, lines), default=0)
     needed = shown.measure(table, options=shown.options.update(max_width=_WIDTH_OF_PIPES)).minimum
@@ -91,13 +94,13 @@ def print_table(table: Table) -> None:
 
 
 def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
-    """The outcome table of a harvest, a line per outcome, in the order of the documentation."""
+    """Writes the outcome table of a harvest: a line per outcome, in the order of the documentation."""
     rows = [[outcome.value, f"{counts.get(outcome, 0):,}", meaning] for outcome, meaning in _MEANINGS.items()]
     write_table(["outcome", ">tiles", "meaning"], rows, title)
 
 
 def console(file: Any) -> Console:
-    """A rich console that cuts nothing off where the output is no terminal, and marks up nothing."""
+    """A rich console that marks up nothing, and cuts nothing off if the output is no terminal."""
     return Console(
         file=file,
         width=None if file.isatty() else _WIDTH_OF_PIPES,
@@ -108,7 +111,7 @@ def console(file: Any) -> Console:
 
 
 def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
-    """Counts for JSON: by the outcome's word, zeros left out."""
+    """Counts for JSON, by the outcome's word. Zeros are left out."""
     return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}
 
 

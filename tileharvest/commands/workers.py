@@ -7,14 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
-from tileharvest.queue.fleet import Watched
+from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
 
 if TYPE_CHECKING:
@@ -27,17 +26,14 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    arguments = range(1)
+    usage = "scrapy workers takes no arguments; scrapy queue NAME shows one map"
+
     def syntax(self) -> str:
         return "[options]"
 
     def short_desc(self) -> str:
         return "List the workers of all maps: host, pid, segment, last heard of, rate, leased, share"
-
-    def check(self, args: list[str]) -> None:
-        if args:
-            raise UsageError(
-                "scrapy workers takes no arguments; scrapy queue NAME shows one map", print_help=False
-            )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if queue_kind(settings) is not QueueKind.REDIS:
@@ -55,11 +51,11 @@ class Command(MapCommand, ScrapyCommand):
 
 
 async def _crews(settings: BaseSettings, names: Iterable[str]) -> list[tuple[str, Crew]]:
-    """In the order of the names; all are asked at once."""
+    """The workers of each map, in the order of the names. All queues are asked at once."""
     return await asyncio.gather(*(_crew(settings, name) for name in names))
 
 
 async def _crew(settings: BaseSettings, name: str) -> tuple[str, Crew]:
     async with open_beside(settings, name) as queue:
-        assert isinstance(queue, Watched)
+        assert isinstance(queue, SharedQueue)
         return name, await crew_of(queue, time.time())

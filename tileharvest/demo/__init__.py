@@ -1,6 +1,6 @@
 """A small world that changes from day to day, and the site that serves it.
 
-    world -> terrain, structures -> painter -> pyramid -> publication -> site
+    world -> terrain, structures -> painter -> pyramid -> publication -> server
                                                      \\-> prediction
 
 `python -m tileharvest.demo` harvests three days of it and compares what each harvest found with what the

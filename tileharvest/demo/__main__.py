@@ -19,7 +19,7 @@ from tileharvest.demo.comparison import counts_of, matches, verdict
 from tileharvest.demo.folders import MAP, fresh_data_folder, project_folder, write_maps_file
 from tileharvest.demo.prediction import predicted_outcomes
 from tileharvest.demo.publication import publish
-from tileharvest.demo.site import serve
+from tileharvest.demo.server import serve
 from tileharvest.demo.world import DAYS, World
 from tileharvest.errors import ExitStatus, TileHarvestError
 

@@ -1,4 +1,4 @@
-"""A painter that draws a scene from above and aside, as Overviewer does: the deepest level in one image."""
+"""The painter of a landscape, seen from above and aside as in Overviewer: one image of the deepest level."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CRUMBS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Landscape:
     """The ground and the blocks to draw. Every block must stand over a place that has ground.
 
     Raises ValueError for a block outside of the world.
@@ -55,18 +55,18 @@ class Drawing:
 
 
 class Painter:
-    """Draws one scene, from the back to the front."""
+    """Draws one landscape, from the back to the front."""
 
-    def __init__(self, scene: Scene, unit: int) -> None:
+    def __init__(self, landscape: Landscape, unit: int) -> None:
         """Places the image's edges at multiples of `unit` pixels from the middle of the map."""
-        self._ground = scene.ground
-        self._name_of = scene.blocks
-        self._stacks = _stacks(scene)
+        self._ground = landscape.ground
+        self._name_of = landscape.blocks
+        self._stacks = _stacks(landscape)
         self._skyline = {
             place: self._stacks[place][-1][0] if place in self._stacks else column.height
-            for place, column in scene.ground.items()
+            for place, column in landscape.ground.items()
         }
-        self._solid = {where for where, name in scene.blocks.items() if MATERIALS[name].solid}
+        self._solid = {where for where, name in landscape.blocks.items() if MATERIALS[name].solid}
         self._drawing = self._blank(unit)
 
     def draw(self) -> Drawing:
@@ -147,9 +147,9 @@ def box_of(places: Collection[Place], top: int = 0) -> tuple[int, int, int, int]
     )
 
 
-def _stacks(scene: Scene) -> dict[Place, list[tuple[int, str]]]:
+def _stacks(landscape: Landscape) -> dict[Place, list[tuple[int, str]]]:
     """Returns the height and the material of the blocks over each place, from the lowest up."""
     stacks: dict[Place, list[tuple[int, str]]] = {}
-    for (x, height, z), name in sorted(scene.blocks.items()):
+    for (x, height, z), name in sorted(landscape.blocks.items()):
         stacks.setdefault((x, z), []).append((height, name))
     return stacks

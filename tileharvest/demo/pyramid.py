@@ -64,7 +64,7 @@ def whole_map(world: World, day: int) -> DrawnTile:
 
 
 def _deepest(world: World, day: int, before: Tiles) -> dict[Tile, DrawnTile]:
-    drawing = Painter(world.scene(day), TILE_SIDE).draw()
+    drawing = Painter(world.landscape(day), TILE_SIDE).draw()
     drawn_again = _showing(world, day)
     tiles = {}
     for left in range(0, drawing.image.width, TILE_SIDE):

@@ -73,7 +73,7 @@ class Hill:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Plot:
     """Levelled ground on which people build. The seed does not change it."""
 
     x: int
@@ -83,7 +83,7 @@ class Site:
     height: int
 
     def away(self, x: int, z: int) -> int:
-        """Returns how many blocks a place lies outside of the site; 0 within it."""
+        """Returns how many blocks a place lies outside of the plot; 0 within it."""
         return max(0, max(abs(x - self.x), abs(z - self.z)) - self.reach)
 
 
@@ -108,11 +108,11 @@ NEW_ISLE: Final = Land(Oval(1770, -560, 250, 190), frozenset({3}), rough=0.4)
 """This land lies to the right of the square of the first two days, so that the map must grow."""
 LANDS: Final = (MAINLAND, OUTPOST, NEW_ISLE)
 
-TOWN: Final = Site(4, 30, 15, 2)
-HAMLET: Final = Site(-42, 0, 10, 2)
-CASTLE_HILL: Final = Site(38, -34, 9, 7)
-ISLE_TOP: Final = Site(120, 27, 4, 3)
-SITES: Final = (TOWN, HAMLET, CASTLE_HILL, ISLE_TOP)
+TOWN: Final = Plot(4, 30, 15, 2)
+HAMLET: Final = Plot(-42, 0, 10, 2)
+CASTLE_HILL: Final = Plot(38, -34, 9, 7)
+ISLE_TOP: Final = Plot(120, 27, 4, 3)
+PLOTS: Final = (TOWN, HAMLET, CASTLE_HILL, ISLE_TOP)
 _BAY: Final = Oval(730, 480, 330, 250)
 _HILLS: Final = (
     Hill(Oval(-400, -340, 430, 300), 25),
@@ -120,9 +120,9 @@ _HILLS: Final = (
     Hill(Oval(800, 40, 200, 170), 4),
 )
 _SLOPE: Final = 0.8
-"""Blocks by which the ground may rise or fall per block of distance from a site."""
+"""Blocks by which the ground may rise or fall per block of distance from a plot."""
 _BANK: Final = 7
-"""Blocks around a site within which the ground is raised where it lies too low."""
+"""Blocks around a plot within which the ground is raised where it lies too low."""
 _HOLLOW: Final = 1.3
 """An exponent above 1 makes hills steeper towards their tops."""
 _RIVER: Final = ((9, -30), (-14, -14), (-18, 4), (-17, 22), (-15, 40), (-24, 62))
@@ -194,11 +194,11 @@ def _height(seed: int, x: int, z: int) -> float:
     for hill in _HILLS:
         height += _rise(hill, x, z, noise) if height > 0 else 0
     height = _cut_by_river(x, z, height)
-    for site in SITES:
-        away = site.away(x, z)
-        height = min(height, site.height - 0.6 + away * _SLOPE)
+    for plot in PLOTS:
+        away = plot.away(x, z)
+        height = min(height, plot.height - 0.6 + away * _SLOPE)
         if away < _BANK:
-            height = max(height, site.height - 1 - away * _SLOPE)
+            height = max(height, plot.height - 1 - away * _SLOPE)
     return height
 
 
@@ -226,7 +226,7 @@ def _surface(seed: int, x: int, z: int, height: float) -> str:
         return "snow"
     if height > 5.5 + 6 * rough:
         return "scree" if chance(seed, x, z) < 0.12 else "stone"
-    if height < 0.55 + 0.7 * rough and not any(site.away(x, z) == 0 for site in SITES):
+    if height < 0.55 + 0.7 * rough and not any(plot.away(x, z) == 0 for plot in PLOTS):
         return "sand"
     lush = rolling(seed + 3, x, z) * 1.5 - 0.25 + 0.12 * (chance(seed, x, z) - 0.5)
     return f"turf_{max(0, min(TURF_SHADES - 1, int(lush * TURF_SHADES)))}"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo import structures
 from tileharvest.demo.noise import chance, rolling
-from tileharvest.demo.painter import Scene
+from tileharvest.demo.painter import Landscape
 from tileharvest.demo.structures import Built, House
 from tileharvest.demo.terrain import (
     CASTLE_HILL,
     HAMLET,
     ISLE_TOP,
-    SITES,
+    PLOTS,
     TOWN,
     Column,
     Place,
@@ -73,13 +73,13 @@ class World:
             raise ValueError(f"the demo's world has the days 1 to {DAYS[-1]}, not {day}")
         return _DEPTHS[day]
 
-    def scene(self, day: int) -> Scene:
+    def landscape(self, day: int) -> Landscape:
         """Returns all that is there on a day. This costs about 0.2 s; the first day of a seed costs more."""
         places = explored(self.seed, day)
         land = _land(self.seed)
         blocks = _nature(self.seed) | _built(self.seed, day)
         standing = {where: name for where, name in blocks.items() if (where[0], where[2]) in places}
-        return Scene({place: land[place] for place in places}, standing)
+        return Landscape({place: land[place] for place in places}, standing)
 
     def saved_again(self, day: int) -> frozenset[Place]:
         """Returns the places that are drawn anew on a day although nothing there has changed."""
@@ -148,7 +148,7 @@ def _may_root(seed: int, x: int, z: int) -> bool:
 
 def _near_people(x: int, z: int, roads: frozenset[Place]) -> bool:
     """Tells whether a tree here would stand in somebody's way, or hide a road from the viewer."""
-    return any(site.away(x, z) <= _CLEARING for site in SITES) or any(
+    return any(plot.away(x, z) <= _CLEARING for plot in PLOTS) or any(
         (x + step, z - step) in roads or (x + step, z - step + 1) in roads for step in range(-2, 6)
     )
 

@@ -27,19 +27,19 @@ PATIENCE: Final = 5.0
 _TO_END: Final = 0.3
 """Seconds that pages under way have to end when the crawl does."""
 
-# A page's counters are made anew for it: when that was would be told beside each of them.
+# Counters are made anew for each page, and prometheus_client would tell beside each when that was.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class MetricsPage:
-    """One page, as a registry of its own: what is gone since the page before, such as a worker, is not on it.
+    """One page, as a registry of its own: a worker that has gone since the page before is not on it.
 
-    Every value has the label `map`, and those that are named beside it.
+    Every value has the label `map`.
     """
 
     def __init__(self, map_name: str, overview: Overview | None, harvesting: Harvesting | None) -> None:
-        """Without an overview the queue is told to be away, and nothing is told of it. Without a harvest
-        nothing is told of this process."""
+        """Without an overview the page says that the queue is away, and nothing else of it. Without a harvest
+        it says nothing of this process."""
         self.registry = CollectorRegistry()
         self._map = map_name
         self._tell("queue_up", "1 where the queue could be asked, 0 where not", overview is not None)
@@ -109,9 +109,9 @@ class MetricsPage:
 
 
 class MetricsServer:
-    """Serves the page at /metrics, in the event loop of the crawl. No part of it waits or blocks elsewhere.
+    """Serves the page at /metrics, in the event loop of the crawl. Nothing in the crawl waits for it.
 
-    `ask` asks the queue, and raises QueueError; RuntimeError while it is being closed.
+    `ask` asks the queue. It raises QueueError, and RuntimeError while the queue is being closed.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class MetricsServer:
         return web.Response(body=encode(page.registry), headers={"Content-Type": kind})
 
     async def _overview(self) -> Overview | None:
-        """What is known of the queue; None if it does not answer in time. One question at a time."""
+        """What is known of the queue; None if it does not answer in time. It is asked once at a time."""
         now = asyncio.get_running_loop().time()
         if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
             self._asked = now

@@ -10,13 +10,13 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.extensions.metrics import MetricsServer
-    from tileharvest.harvest.harvest import Harvesting
     from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
@@ -26,15 +26,15 @@ class Prometheus:
     """Serves the numbers of a crawl from its beginning to its end. What it cannot do never stops a crawl."""
 
     def __init__(self, crawler: Crawler, host: str, port: int) -> None:
-        # Where it is not used, which is almost everywhere, it need not be loaded: 20 ms of each crawl.
+        # Almost nobody uses it, and to load it takes 20 ms of each crawl.
         from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
 
-        self._crawler = crawler
+        self._crawl = crawl_of(crawler)
         self._host = host
         self._port = port
-        harvesting: Harvesting | None = getattr(crawler.spider, "harvesting", None)
-        if harvesting is None and getattr(crawler.spider, "holds_scheduler", False):
-            # It was refused its harvest, and ends at once.
+        harvesting = self._crawl.harvest
+        if self._crawl.is_ending:
+            # The spider was refused its harvest and ends at once.
             raise NotConfigured
         name = harvesting.description.name if harvesting else crawler.spider.name  # type: ignore[union-attr]
         self._server: MetricsServer = MetricsServer(name, self._overview, harvesting)
@@ -54,10 +54,8 @@ class Prometheus:
         return cls(crawler, *address)
 
     async def _overview(self) -> Overview | None:
-        # Scrapy's schedulers, which a user may choose, have no such method.
-        overview = getattr(getattr(self._crawler.engine, "scheduler", None), "overview", None)
-        found: Overview | None = None if overview is None else await overview()
-        return found
+        scheduler = self._crawl.scheduler
+        return None if scheduler is None else await scheduler.overview()
 
     async def _opened(self) -> None:
         try:
@@ -83,9 +81,10 @@ _LARGEST_PORT: Final = 65535
 
 
 def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
-    """Host and port at which a crawl's numbers are served; None: nowhere. Raises ConfigurationError."""
+    """Returns host and port at which a crawl's numbers are served, or None if they are served nowhere. Raises
+    ConfigurationError."""
     port = str(settings["PROMETHEUS_PORT"] or "0")
     if not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
-    # To asyncio an empty host means every address there is, which nobody opens by leaving something out.
+    # To asyncio an empty host means every address there is: nobody should open that by leaving something out.
     return (settings["PROMETHEUS_HOST"] or "127.0.0.1", int(port)) if int(port) else None

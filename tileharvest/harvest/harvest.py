@@ -25,7 +25,7 @@ from tileharvest.history.summaries import finished_at, spent
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date, datetime
 
     from tileharvest.harvest.holdings import Holdings
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
-    from tileharvest.walk.trust import Asked
 
 _Answer = TypeVar("_Answer")
 
@@ -118,12 +118,15 @@ class Harvesting:
         )
 
     async def spent(self) -> Cost:
-        """What the map has cost today, by all processes. Raises HistoryError."""
+        """Returns what the map has cost today, by all processes. Raises HistoryError."""
         today = self._today()
         return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
 
     def _today(self) -> date:
-        """The day by the clock. `day` is another one where a harvest takes longer, or is of a past day."""
+        """Returns the day by the clock.
+
+        `day` is another one where a harvest takes longer, or is of a past day.
+        """
         return self._clock().astimezone(self.description.zone_info).date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
@@ -199,15 +202,21 @@ class Harvesting:
         return self._harvest.identity
 
     def first(self) -> Iterator[tuple[Layer, Tile]]:
-        """The tiles at which the walks start."""
+        """Returns the tiles at which the walks start."""
         return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
 
     async def latest(self, layer: str, tile: Tile) -> Version | None:
-        """The tile's latest version as it was when the harvest reached it. A gone one is a version too."""
+        """Returns the tile's latest version as it was when the harvest reached it.
+
+        A gone one is a version too.
+        """
         return await self._versions.of(layer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Whether the history has anything in the tile's square. Costs a query: ask only after a failure."""
+        """Returns whether the history has anything in the tile's square.
+
+        Costs a query: ask only after a failure.
+        """
         ranges = self.layers[layer].walk.kept_below(tile)
         return await asyncio.to_thread(self._harvest.known, {layer: ranges}) > 0
 
@@ -233,7 +242,9 @@ class Harvesting:
             raise self._moved()
 
     async def unasked(self) -> list[tuple[Layer, Tile]]:
-        """Tiles that the history has and the walk did not reach; empty when the harvest is complete.
+        """Returns the tiles that the history has and the walk did not reach.
+
+        There are none when the harvest is complete.
 
         Something above them vanished, or a walk that was killed had recorded that already. Reads all tiles of
         the map: call it when nothing is under way. Raises MovedError as `keep` does, which cannot know what
@@ -247,7 +258,7 @@ class Harvesting:
         return [(self.layers[name].layer, tile) for name, tile in found]
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """The skipped tiles that must be asked before the harvest may end, and how they are asked."""
+        """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""
         await self._commits.flush()
         return await self.walks.audit()
 
@@ -255,13 +266,20 @@ class Harvesting:
         """Returns when everything that was found so far is recorded."""
         await self._commits.flush()
 
-    async def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Those of these tiles of which no process of this harvest has a result."""
+    async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
+        """Returns those of these layers' tiles of which no process of this harvest has a result."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._harvest.without_result, layer, tiles)
+        by_layer: dict[str, list[Tile]] = {}
+        for layer, tile in places:
+            by_layer.setdefault(layer, []).append(tile)
+        missing = []
+        for layer, tiles in by_layer.items():
+            found = await asyncio.to_thread(self._harvest.outcomes, layer, tiles)
+            missing += [(layer, tile) for tile in tiles if tile not in found]
+        return missing
 
     async def is_finished(self) -> bool:
-        """Whether the harvest is finished, by whatever process."""
+        """Returns whether the harvest is finished, by whatever process."""
         finished = await asyncio.to_thread(self._harvest.ended) == FINISHED
         self.ended_here = not finished
         return finished
@@ -275,7 +293,7 @@ class Harvesting:
         return await self._end("moved", settle_gone=False)
 
     async def counts(self) -> dict[Outcome, int]:
-        """The exact counts so far, over all processes that had a part in the harvest."""
+        """Returns the exact counts so far, over all processes that had a part in the harvest."""
         await self._commits.flush()
         return await asyncio.to_thread(self._harvest.counts)
 

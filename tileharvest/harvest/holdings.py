@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileharvest.history.database import History
-from tileharvest.store.memory import DryStore
+from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.limits import Room
-    from tileharvest.store.opening import StorePlace
     from tileharvest.store.port import TileStore
+    from tileharvest.store.settings import StorePlace
     from tileharvest.tiles.versions import Image
 
 
@@ -28,7 +28,10 @@ class Holdings:
     """The map of a dry run: its history is copied, and the copy thrown away. None where all is kept."""
 
     def has_history(self) -> bool:
-        """Whether a first harvest has begun one. Raises HistoryError where a server cannot be asked."""
+        """Returns whether a first harvest has begun one.
+
+        Raises HistoryError where a server cannot be asked.
+        """
         return History.is_begun(self.url)
 
     def open_history(self) -> History:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvesting:
-    """The harvest that a spider's arguments ask for. Nothing is touched yet.
+    """Returns the harvest that a spider's arguments ask for. Nothing is touched yet.
 
     `map` is the map's name. `day` is an ISO date, today by default: with it a site's past states are
     harvested one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1`
@@ -58,7 +58,7 @@ def harvesting_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harv
 
 
 def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting: Harvesting) -> bool:
-    """Whether a harvest of the map that begins now, with the same arguments, has the same segment."""
+    """Returns whether a harvest of the map that begins now, with the same arguments, has the same segment."""
     started = datetime.now(UTC)
     zone = harvesting.description.zone_info
     resolver = segment_resolver(settings, arguments.get("segment"), zone, started)
@@ -67,7 +67,7 @@ def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvesting
 
 
 def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
-    """Whether a spider's argument is 1 and not 0. Raises ConfigurationError for any other value.
+    """Returns whether a spider's argument is 1 and not 0. Raises ConfigurationError for any other value.
 
     `meaning` completes the message: write `-a name=1` for so and so.
     """

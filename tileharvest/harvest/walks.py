@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
+from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.audit import Audit
 from tileharvest.walk.decision import Decisions, Wish, decide
-from tileharvest.walk.trust import Asked
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
+    from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import Answer
 
 _logger = logging.getLogger(__name__)
 
 _AUDITED = Asked(late=True, audited=True)
-_IN_FULL = Asked(in_full=True)
 
 
 class LayerWalk(NamedTuple):
@@ -79,34 +81,35 @@ class Walks:
         return cls(harvest, description, layers, await asyncio.to_thread(look))
 
     async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
-        """What a tile's answer means for the walk."""
+        """Returns what a tile's answer means for the walk."""
         mark = await self._marks.of(layer, tile)
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """The tiles that must be asked before the harvest may end, and how; none when all is well, or mended.
+        """Returns the tiles that must be asked before the harvest may end, and how.
 
-        Call it when everything that was found is recorded. Whether skipping was wrong is looked at when all
-        audited tiles of a layer have an answer: else what is withdrawn would depend on the order of answers.
+        There are none when all is well, or mended. Call it when everything that was found is recorded.
+        Whether skipping was wrong is looked at when all audited tiles of a layer have an answer: else what is
+        withdrawn would depend on the order of answers.
         """
         distrusted = dict(await asyncio.to_thread(self._harvest.walk.distrusted))
         wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
-                found = await asyncio.to_thread(self._harvest.walk.outcomes, name, audit.tiles)
+                found = await asyncio.to_thread(self._harvest.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):
                     distrusted[name] = reason
             if name in distrusted:
                 tops = await self.distrust(name, distrusted[name])
-                wanted += [(layer, tile, _IN_FULL) for tile in tops]
+                wanted += [(layer, tile, IN_FULL) for tile in tops]
         return wanted
 
     async def to_audit(self, layer: str) -> Audit:
-        """What is asked of the skipped tiles; the same whenever this is called."""
+        """Returns what is asked of the skipped tiles; the same whenever this is called."""
         if layer not in self._pruned or self._description.audit == 0:
             return Audit()
         # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
@@ -152,7 +155,7 @@ class Walks:
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:
-    """The walk over a layer of the map.
+    """Returns the walk over a layer of the map.
 
     Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.
     """
@@ -167,7 +170,7 @@ def walk_over(description: MapDescription, layer: Layer) -> Walk:
 def next_walks(
     history: History, description: MapDescription, depths: Mapping[str, int], today: date
 ) -> Decisions:
-    """How a harvest that begins on that day, in the map's time zone, walks. Reads only.
+    """Tells how a harvest that begins on that day, in the map's time zone, walks. Reads only.
 
     `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
     finds out. Raises HistoryError.
@@ -181,11 +184,34 @@ def next_walks(
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
-    """Which tiles a map keeps, equal where they are the same: what is unchanged says nothing of what was not
-    asked.
+    """Returns which tiles a map keeps, equal where they are the same.
 
-    `depths` are by layer: how far down `max_depth` reaches depends on them, and nothing else does.
+    What is unchanged says nothing of what was not asked. `depths` are by layer: how far down `max_depth`
+    reaches depends on them, and nothing else does.
     """
     zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
     limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))
     return repr((description.layers, description.zooms, zones, limit))
+
+
+def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -> tuple[TileQuestion, str]:
+    """The question and its address as these layers have it: addresses change with the depth of a layer.
+
+    A question that a person has pushed may lack the layer, if there is only one, or the tile: then its
+    address tells both. Raises LookupError, with a line for the log, where the layers have no such tile.
+    """
+    tile = question.tile
+    if tile is None:
+        found = next((at for part in layers.values() if (at := part.layer.tile_at(url))), None)
+        if found is None:
+            raise LookupError(f"{url} is no tile of the map; it was not asked for")
+        name, tile = found
+    else:
+        name = question.layer or (next(iter(layers)) if len(layers) == 1 else "")
+    if name not in layers:
+        raise LookupError(f"layer '{name}' is not harvested; it has: {', '.join(layers)}")
+    try:
+        url = layers[name].layer.tile_url(tile)
+    except ValueError as error:
+        raise LookupError(f"a request was dropped: {error}") from None
+    return replace(question, layer=name, tile=tile), url

@@ -1,4 +1,4 @@
-"""Questions about the tiles of an area: what is known of them, and what a harvest has yet to ask."""
+"""Areas of tiles: what is known of them, and what a harvest has yet to ask there."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Cell, Squares
 
 MOST_COLUMNS: Final = 256
-"""Up to this many columns are named one by one, so that the database goes to each column's rows
-directly; in a range of columns it would also read what lies above and below the area. A wider area is
-read as a range: a database allows only so many parameters."""
+"""Up to this many columns are named one by one, so that the database goes to each column's rows directly. In
+a range of columns it would also read what lies above and below the area. A wider area is read as a range: a
+database allows only so many parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,9 @@ class AreaQuery:
 
     @classmethod
     def over(cls, table: Table, query: Select[Any]) -> AreaQuery:
-        """`query` restricted to an area of the table, which has columns layer, zoom, x and y, all of them
-        first in an index.
+        """Returns the query, restricted to an area of the table.
+
+        The table has an index that begins with the columns layer, zoom, x and y.
         """
         limited = query.where(
             table.c.layer == bindparam("in_layer"),
@@ -51,7 +52,7 @@ class AreaQuery:
     def rows(
         self, connection: Connection, layer: int, area: TileRange, **parameters: object
     ) -> Sequence[Row[*tuple[Any, ...]]]:
-        """Its cost depends on the area and on what the query reads there, not on the rest of the table.
+        """Reads the rows. The cost depends on the area and on what the query reads there, not on the table.
 
         `in_zoom`, if given, takes the place of the area's own zoom.
         """
@@ -65,7 +66,7 @@ class AreaQuery:
 
 
 _TILES_AT_ONCE: Final = 500
-"""Named in one query, each by three parameters: a database allows only so many, and reads them in turn."""
+"""How many tiles one query names, each by three parameters: a database allows only so many."""
 
 _ASKED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).where(
     tiles.c.layer == bindparam("in_layer"),
@@ -80,17 +81,17 @@ _MARKS: Final = AreaQuery.over(
 
 
 def marks_of(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Mark]:
-    """As `latest_versions`, of what is remembered for the walk."""
+    """Returns what is remembered for the walk of each tile of the area. One query."""
     return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in _MARKS.rows(connection, layer, area)}
 
 
 def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]) -> int:
-    """Tiles whose latest version is not gone, each once even where areas overlap."""
+    """Counts the tiles whose latest version is not gone. Each counts once, even where areas overlap."""
     return sum(_count(connection, present) for present in _present(layer, areas))
 
 
 def count_known_before(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:
-    """Of the present tiles those that were there before this harvest, at whatever moment this is asked."""
+    """Counts the present tiles that were there before this harvest. The count stays while it goes on."""
     before = or_(is_unasked(harvest), tiles.c.outcome != Outcome.ADDED.value)
     return sum(_count(connection, present & before) for present in _present(layer, areas))
 
@@ -98,7 +99,7 @@ def count_known_before(connection: Connection, harvest: int, layer: int, areas: 
 def count_vanished(
     connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange], skipped: Squares
 ) -> int:
-    """Of the present tiles those that this harvest found gone, or has no result for and did not skip."""
+    """Counts the present tiles that this harvest found gone, or neither asked nor skipped."""
     gone = is_provisionally_gone(harvest)
     if not skipped:
         lost = or_(gone, is_unasked(harvest))
@@ -116,7 +117,7 @@ def unasked_tiles(
     limit: int,
     skipped: Squares,
 ) -> list[Tile]:
-    """Of the present tiles those that this harvest has no result for and did not skip; coarse zooms first.
+    """Returns the present tiles that this harvest has neither asked nor skipped; coarse zooms first.
 
     Where it has skipped any, it reads all tiles that it did not ask, until the limit is reached.
     """
@@ -131,7 +132,7 @@ def present_rows(
     condition: ColumnElement[bool] | None = None,
     limit: int | None = None,
 ) -> Iterator[Cell]:
-    """The present tiles that fulfil the condition, each once; coarse zooms first, up to `limit` of each."""
+    """Yields the present tiles that fulfil the condition, each once; coarse zooms first, `limit` of each."""
     for present in _present(layer, areas):
         query = (
             select(tiles.c.zoom, tiles.c.x, tiles.c.y)
@@ -145,7 +146,7 @@ def present_rows(
 def asked_tiles(
     connection: Connection, harvest: int, layer: int, asked: Sequence[Tile]
 ) -> dict[Tile, Outcome]:
-    """Of these tiles those that this harvest has a result for. A query for each part of them."""
+    """Returns the outcomes of those of these tiles that have a result in this harvest, in several queries."""
     found: dict[Tile, Outcome] = {}
     for start in range(0, len(asked), _TILES_AT_ONCE):
         places = [(tile.zoom, tile.x, tile.y) for tile in asked[start : start + _TILES_AT_ONCE]]
@@ -155,12 +156,12 @@ def asked_tiles(
 
 
 def is_unasked(harvest: int) -> ColumnElement[bool]:
-    """Of tiles: whether this harvest has no result for the tile."""
+    """Says of a tile whether this harvest has no result for it."""
     return tiles.c.harvest.is_distinct_from(harvest)
 
 
 def is_provisionally_gone(harvest: int) -> ColumnElement[bool]:
-    """Of tiles: whether this harvest found the tile gone."""
+    """Says of a tile whether this harvest found it gone."""
     return (tiles.c.harvest == harvest) & (tiles.c.outcome == Outcome.GONE.value)
 
 
@@ -174,7 +175,7 @@ def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
 
 
 def _present(layer: int, areas: Sequence[TileRange]) -> Iterator[ColumnElement[bool]]:
-    """A condition per zoom, the coarsest first: present, and in at least one of the areas."""
+    """Yields a condition per zoom, the coarsest first: present, and in at least one of the areas."""
     for zoom, ranges in groupby(sorted(set(areas), key=_zoom), key=_zoom):
         rectangles = list(ranges)
         yield and_(

@@ -1,4 +1,4 @@
-"""What a harvest costs: as a value, and the meter that counts it while a process works."""
+"""The cost of a harvest: the value, and the meter that counts it while a process works."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was asked of a site, what came back, and how long that took. Costs can be added up."""
+    """What was asked of a site, what came back, and how long that took. Costs can be added."""
 
     requests: int = 0
     """Retries, redirects and probes included."""
     received_bytes: int = 0
-    """Of bodies; a HEAD's answer has none."""
+    """Bytes of bodies; the answer to a HEAD has none."""
     stored_bytes: int = 0
-    """Of images that were put into the store and were not there before."""
+    """Bytes of images that were put into the store and were not there before."""
     spared_bytes: int = 0
-    """Of known images that were not fetched, as their ETag was unchanged; by the sizes in the history."""
+    """Bytes, by the history, of known images that were not fetched because their ETag was unchanged."""
     seconds: float = 0.0
-    """In which processes worked, each on its own; their pauses are not counted."""
+    """Seconds that processes worked, added up; their pauses do not count."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -36,17 +36,17 @@ class Cost:
 
     @property
     def without_etags(self) -> int:
-        """Bytes that the same harvest would have received if it fetched every known image."""
+        """Bytes that the harvest would have received if it had fetched every known image."""
         return self.received_bytes + self.spared_bytes
 
     @property
     def spared_share(self) -> float:
-        """Which part of `without_etags` was spared, 0 to 1; 0 where there was nothing to fetch."""
+        """The part of `without_etags` that was spared, 0 to 1; 0 where there was nothing to fetch."""
         return self.spared_bytes / self.without_etags if self.without_etags else 0.0
 
     @property
     def is_time_alone(self) -> bool:
-        """Whether nothing but time has passed, if that."""
+        """Whether at most time was spent."""
         return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)
 
 
@@ -55,10 +55,10 @@ NO_COST: Final = Cost()
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts what one process costs. Whoever causes a cost adds it to the field; `take` hands it on.
+    """Counts what one process costs. Whoever causes a cost adds it to its field; `take` hands it on.
 
-    Used from one thread. Before `start` no time passes on it; `pause` and `resume` may be called twice, and
-    before `start` too: then the time stands still until `resume`.
+    Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
+    `pause` before `start` the time stands still until `resume`.
     """
 
     requests: int = 0
@@ -66,15 +66,15 @@ class Traffic:
     stored_bytes: int = 0
     spared_bytes: int = 0
     seconds: float = 0.0
-    """Worked until the last pause; `worked` is the whole. May be added to."""
+    """Seconds worked until the last pause; `worked` is the whole. May be added to."""
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     """Seconds that never go backwards."""
     _started: bool = field(default=False, init=False, repr=False)
     _paused: bool = field(default=False, init=False, repr=False)
     _since: float | None = field(default=None, init=False, repr=False)
-    """By the clock, since when it works; None while time stands still."""
+    """The clock's time since which it works; None while the time stands still."""
     _taken: Cost = field(default=NO_COST, init=False, repr=False)
-    """All that `take` has given so far."""
+    """All that `take` has returned so far."""
 
     @property
     def worked(self) -> float:
@@ -87,22 +87,22 @@ class Traffic:
         return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.worked)
 
     def start(self) -> None:
-        """Begin to count the time worked."""
+        """Begins to count the time worked."""
         self._started = True
         self._go_on()
 
     def pause(self) -> None:
-        """Let the time stand still."""
+        """Lets the time stand still."""
         self._paused = True
         self.seconds, self._since = self.worked, None
 
     def resume(self) -> None:
-        """Let the time go on after a pause."""
+        """Lets the time go on after a pause."""
         self._paused = False
         self._go_on()
 
     def take(self) -> Cost:
-        """What it cost since this was last called."""
+        """Returns the cost since this was last called."""
         before, self._taken = self._taken, self.total
         return Cost(
             self._taken.requests - before.requests,

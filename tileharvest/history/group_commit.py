@@ -1,4 +1,4 @@
-"""Collects results into transactions, so that a disk flush is paid once for many tiles."""
+"""Group commit: results share transactions, so that one disk flush serves many tiles."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import TileResult
 
 LINGER: Final = 0.05
-"""Seconds that a first result waits for others. A result is on its way for at least as long as the
-site takes to answer; a flush takes 1 to 20 ms, so at most a third of the time is spent in flushes."""
+"""Seconds that a first result waits for others. A result takes at least as long as the site needs to answer.
+A flush takes 1 to 20 ms, so at most a third of the time goes into flushes."""
 
 MOST: Final = 1000
-"""Results in one transaction: about 10 ms of CPU, during which another program waits to write."""
+"""Most results in one transaction: about 10 ms of CPU, during which other programs wait to write."""
 
 
-class _Outcome(asyncio.Future[BaseException | None]):
-    """Of a batch, shared by all who wait for it: None when it is durable, else why it is not.
+class _Durability(asyncio.Future[BaseException | None]):
+    """Shared by all who wait for a batch. Its result is None once the batch is durable, else why it is not.
 
-    Cancelling one who waits would cancel the future, and with it all others. The batch is committed in
-    any case and soon, so whoever is cancelled learns of it then.
+    To cancel one who waits would cancel this future, and with it all others. The batch is committed soon in
+    any case, so whoever is cancelled learns of it then.
     """
 
     def cancel(self, msg: object = None) -> bool:
@@ -41,19 +41,19 @@ class _Outcome(asyncio.Future[BaseException | None]):
 
 @dataclass(slots=True)
 class _Batch:
-    outcome: _Outcome
+    durability: _Durability
     results: list[TileResult] = field(default_factory=list)
     due: bool = False
-    """Whether it has waited long enough."""
+    """Whether the batch has waited long enough."""
 
 
 class GroupCommit:
     """Records the results of one harvest in one writer thread. Used from one asyncio event loop.
 
-    A transaction begins when the first result has waited for `linger` seconds, when `most` results have
-    come, or on `flush`; while it runs the next batch gathers. After a failure nothing more is recorded:
-    every later call raises the same error, because what the history misses must stop the harvest. Only
-    results that come after other workers have finished it stop nothing.
+    A transaction begins when the first result has waited for `linger` seconds, when `most` results have come,
+    or on `flush`. While it runs the next batch gathers. After a failure nothing more is recorded, and every
+    later call raises the same error: a harvest whose results are missing in the history must stop. Only
+    results that come after other workers have finished the harvest stop nothing.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class GroupCommit:
         linger: float = LINGER,
         most: int = MOST,
     ) -> None:
-        """`cost` gives what was spent since its last call."""
+        """`cost` returns what was spent since its last call."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._record = harvest.record
@@ -74,15 +74,15 @@ class GroupCommit:
         self._committing: _Batch | None = None
         self._failure: BaseException | None = None
         self._unrecorded = NO_COST
-        """What was spent and is in no transaction yet."""
+        """What was spent, and is in no transaction yet."""
         self._closing = False
         self._closed = False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="history-writer")
 
     async def record(self, result: TileResult) -> None:
-        """Returns when the transaction that holds the result is durable; raises HistoryError if it failed.
+        """Returns when the transaction that holds the result is durable. Raises HistoryError if it failed.
 
-        A cancelled call takes effect nevertheless.
+        A cancelled call takes effect all the same.
         """
         if self._failure is not None:
             raise _again(self._failure)
@@ -93,9 +93,9 @@ class GroupCommit:
         await _durable(batch)
 
     async def flush(self) -> None:
-        """Returns when everything given so far is durable, the cost included; raises as `record`.
+        """Returns when everything given so far is durable, the cost included. Raises as `record`.
 
-        Where nothing but time was spent there is no transaction: that waits for results, or for `close`.
+        Where nothing but time was spent there is no transaction: the time waits for results, or for `close`.
         """
         if self._failure is not None:
             raise _again(self._failure)
@@ -104,7 +104,7 @@ class GroupCommit:
         await _durable(batch)
 
     async def close(self) -> None:
-        """Flushes, and ends the writer thread, also when the flush raises. Closing twice is harmless."""
+        """Flushes, and ends the writer thread even if the flush raises. It may be called twice."""
         if self._closed:
             return
         self._closing = True
@@ -115,13 +115,13 @@ class GroupCommit:
             self._writer.shutdown(wait=False)
 
     def _gathering(self) -> _Batch:
-        """The batch that takes results now; a new one begins to wait."""
+        """Returns the batch that takes results now. If there is none, a new one begins to wait."""
         if self._closed:
             raise RuntimeError("nothing can be recorded after close")
         if self._batches and len(self._batches[-1].results) < self._most:
             return self._batches[-1]
         loop = asyncio.get_running_loop()
-        batch = _Batch(_Outcome(loop=loop))
+        batch = _Batch(_Durability(loop=loop))
         self._batches.append(batch)
         loop.call_later(self._linger, self._make_due, batch)
         return batch
@@ -156,27 +156,27 @@ class GroupCommit:
         self._committing = None
         if not _is_late(failure):
             self._failure = failure
-        batch.outcome.set_result(failure)
+        batch.durability.set_result(failure)
         if self._failure is None:
             self._commit_next()
             return
         while self._batches:
-            self._batches.popleft().outcome.set_result(failure)
+            self._batches.popleft().durability.set_result(failure)
 
 
 def _is_late(failure: BaseException | None) -> bool:
-    """Whether others have finished the harvest: then it misses nothing, and costs are still to be added."""
+    """Says whether others have finished the harvest: it misses nothing then, and costs still add up."""
     return isinstance(failure, HarvestEndedError) and failure.reason == FINISHED
 
 
 async def _durable(batch: _Batch) -> None:
-    failure = await batch.outcome
+    failure = await batch.durability
     if failure is not None:
         raise _again(failure)
 
 
 def _again(failure: BaseException) -> BaseException:
-    """An error of its own for each who waits: a traceback grows wherever its error is raised."""
+    """Returns an error of its own for each who waits, because a traceback grows wherever it is raised."""
     if not isinstance(failure, HistoryError):
         return failure
     error = copy(failure)

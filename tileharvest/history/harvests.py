@@ -183,14 +183,13 @@ class Harvest:
 
         return self._history.read(read)
 
-    def without_result(self, layer: str, tiles: Sequence[Tile]) -> list[Tile]:
-        """Returns those of these tiles, in their order, that have no result in this harvest of any process.
+    def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
+        """Returns what this harvest, in whatever process, has found for these tiles, as far as it has.
 
         There may be any number of them: some milliseconds per thousand.
         """
         layer_id = self._layer_ids[layer]
-        asked = self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
-        return [tile for tile in tiles if tile not in asked]
+        return self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest; None while it is unfinished."""

@@ -44,7 +44,7 @@ class Known(Generic[_Value]):
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="history-reader")
 
     async def of(self, layer: str, tile: Tile) -> _Value | None:
-        """What is known of the tile, or None where that is nothing.
+        """Returns what is known of the tile, or None where that is nothing.
 
         Raises HistoryError when the history cannot be read; a later call asks it again. Raises ValueError for
         a layer that the harvest does not have.

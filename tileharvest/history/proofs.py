@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 
 def proofs(history: History, map_name: str) -> Mapping[str, StoredProof]:
-    """The last proof of each layer, in the order in which they were first harvested; empty for an unknown
-    map."""
+    """Returns the last proof of each layer, in the order in which they were first harvested.
+
+    An unknown map has none.
+    """
     query = (
         select(layers.c.name, kept_proofs)
         .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
@@ -54,7 +56,7 @@ def proofs(history: History, map_name: str) -> Mapping[str, StoredProof]:
 
 
 def last_full(history: History, map_name: str, kept: str | None = None) -> date | None:
-    """The day of the map's last finished harvest that walked in full, or None if there is none.
+    """Returns the day of the map's last finished harvest that walked in full, or None if there is none.
 
     `kept` is what the map keeps now, as `WalkRecord.note` was told it. With it None is also returned where
     that harvest, or any since then, finished or not, kept something else. What was not kept was not asked, so
@@ -111,7 +113,8 @@ def prove_layers(connection: Connection, dialect: str, harvest: int) -> None:
 
 
 def _times(connection: Connection, harvest: int, layer: int) -> dict[Tile, str | None]:
-    """The times of the tiles that are there, as far as this harvest has asked for them and got an answer.
+    """Returns the times of the tiles that are there, as far as this harvest has asked for them and got an
+    answer.
 
     It is the time of a tile's version where the walk remembers nothing of the tile, as that was asked again
     after a kill.

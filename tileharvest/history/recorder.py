@@ -1,8 +1,8 @@
-"""The statements that record results: set-based, so that a batch costs a few microseconds per tile.
+"""The recorder of results. Its statements work on sets, so a batch costs a few microseconds per tile.
 
-A tile may get several results in one harvest: the same one twice after a kill, or another one when a
-run that was killed is continued, where the tile that was `add` is now `ign`. What counts then is the
-result that says most (`_STRENGTH`), so that the counts tell what the harvest brought.
+A tile may get several results in one harvest. After a kill it may get the same one twice, or another one: a
+tile that was `add` before the kill is `ign` after it. What counts then is the result that says most
+(`_STRENGTH`), so that the counts tell what the harvest brought.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
 from tileharvest.history.schema import BLOCK_LEVELS, changes, insert_into, tiles, versions
-from tileharvest.history.trust import Remembered
+from tileharvest.history.trust import MarkBatch
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
@@ -41,7 +41,7 @@ _STRENGTH: Final = {
     Outcome.ADDED: 6,
     Outcome.GONE: 6,
 }
-"""A result takes the place of one of the same harvest when it is at least as strong as that resists."""
+"""A result replaces one of the same harvest when its strength is at least the resistance of that one."""
 
 _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 """`gone` is provisional until the harvest ends: whatever proves that the tile exists takes it back."""
@@ -55,7 +55,8 @@ _IMAGE: Final = ("sha1", "extension", "size", "etag", "last_modified", "harvest"
 class Recorder:
     """Records the results of one harvest, within a transaction that the caller opens.
 
-    The caller has changed the harvest's row in it, so that no other program records for the map meanwhile.
+    The caller has changed the harvest's row in this transaction, so no other program records for the map
+    meanwhile.
     """
 
     dialect: str
@@ -73,7 +74,7 @@ class Recorder:
         for wave in _waves(kept):
             self._record_images(connection, wave)
             self._record_validators(connection, wave)
-        Remembered(self.layer_ids, results).write(connection, self.dialect, self.harvest)
+        MarkBatch(self.layer_ids, results).write(connection, self.dialect, self.harvest)
 
     def _tile_rows(self, results: Sequence[TileResult]) -> list[Row]:
         ids, harvest = self.layer_ids, self.harvest
@@ -148,9 +149,9 @@ class Recorder:
 
 
 def _waves(results: Sequence[TileResult]) -> Iterator[list[TileResult]]:
-    """The results that touch versions, cut so that no wave has a tile twice.
+    """Yields the results that touch versions, in waves that have no tile twice.
 
-    Within a wave statements may run kind by kind; two results for one tile must keep their order.
+    Within a wave the statements run kind by kind, but two results for one tile must keep their order.
     """
     wave: dict[tuple[str, object], TileResult] = {}
     for result in results:
@@ -181,16 +182,16 @@ def _upsert_tiles(dialect: str) -> Insert:
 
 
 def _failures_in_a_row(new: Any, is_first: ColumnElement[bool]) -> ColumnElement[int]:
-    """Of a tile that has a row, whether its new result is the first of the harvest or not.
+    """Computes the failures of a tile that has a row, whether or not its new result is the harvest's first.
 
-    A failure that is not the first result can only take the place of one that has been counted.
+    A failure that is not the first result can only replace one that has been counted.
     """
     counted = case((is_first, tiles.c.failures + literal_column("1")), else_=tiles.c.failures)
     return case((new.failures == literal_column("0"), literal_column("0")), else_=counted)
 
 
 def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnElement[int]:
-    """Written into the SQL as it is: as parameters these would be bound again for each row of a batch."""
+    """Computes the rank. Its numbers stand in the SQL: parameters would be bound for each row of a batch."""
     groups: defaultdict[int, list[ColumnElement[Any]]] = defaultdict(list)
     for member, rank in ranks.items():
         groups[rank].append(literal_column(f"'{member.value}'"))
@@ -202,7 +203,7 @@ def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnEl
 
 @cache
 def _count_changes(dialect: str) -> Insert:
-    """For a tile that has no version of the day: one more changed tile in its block."""
+    """Adds a changed tile to the block of a tile that has no version of the day."""
     place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
     day = bindparam("its_day", type_=Date)
     known = exists().where(*_is_tile(versions.c), versions.c.day == day)
@@ -211,7 +212,7 @@ def _count_changes(dialect: str) -> Insert:
 
 
 def counting(changed: Insert) -> Insert:
-    """An INSERT into changes that adds to the rows which are there already."""
+    """Returns an INSERT into changes that adds to the rows which are there already."""
     return changed.on_conflict_do_update(
         index_elements=list(changes.primary_key.columns),
         set_={"tiles": changes.c.tiles + changed.excluded.tiles},

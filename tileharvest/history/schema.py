@@ -1,9 +1,9 @@
 """The tables of the history, and the INSERT for rows that may be there already.
 
-`versions` is what is kept for ever. `tiles` has one row per tile ever asked: it points at the latest
-version, so that a look-up costs the same however long the history grows, and holds what the last
-harvest found, so that counts stay exact although a result may be recorded more than once. `changes`
-counts the versions of each block of tiles and day: a viewer that shows a whole map asks it, not them.
+`versions` is kept for ever. `tiles` has one row per tile that was ever asked. The row points at the latest
+version, so that a look-up costs the same however long the history grows. It also holds what the last harvest
+found, so that counts stay exact although a result may be recorded more than once. `changes` counts the
+versions of each block of tiles and day: a viewer that shows a whole map asks it instead of the versions.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ REVISION: Final = "0006"
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment; always with a time zone in Python, and UTC in the database.
+    """A moment: always with a time zone in Python, and in UTC in the database.
 
-    SQLite has no time zones and would give back a naive time, which can be compared with no other.
+    SQLite has no time zones. It would return a naive time, which can be compared with no other.
     """
 
     impl = DateTime(timezone=True)
@@ -72,7 +72,7 @@ metadata: Final = MetaData(
 
 
 def _keyed_by_tile() -> list[Column[int]]:
-    """The columns of a primary key that names a tile. New ones each time: a column is of one table."""
+    """Returns the columns of a primary key that names a tile. They are new: a column belongs to one table."""
     return [
         Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
         *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("zoom", "x", "y")),
@@ -97,9 +97,9 @@ layers: Final = Table(
 )
 
 FINISHED: Final = "finished"
-"""Why a harvest ended in which every tile has a result."""
+"""The reason of a harvest that ended with a result for every tile."""
 INTERRUPTED: Final = "interrupted"
-"""Why a harvest ended that was still unfinished when the map's next one began."""
+"""The reason of a harvest that was still unfinished when the map's next one began."""
 
 harvests: Final = Table(
     "harvests",
@@ -127,14 +127,17 @@ harvests: Final = Table(
 )
 """Several harvests of one segment may exist; `reason` says why one ended, such as `finished`.
 
-`stored_bytes` are those of the images that the harvest put into the store and that were not there before,
-`spared_bytes` those of known images that it did not fetch, as their ETag was unchanged. `seconds` are the
-time worked, of all processes together and without their pauses. `expected` is how many tiles were known when
-it began. They are 0 for harvests of releases that did not note them. `stopped` says why the last run ended
-before the harvest did, such as `budget: 1,000 requests`; null while a run goes on, after one that was killed,
-and once the harvest has ended. `walk` is `full`, `pruned`, or `repaired` where a pruned one has withdrawn a
-proof and asked what it had skipped; `walk_reason` says why it began so; of releases that knew only the full
-one both are null. `kept` says which zones and zooms it was for, in a form of the caller's.
+`stored_bytes` counts the images that the harvest put into the store and that were not there before.
+`spared_bytes` counts known images that it did not fetch, because their ETag was unchanged. `seconds` is the
+time worked by all processes together, without their pauses. `expected` is how many tiles were known when it
+began. These are 0 for harvests of releases that did not note them.
+
+`stopped` says why the last run ended before the harvest did, such as `budget: 1,000 requests`. It is null
+while a run goes on, after a kill, and once the harvest has ended.
+
+`walk` is `full`, `pruned`, or `repaired`: then a pruned walk has withdrawn a proof and asked for what it had
+skipped. `walk_reason` says why the walk began so. Both are null for releases that knew only the full walk.
+`kept` says which zones and zooms the harvest was for, in a form that the caller chooses.
 """
 
 Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)
@@ -152,7 +155,7 @@ spending: Final = Table(
     sqlite_with_rowid=False,
 )
 """What all harvests of a map have cost on a day, by the clock in the map's time zone: a harvest can take
-several days. For harvests of releases that did not note it, all on the day of the harvest."""
+several days. Releases that did not note this have put all costs on the day of the harvest."""
 
 Index(
     "ix_harvests_unfinished",
@@ -171,8 +174,8 @@ batches: Final = Table(
     Column("number", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-"""The last batch that each process recorded, of a history on a server: where the answer to a commit is lost
-with the connection, the batch is recorded again, and this tells whether it was recorded the first time.
+"""The last batch that each process recorded, for a history on a server. When a connection is lost with the
+answer to a commit, the batch is recorded again: this tells whether it was recorded the first time.
 """
 
 harvest_layers: Final = Table(
@@ -223,7 +226,7 @@ versions: Final = Table(
     UniqueConstraint("layer", "zoom", "x", "y", "day"),
     CheckConstraint("(sha1 IS NULL) = (extension IS NULL) AND (sha1 IS NULL) = (size IS NULL)", name="image"),
 )
-"""Without a sha1 the tile was gone from that day on. `harvest` recorded the version last."""
+"""A version without a sha1 says that the tile was gone from that day on. `harvest` recorded it last."""
 
 tiles: Final = Table(
     "tiles",
@@ -237,13 +240,14 @@ tiles: Final = Table(
     Column("failures", Integer, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
 )
-"""`version` is the latest; `harvest` the last with a result for the tile, and `outcome` that result.
+"""`version` is the latest one. `harvest` is the last with a result for the tile, and `outcome` that result.
 
-`harvest` and `outcome` are null when the result was taken back: a `gone` of a harvest whose map had
-moved. `reason` says why a `fail` is one, and `failures` in how many harvests in a row the tile has failed:
-harvests that did not ask for it do not count, and any other outcome makes it 0. No index on `harvest`: it
-would double the cost of recording an unchanged tile, and what it could serve (counts, and what is not asked
-yet) is asked a few times per harvest and may cost a scan of the map's tiles.
+`harvest` and `outcome` are null when the result was taken back: a `gone` of a harvest whose map had moved.
+`reason` says why a `fail` is one. `failures` says in how many harvests in a row the tile has failed; harvests
+that did not ask for it do not count, and any other outcome makes it 0.
+
+There is no index on `harvest`: it would double the cost of recording an unchanged tile. It could serve counts
+and what is not asked yet. Those are asked a few times per harvest, and may cost a scan of the map's tiles.
 """
 
 changes: Final = Table(
@@ -257,8 +261,8 @@ changes: Final = Table(
 )
 """How many of a block's 8 x 8 tiles of that zoom have a version of that day; `gone` ones too.
 
-x and y are the centre of the tile three levels coarser that covers the block. Follows from `versions`
-and is kept in the same transactions, so that it is never behind: no row has 0 tiles.
+x and y are the centre of the tile three levels coarser that covers the block. The table follows from
+`versions` and is written in the same transactions, so it is never behind. No row has 0 tiles.
 """
 
 validators: Final = Table(
@@ -272,12 +276,12 @@ validators: Final = Table(
     Column("skipped", Integer, ForeignKey("harvests.id"), nullable=True),
     sqlite_with_rowid=False,
 )
-"""What the server said of a tile when it last said something new, for the walk; of tiles at zooms that are
-not kept too. Not what `versions` has: that is the GET's, and only of images.
+"""What the server said of a tile when it last said something new, for the walk. Tiles at zooms that are not
+kept have rows too. `versions` has other values: those of the GET, and only for images.
 
-Both null: the tile is not there. `harvest` wrote the row last, and `whole` says whether it, or one after it,
-has asked everything below without a failure; see `trusting`. `skipped` is the last harvest in which the tile
-was unchanged and what lies below it was not asked.
+Both are null for a tile that is not there. `harvest` wrote the row last. `whole` says whether it, or a later
+one, has asked everything below without a failure; see `trusting`. `skipped` is the last harvest in which the
+tile was unchanged and what lies below it was not asked.
 """
 
 proofs: Final = Table(
@@ -297,13 +301,14 @@ proofs: Final = Table(
 )
 """What the last full walk of each layer told of its times, as `walk.proof.Proof` has it; `span` in seconds.
 
-`harvest` wrote the row last: that of the proof, or, where `withdrawn` says why it is not valid any more, that
-which withdrew it. A layer that was walked without a proof may have a withdrawal alone: with no pairs.
+`harvest` wrote the row last: the one that gave the proof, or the one that withdrew it. `withdrawn` then says
+why it is not valid any more. A layer that was walked without a proof may have a withdrawal with no pairs.
 """
 
 BLOCK_LEVELS: Final = 3
-"""A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile: up to 64 times fewer
-rows than versions, and on a screen as small as 48 pixels when a tile of the block's own zoom has 384.
+"""A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile. So there are up to 64
+times fewer rows than versions. Where the tile is shown with 384 pixels, each of
+the block's tiles is as small as 48.
 """
 
 Insert: TypeAlias = sqlite.Insert | postgresql.Insert

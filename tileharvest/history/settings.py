@@ -1,4 +1,4 @@
-"""Opens the history that the settings name."""
+"""The history that the settings name."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ if TYPE_CHECKING:
 
 
 def database_url(settings: BaseSettings) -> str:
-    """SQLAlchemy's address of the history."""
+    """Returns SQLAlchemy's address of the history."""
     return settings["DATABASE_URL"] or f"sqlite:///{data_folder(settings) / 'history.sqlite'}"
 
 
 def open_history_for_reading(settings: BaseSettings) -> History:
-    """Raises HistoryError where there is none yet, or it cannot be read."""
+    """Opens the history. Raises HistoryError where there is none yet, or it cannot be read."""
     return History.open_read_only(database_url(settings))
 
 
 def open_history_if_any(settings: BaseSettings) -> History | None:
-    """As `open_history_for_reading`, but None where there is none yet."""
+    """Opens the history, or returns None where there is none yet. Raises HistoryError."""
     return open_history_for_reading(settings) if has_history(settings) else None
 
 
 def has_history(settings: BaseSettings) -> bool:
-    """Whether a first harvest has begun a history; also on a server. Raises HistoryError where it cannot be
-    asked."""
+    """Says whether a first harvest has begun a history. Raises HistoryError if a server cannot be asked."""
     return History.is_begun(database_url(settings))

@@ -24,6 +24,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class HarvestSummary:
-    """One harvest of a map."""
+    """One harvest of a map, by all its processes together; what it did so far, while it is unfinished."""
 
     id: int
     segment: str
@@ -63,7 +63,8 @@ class HarvestSummary:
     seconds: float = 0.0
     """Seconds that all its processes worked together; 0 where an older release did not note it."""
     expected: int = 0
-    """Tiles known when it began; 0 where an older release did not note it."""
+    """Tiles that were known when it began: about as many as it will find. 0 for a map's first harvest, and
+    where an older release did not note it."""
     stopped: str | None = None
     """Why the last run of an unfinished harvest ended; None while one goes on, and after a kill."""
     walk: str | None = None
@@ -76,6 +77,29 @@ class HarvestSummary:
     def cost(self) -> Cost:
         return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.seconds)
 
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told of it, in the API and by commands. The names stay."""
+        return {
+            "segment": self.segment,
+            "day": self.day.isoformat(),
+            "started": self.started.isoformat(),
+            "ended": self.ended.isoformat() if self.ended else None,
+            "reason": self.reason,
+            "stopped": self.stopped,
+            "renderer": self.renderer,
+            "depth": self.depth,
+            "counts": {
+                outcome.value: self.counts[outcome] for outcome in Outcome if self.counts.get(outcome)
+            },
+            "walk": self.walk,
+            "walk_reason": self.walk_reason,
+            "requests": self.requests,
+            "received_bytes": self.received_bytes,
+            "stored_bytes": self.stored_bytes,
+            "spared_bytes": self.spared_bytes,
+            "seconds_worked": round(self.seconds, 3),
+        }
+
     @property
     def took(self) -> float | None:
         """Seconds that it worked, or, where those are unknown, from its beginning to its end.
@@ -85,41 +109,6 @@ class HarvestSummary:
         if self.seconds or self.ended is None:
             return self.seconds or None
         return (self.ended - self.started).total_seconds()
-
-
-@dataclass(frozen=True, slots=True)
-class HarvestProgress:
-    """What an unfinished harvest has done so far, by all its processes together.
-
-    How much is left, and the like, follows from it in `tileharvest.monitoring`.
-    """
-
-    segment: str
-    day: date
-    started: datetime
-    """In UTC."""
-    stopped: str | None
-    """Why its last run ended, such as `budget: 1,000 requests`; None while one goes on, and after a kill."""
-    expected: int
-    """Tiles that were known when it began: about as many as it will find. 0 for a map's first harvest."""
-    counts: Mapping[Outcome, int]
-    """Tiles per outcome, for outcomes that occurred; provisional `gone` ones too."""
-    cost: Cost
-    walk: str | None = None
-    """`full`, `pruned` or `repaired`; None before that is decided."""
-
-    @classmethod
-    def of(cls, summary: HarvestSummary) -> HarvestProgress:
-        return cls(
-            summary.segment,
-            summary.day,
-            summary.started,
-            summary.stopped,
-            summary.expected,
-            summary.counts,
-            summary.cost,
-            summary.walk,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +168,8 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
         return None if row is None else row.ended
 
 
-def progress_of(history: History, map_name: str) -> HarvestProgress | None:
-    """Returns how far the map's unfinished harvest is; None if it has none, or is unknown.
+def progress_of(history: History, map_name: str) -> HarvestSummary | None:
+    """Returns the map's unfinished harvest as it is so far; None if it has none, or is unknown.
 
     Reads all tiles of the map: ask once a second at most.
     """
@@ -191,7 +180,7 @@ def progress_of(history: History, map_name: str) -> HarvestProgress | None:
     )
     with history.reading() as connection:
         row = connection.execute(query).one_or_none()
-        return None if row is None else HarvestProgress.of(_harvest_summary(connection, row))
+        return None if row is None else _harvest_summary(connection, row)
 
 
 def precedent(history: History, map_name: str) -> Precedent | None:

@@ -53,8 +53,8 @@ _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 
-class Remembered:
-    """What a batch of results says of tiles. Of several results for a tile the last counts."""
+class MarkBatch:
+    """What a batch of results leaves to be remembered. Of several results for a tile the last counts."""
 
     def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
         """`layer_ids` raises ValueError for a layer that the harvest does not have."""
@@ -144,39 +144,31 @@ def distrust(
 
 
 def layers_of(harvest: int) -> Select[int]:
-    """The ids of the layers that a harvest has."""
+    """Returns the ids of the layers that a harvest has."""
     return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
 
 
-def is_distrusted(harvest: int) -> ColumnElement[bool]:
-    """A condition on validators: this harvest has found that their layer is not to be trusted."""
-    return exists().where(
-        proofs.c.layer == validators.c.layer,
-        proofs.c.harvest == harvest,
-        proofs.c.withdrawn.is_not(None),
-    )
-
-
 def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
-    """The tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
+    """Returns the tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
 
     Reads all validators of the layer.
     """
-    query = (
-        select(validators.c.zoom, validators.c.x, validators.c.y)
-        .where(validators.c.layer == layer, validators.c.skipped == harvest)
-        .where(~is_distrusted(harvest))
+    is_distrusted = exists().where(
+        proofs.c.layer == layer, proofs.c.harvest == harvest, proofs.c.withdrawn.is_not(None)
+    )
+    query = select(validators.c.zoom, validators.c.x, validators.c.y).where(
+        validators.c.layer == layer, validators.c.skipped == harvest, ~is_distrusted
     )
     return [(zoom, x, y) for zoom, x, y in connection.execute(query)]
 
 
 def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
-    """The ground of the layer that the harvest skips."""
+    """Returns the ground of the layer that the harvest skips."""
     return Squares(tops_of(connection, harvest, layer))
 
 
 def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
-    """The present tiles of these areas that lie below a top, in order, asked all the same or not."""
+    """Returns the present tiles of these areas that lie below a top, in order, asked all the same or not."""
     skipped = squares_of(connection, harvest, layer)
     if not skipped:
         return []
@@ -190,7 +182,7 @@ def is_full() -> ColumnElement[bool]:
 
 
 def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
-    """The id of the last full harvest before this one that had the layer; null if there is none."""
+    """Returns the id of the last full harvest before this one that had the layer; null if there is none."""
     return (
         select(func.max(harvests.c.id))
         .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import case, or_, select, update
 
-from tileharvest.history.areas import asked_tiles, marks_of
+from tileharvest.history.areas import marks_of
 from tileharvest.history.schema import harvests, layers, proofs
 from tileharvest.history.trust import distrust, skipped_tiles, tops_of
 from tileharvest.tiles.grid import Tile
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import HarvestRow
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.outcomes import Outcome
     from tileharvest.walk.trust import Mark
 
 _SEVERAL: Final = "several"
@@ -58,7 +57,7 @@ class WalkRecord:
         )
 
     def marks(self, layer: str, area: TileRange) -> dict[Tile, Mark]:
-        """What is remembered of the tiles of an area, also by this harvest. One query.
+        """Returns what is remembered of the tiles of an area, also by this harvest. One query.
 
         Only what an earlier harvest has been through with is trusted.
         """
@@ -66,7 +65,7 @@ class WalkRecord:
         return self._history.read(lambda connection: marks_of(connection, layer_id, area))
 
     def tops(self, layer: str) -> list[Tile]:
-        """The tiles below which this harvest, in whatever process, did not ask, in order.
+        """Returns the tiles below which this harvest, in whatever process, did not ask, in order.
 
         There are none where trust in the layer was withdrawn: then all below them is to be asked.
         """
@@ -75,18 +74,13 @@ class WalkRecord:
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
-        """The known tiles of these areas that lie below a top, in order. The top itself does not.
+        """Returns the known tiles of these areas that lie below a top, in order. The top itself does not.
 
         Tiles that have a result all the same are among them. So the list stays as it is while an audit goes
         through it, but for tiles that the audit finds new. Reads all tiles of the areas.
         """
         layer_id = self._layer_ids[layer]
         return self._history.read(lambda connection: skipped_tiles(connection, self._row.id, layer_id, areas))
-
-    def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
-        """What this harvest has found for these tiles, as far as it has. There may be any number of them."""
-        layer_id = self._layer_ids[layer]
-        return self._history.read(lambda connection: asked_tiles(connection, self._row.id, layer_id, tiles))
 
     def distrust(self, layer: str, reason: str) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
@@ -107,7 +101,8 @@ class WalkRecord:
         return self._history.write(write)
 
     def distrusted(self) -> dict[str, str]:
-        """The layers in which this harvest, in whatever process, has withdrawn trust, with the reasons."""
+        """Returns the layers in which this harvest, in whatever process, has withdrawn trust, with the
+        reasons."""
         query = (
             select(layers.c.name, proofs.c.withdrawn)
             .join_from(proofs, layers, layers.c.id == proofs.c.layer)

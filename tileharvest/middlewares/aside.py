@@ -1,11 +1,12 @@
-"""Lets what the queue does not offer wait for its turn, and what it has offered go back when that is over."""
+"""Makes requests beside the queue wait for their turn, and sends held back ones to the queue again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from tileharvest.politeness.gate import HeldBackError
-from tileharvest.queue.requests import ASIDE, NOT_SENT
+from tileharvest.queue.requests import STATE, state_of
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -13,32 +14,32 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from tileharvest.scheduler.crawl import Crawl
+
 
 class AsideMiddleware:
-    """Asks our scheduler for the turn of each request that has ASIDE in its meta, its repeats and redirects
-    too: they cost the owner as much. Others pass. Raises what the scheduler's `aside` raises.
+    """Lets each request that is made beside the queue wait until our scheduler gives it a turn. Repeats and
+    redirects of it wait too: they cost the owner as much. Raises what the scheduler's `aside` raises.
 
     A request that was held back at the last moment goes back to the scheduler as it was: that was no
     attempt.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+        return cls(crawl_of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
-        if ASIDE not in request.meta:
+        if STATE not in request.meta or not state_of(request).is_aside:
             return None
-        scheduler: Any = getattr(self._crawler.engine, "scheduler", None)
-        # Other schedulers than ours know no such turn.
-        aside: Awaitable[None] | None = scheduler.aside() if hasattr(scheduler, "aside") else None
-        return aside
+        scheduler = self._crawl.scheduler
+        return None if scheduler is None else scheduler.aside()
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if not isinstance(exception, HeldBackError):
             return None
-        request.meta[NOT_SENT] = True
+        state_of(request).was_sent = False
         return request.replace(dont_filter=True)

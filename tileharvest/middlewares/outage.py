@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, signals
@@ -13,85 +12,82 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.politeness.gate import Reason, gate_of
+from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.requests import ATTEMPT
+from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.completion import is_closing
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import Answer, may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from tileharvest.politeness.gate import Gate
     from tileharvest.politeness.outages import OutageLimits
+    from tileharvest.scheduler.crawl import Crawl
 
 _logger = logging.getLogger(__name__)
 
 _SERVER_FAILURES: Final = 500
-"""The first of the statuses that say so."""
+"""The first status by which a server says that it has failed."""
 
 _SHORTER: Final = 0.9
-"""Of the pause to its next probe a worker claims so much, as timers and the clocks of others are not exact:
-it must not come while its own claim still holds."""
+"""Share of the pause until its next probe for which a worker claims the host. Timers and the clocks of other
+workers are not exact, and the next probe must not come while the claim still holds."""
 
 
 class OutageMiddleware:
     """Shuts the scheduler's gate when a host seems to be down, and probes until it answers or patience ends.
 
-    Only requests that the scheduler has leased count as failures. One that fails while the host is known to
-    be down goes back to the scheduler as it was: that was no attempt. Under a scheduler without a gate
-    nothing is done. To be put nearer to the network than what repeats requests.
+    Only requests that our scheduler has offered count as failures. One that fails while the host is known to
+    be down goes back to the scheduler as it was: that was no attempt. Under another scheduler nothing is
+    done. This middleware belongs nearer to the network than the one that repeats requests.
     """
 
     def __init__(
         self,
-        crawler: Crawler,
+        crawl: Crawl,
         *,
         limits: OutageLimits,
         exceptions: tuple[type[Exception], ...],
         page: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`exceptions` mean that there was no answer. `page` is what is probed of its host as long as nothing
-        else of it was answered well."""
-        self._crawler = crawler
+        """`exceptions` mean that there was no answer. `page` is the map's page: it is probed as long as
+        nothing else of its host was answered well."""
+        self._crawl = crawl
         self._limits = limits
         self._exceptions = exceptions
         self._page = page
-        self._clock = clock
         self._hosts: dict[str, HostHealth] = {}
-        """Of those hosts that have ever failed."""
+        """Only hosts that have ever failed are here."""
         self._failing: set[str] = set()
-        """Whose last answer was none."""
+        """Hosts that did not answer the last request."""
         self._good: dict[str, str] = {}
         """The last address of each host that was answered well."""
         self._probing: dict[str, asyncio.Task[None]] = {}
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured for a spider that says why it cannot begin: it asks for nothing."""
+        """Raises NotConfigured for a crawl that cannot begin: it asks for nothing."""
         settings = crawler.settings
-        if getattr(crawler.spider, "ending", None) is not None:
+        crawl = crawl_of(crawler)
+        if crawl.is_ending:
             raise NotConfigured
-        harvesting = getattr(crawler.spider, "harvesting", None)
         middleware = cls(
-            crawler,
+            crawl,
             limits=outage_limits(settings),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
-            page=None if harvesting is None else harvesting.description.page,
+            page=None if crawl.harvest is None else crawl.harvest.description.page,
         )
         crawler.signals.connect(middleware.close, signals.spider_closed)
         return middleware
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         if response.status >= _SERVER_FAILURES and _is_failure(response):
-            again = self._failed(request, Answer(response.status).phrase)
+            again = self._failed(request)
             return response if again is None else again
         host = request.meta["download_slot"]
         if host in self._failing:
@@ -105,23 +101,24 @@ class OutageMiddleware:
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if not isinstance(exception, self._exceptions):
             return None
-        return self._failed(request, type(exception).__name__)
+        return self._failed(request)
 
     async def close(self) -> None:
         """End all probing; the spider has closed."""
         for task in list(self._probing.values()):
             await cancel(task)
 
-    def _failed(self, request: Request, reason: str) -> Request | None:
-        gate = gate_of(self._crawler.engine)
-        if gate is None or ATTEMPT not in request.meta:
+    def _failed(self, request: Request) -> Request | None:
+        """The request as it goes back to the scheduler; None where its failure is to count."""
+        gate = self._crawl.gate
+        if gate is None or not is_offered(request):
             return None
         host = request.meta["download_slot"]
         health = self._hosts.get(host)
         if health is None:
             health = self._hosts[host] = HostHealth(self._limits)
         self._failing.add(host)
-        if health.failed(self._clock()):
+        if health.failed(_now()):
             gate.hold(Reason.DOWN)
             probing = self._probe_until_answered(host, self._address(host, request.url), health, gate)
             self._probing[host] = asyncio.ensure_future(probing)
@@ -133,25 +130,25 @@ class OutageMiddleware:
                 pass
         # The gate stays shut: the crawl ends.
         except TileHarvestError as error:
-            self._give_up(error)
+            self._crawl.end(error)
         except Exception as error:
-            if is_closing(self._crawler.engine):
+            if is_closing(self._crawl.crawler.engine):
                 # What it asks may be closed already.
                 return
             _logger.exception("a mistake in the program stopped the harvest")
             mistake = f"the harvest stopped ({error!r}); what was found is kept: run again, and report this"
-            self._give_up(TileHarvestError(mistake))
+            self._crawl.end(TileHarvestError(mistake))
 
     async def _probed(self, host: str, url: str, health: HostHealth, gate: Gate) -> bool:
-        """Wait for the time of the next probe, and make it: whether it was answered. Raises SiteError when
-        the host is to be given up, and what the scheduler raises."""
-        pause = health.next_pause(self._clock())
+        """Wait until the next probe is due, and make it. Returns whether it was answered. Raises SiteError
+        when patience has ended, and what the scheduler raises."""
+        pause = health.next_pause(_now())
         await asyncio.sleep(pause)
         if gate.reasons != {Reason.DOWN}:
             # Such as a pause: nobody is to ask for anything.
             health.postponed(pause)
             return False
-        if not await self._claim(host, _SHORTER * health.following_pause(self._clock())):
+        if not await self._claim(host, _SHORTER * health.following_pause(_now())):
             health.left_to_another()
             return False
         failure = await self._probe(host, url)
@@ -159,7 +156,7 @@ class OutageMiddleware:
             self._let_go(host, health, gate)
             return True
         if not health.is_down:
-            self._say_down(host, failure, health.following_pause(self._clock()))
+            self._say_down(host, failure, health.following_pause(_now()))
         if health.probe_failed():
             raise SiteError(
                 f"{host} has not answered for {self._limits.patience:g} s ({failure}): everything that was"
@@ -168,15 +165,15 @@ class OutageMiddleware:
         return False
 
     async def _claim(self, host: str, seconds: float) -> bool:
-        """Whether this worker of several is the one to probe."""
-        claim = getattr(self._crawler.engine.scheduler, "claim_probe", None)
-        return claim is None or bool(await claim(host, seconds))
+        """Returns whether this worker, of several, may probe."""
+        scheduler = self._crawl.scheduler
+        return scheduler is None or await scheduler.claim_probe(host, seconds)
 
     async def _probe(self, host: str, url: str) -> str | None:
-        """Why there is no answer; None if there is any."""
+        """Returns why there is no answer, or None when there is one."""
         meta = {"download_slot": host, "dont_retry": True, "dont_redirect": True, "verbatim_url": True}
         try:
-            response = await self._crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
+            response = await self._crawl.crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:  # noqa: BLE001
             return no_answer_in_words(error)
@@ -184,7 +181,7 @@ class OutageMiddleware:
 
     def _let_go(self, host: str, health: HostHealth, gate: Gate) -> None:
         was_down = health.is_down
-        seconds = health.probe_answered(self._clock())
+        seconds = health.probe_answered(_now())
         self._failing.discard(host)
         del self._probing[host]
         if not self._probing:
@@ -204,23 +201,19 @@ class OutageMiddleware:
             self._limits.patience,
         )
 
-    def _give_up(self, error: TileHarvestError) -> None:
-        spider: Any = self._crawler.spider
-        if hasattr(spider, "give_up"):
-            spider.give_up(error)
-        else:
-            _logger.error("%s", error)
-        closing = self._crawler.engine.close_spider_async(reason=error.exit_status.name.lower())
-        self._closing = asyncio.ensure_future(closing)
-
     def _address(self, host: str, failed: str) -> str:
-        """What is probed."""
+        """Returns the address to probe."""
         if self._page is not None and urlsplit(self._page).hostname == host:
             failed = self._page
         return self._good.get(host, failed)
 
 
+def _now() -> float:
+    """Seconds on the clock of the event loop, which never goes back."""
+    return asyncio.get_running_loop().time()
+
+
 def _is_failure(response: Response) -> bool:
-    """Whether it is the server's own failure, and not one of which it says when it will pass."""
+    """Whether the server has failed by itself, and does not say when that will have passed."""
     status = response.status
     return status >= _SERVER_FAILURES and may_pass(status) and "Retry-After" not in response.headers

@@ -1,4 +1,4 @@
-"""Asks again, patiently, where a failure may pass."""
+"""Repeats requests whose failure may pass, and lets hosts rest that ask for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
 
-from tileharvest.queue.requests import ATTEMPT, FAILURE, NOT_BEFORE, NOT_SENT
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered, state_of
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import Answer, may_pass, pause_before, retry_after
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from tileharvest.scheduler.crawl import Crawl
+
 _logger = logging.getLogger(__name__)
 
 REPEATS: Final = -1
@@ -26,32 +29,31 @@ REPEATS: Final = -1
 
 
 class PatientRetryMiddleware:
-    """Repeats a request after a growing pause, and holds back a whole host while it asks for that.
+    """Repeats a request after a growing pause, and holds back all requests to a host that asks for a rest.
 
-    Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that the
-    scheduler has leased goes back to it with the time before which it is not to be made; no timer holds it
-    in memory. Others, as those that probe a site, have nowhere to wait but here. As with Scrapy's own,
+    Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that our
+    scheduler has offered goes back to it with the time before which it is not to be made, so that no timer
+    holds it in memory. Others, such as those that probe a site, wait here. As with Scrapy's own,
     `meta["dont_retry"]` says that a request is not to be repeated.
     """
 
     def __init__(
         self,
+        crawl: Crawl,
         *,
         repeats: int,
         base: float,
         longest: float,
         exceptions: tuple[type[Exception], ...],
         now: Callable[[], datetime],
-        tell: Callable[[str, float], None] = lambda host, seconds: None,
     ) -> None:
-        """`longest` is the most seconds that a host rests, and that a request waits for it. `tell` hears of
-        each host that is to rest, and for how many seconds."""
+        """`longest` is the most seconds that a host rests, and that a request waits for it."""
+        self._crawl = crawl
         self._repeats = repeats
         self._base = base
         self._longest = longest
         self._exceptions = exceptions
         self._now = now
-        self._tell = tell
         self._resting: dict[str, float] = {}
         """When each host's rest ends, on the event loop's clock."""
 
@@ -59,12 +61,12 @@ class PatientRetryMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
         return cls(
+            crawl_of(crawler),
             repeats=settings.getint("RETRY_TIMES"),
             base=settings.getfloat("RETRY_PAUSE"),
             longest=settings.getfloat("RETRY_AFTER_LONGEST"),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
             now=lambda: datetime.now(UTC),
-            tell=lambda host, seconds: _tell_scheduler(crawler, host, seconds),
         )
 
     def process_request(self, request: Request) -> Request | Awaitable[None] | None:
@@ -74,12 +76,12 @@ class PatientRetryMiddleware:
         host = request.meta.get("download_slot", "")
         if host not in self._resting:
             return None
-        if ATTEMPT not in request.meta:
+        if not is_offered(request):
             return self._await_rest(host)
         left = self._resting[host] - asyncio.get_running_loop().time()
         if left > 0:
             later = self._later(request, left)
-            request.meta[NOT_SENT] = True
+            state_of(request).was_sent = False
             return later
         del self._resting[host]
         return None
@@ -114,7 +116,7 @@ class PatientRetryMiddleware:
         _logger.debug("asking again in %s s, attempt %s: %s %s", pause, attempt, reason, request)
         again = request.replace(priority=REPEATS, dont_filter=True)
         again.meta["retry_times"] = attempt - 1
-        if ATTEMPT in request.meta:
+        if is_offered(request):
             return self._later(again, pause)
         await asyncio.sleep(pause)
         return again
@@ -128,7 +130,9 @@ class PatientRetryMiddleware:
         """Hold back every request to the host; of several rests the one that ends last counts."""
         end = asyncio.get_running_loop().time() + seconds
         self._resting[host] = max(end, self._resting.get(host, end))
-        self._tell(host, seconds)
+        if self._crawl.scheduler is not None:
+            # So that other workers leave the host alone too.
+            self._crawl.scheduler.rest(host, seconds)
 
     async def _await_rest(self, host: str) -> None:
         now = asyncio.get_running_loop().time
@@ -136,10 +140,3 @@ class PatientRetryMiddleware:
         while (left := self._resting.get(host, 0.0) - now()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         self._resting.pop(host, None)
-
-
-def _tell_scheduler(crawler: Crawler, host: str, seconds: float) -> None:
-    """So that other workers leave the host alone too."""
-    rest = getattr(getattr(crawler.engine, "scheduler", None), "rest", None)
-    if rest is not None:
-        rest(host, seconds)

@@ -1,11 +1,11 @@
-"""Counts what is asked of a site and what comes back. Nearest to the network, so that nothing is missed."""
+"""Counts the requests to a site and the bytes of its answers, nearest to the network."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
 from tileharvest.politeness.gate import HeldBackError
-from tileharvest.queue.requests import RECEIVED_BYTES
+from tileharvest.queue.requests import state_of
 from tileharvest.scheduler.crawl import harvesting_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TrafficMiddleware:
         received = len(response.body)
         if received:
             self._traffic.received_bytes += received
-            request.meta[RECEIVED_BYTES] = received
+            state_of(request).received_bytes = received
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:

@@ -1,4 +1,4 @@
-"""How far a harvest is and how fast it gets on: one value for all places that show it. Pure."""
+"""How far a harvest is, how fast it gets on, and what holds it up: the value that everything shows. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.history.costs import Cost
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
 
 WINDOW: Final = 60.0
-"""Seconds over which a rate is taken: it follows a change within a minute, and does not jump."""
+"""Seconds over which a rate is taken: it follows a change within a minute and does not jump."""
 LEAST_SPAN: Final = 5.0
-"""Seconds that must have been seen before a rate is told of them: a single answer is no rate."""
+"""Seconds that must have been seen before a rate is told: a single answer is no rate."""
 UNANSWERED: Final = 10.0
-"""Seconds without any answer after which a harvest is told to wait: longer than most pauses between requests,
-shorter than the first pause before a host that fails is probed."""
+"""Seconds without an answer after which the harvest is said to wait. This is longer than most pauses between
+requests, and shorter than the first pause before a host that fails is probed."""
 _SPACING: Final = 1.0
-"""Seconds between two kept samples at least: at most about WINDOW of them."""
+"""Seconds that lie at least between two kept moments, so that about WINDOW of them are kept at most."""
 
 
 class Activity(StrEnum):
@@ -38,7 +38,7 @@ class Activity(StrEnum):
     """For answers, or for what is due later."""
     PAUSED = "paused"
     QUIET = "quiet"
-    """These are the map's quiet hours."""
+    """The map's quiet hours hold."""
     DOWN = "down"
     """The host does not answer."""
     ENDING = "ending"
@@ -49,13 +49,13 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a harvest does, and since or until when. Times are in words, for a person."""
+    """What a harvest does, and since when or until when. The times are in words, for a person."""
 
     activity: Activity
     paused_since: str | None = None
     quiet_until: str | None = None
     stopped: str | None = None
-    """Why the last run ended, such as `budget: 1,000 requests`; None where one goes on, or was killed."""
+    """Why the last run ended, such as `budget: 1,000 requests`; None if it goes on, or if it was killed."""
 
     @classmethod
     def of(
@@ -67,7 +67,8 @@ class State:
         paused_since: str | None = None,
         quiet_until: str | None = None,
     ) -> State:
-        """For the reasons that hold requests back; of several, what only a person can end goes first."""
+        """The state that follows from the reasons for which requests are held back. Of several reasons that
+        goes first which only a person can end."""
         if Reason.PAUSED in reasons:
             return cls(Activity.PAUSED, paused_since=paused_since)
         if Reason.QUIET in reasons:
@@ -90,12 +91,12 @@ RUNNING: Final = State(Activity.RUNNING)
 
 
 def moment_in_words(moment: datetime | None) -> str | None:
-    """As a state tells it, to the minute and with its zone; nothing for none."""
+    """The moment as a state tells it: to the minute, and with its zone. None stays None."""
     return None if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
 
 
 class Rate(NamedTuple):
-    """Of all processes together, per second."""
+    """What all processes together do per second."""
 
     requests: float
     tiles: float
@@ -112,7 +113,7 @@ class Recent:
         """When the numbers last changed."""
 
     def add(self, moment: float, requests: int, tiles: int) -> None:
-        """What was done until that moment, which is not before the last one."""
+        """Notes what was done until that moment, which must not be before the last one."""
         kept = self._kept
         if not kept or self._latest[1:] != (requests, tiles):
             self._changed = moment
@@ -123,11 +124,11 @@ class Recent:
             kept.popleft()
 
     def clear(self) -> None:
-        """Forget all: nothing was to get on, as in a pause."""
+        """Forgets all, as nothing could get on: the map was paused, for example."""
         self._kept.clear()
 
     def rate(self) -> Rate | None:
-        """None until enough was seen."""
+        """Returns the rate of the last minute, or None until LEAST_SPAN was seen."""
         if not self._kept:
             return None
         seconds, requests, tiles = (now - then for now, then in zip(self._latest, self._kept[0], strict=True))
@@ -137,7 +138,7 @@ class Recent:
         return Rate(max(0, requests) / seconds, max(0, tiles) / seconds)
 
     def is_idle(self, moment: float) -> bool:
-        """Whether nothing at all has come for long."""
+        """Tells whether nothing at all has come for UNANSWERED seconds."""
         return bool(self._kept) and moment - self._changed >= UNANSWERED
 
 
@@ -146,20 +147,20 @@ class Figures:
     """An unfinished harvest at one moment, all processes that had a part in it together."""
 
     expected: int
-    """Tiles known when it began: about as many as it will find. 0 for a map's first harvest."""
+    """Tiles that were known when it began; it will find about as many. 0 for a map's first harvest."""
     counts: Mapping[Outcome, int]
-    """Tiles per outcome; provisional `gone` ones too."""
+    """Tiles per outcome; those that are `gone` only provisionally count too."""
     cost: Cost
     state: State = RUNNING
     rate: Rate | None = None
-    """Lately where that is known, else over the time worked; None where neither is."""
+    """The rate of the last minute; where that is not known, the average; None where neither is known."""
     is_pruned: bool = False
-    """Whether it skips what lies below unchanged tiles. How many those are, nobody knows before its end: the
-    history counts them as far as the walk has come, a process that counts itself not at all."""
+    """Whether it skips what lies below unchanged tiles. How many tiles that will be is not known before its
+    end. The history counts those that the walk has come to; a process that counts itself counts none."""
 
     @classmethod
-    def of(cls, progress: HarvestProgress, state: State, workers: int = 1) -> Figures:
-        """From the history alone, for that many processes that go on as fast as one did on the average."""
+    def of(cls, progress: HarvestSummary, state: State, workers: int = 1) -> Figures:
+        """What the history alone tells. The rate is the average, times the number of workers."""
         figures = cls(
             progress.expected,
             progress.counts,
@@ -170,7 +171,8 @@ class Figures:
         return replace(figures, rate=figures.average(workers))
 
     def average(self, workers: int = 1) -> Rate | None:
-        """Over the time worked, for so many processes, at least one; None where no time is known."""
+        """The rate over the time worked, times the number of workers, at least one. None where no time is
+        known."""
         if self.cost.seconds <= 0:
             return None
         share = max(1, workers) / self.cost.seconds
@@ -178,7 +180,7 @@ class Figures:
 
     @property
     def done(self) -> int:
-        """Tiles with a result, to be compared with `expected`: places where there is nothing do not count."""
+        """Tiles with a result. Places with nothing do not count, as they do not in `expected`."""
         return sum(self.counts.values()) - self.counts.get(Outcome.NOTHING, 0)
 
     @property
@@ -188,15 +190,15 @@ class Figures:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether more is done than was expected: then nobody knows how much is left."""
+        """Whether more is done than was expected, so that it is not known how much is left."""
         return 0 < self.expected < self.done
 
     @property
     def seconds_left(self) -> float | None:
-        """Until as many tiles are done as are expected, at the present rate; at least 0.
+        """Seconds until as many tiles are done as are expected, at the present rate; at least 0.
 
-        None where that is not known: in a map's first harvest and in a pruned one, beyond what was expected,
-        without a rate or with none of tiles, and while nobody works or is allowed to.
+        None where that is not known: in a map's first harvest, in a pruned one, beyond what was expected,
+        while no tile is done, and while nobody works or is allowed to.
         """
         if not self.expected or self.is_pruned or self.is_beyond or not self.state.is_at_work:
             return None
@@ -205,7 +207,7 @@ class Figures:
         return (self.expected - self.done) / self.rate.tiles
 
     def as_plain(self) -> dict[str, Any]:
-        """For programs: the names stay, and what is not known is None."""
+        """What programs are told: the names stay, and what is not known is None."""
         left = self.seconds_left
         return {
             "state": self.state.activity.value,

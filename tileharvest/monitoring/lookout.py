@@ -17,58 +17,61 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from tileharvest.harvest.harvest import Harvesting
-    from tileharvest.history.summaries import HarvestProgress
+    from tileharvest.history.summaries import HarvestSummary
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
 _WATCH: Final = 1.0
-"""Seconds between two looks at what costs nothing: whether a person has paused the map."""
+"""Seconds between two looks at whether a person has paused the map, which costs nothing."""
 _SHARE: Final = 20
-"""A look may take one of so many parts of the time: it reads all tiles of the map."""
+"""A look into the history may take one of so many parts of the time: it reads all tiles of the map."""
 
 
 class RunningHarvest(Protocol):
-    """A harvest that runs in this process, and what can be asked about it. All may raise TileHarvestError."""
+    """A harvest that runs in this process, and what can be asked about it.
+
+    `paused_since` and `progress` may raise TileHarvestError.
+    """
 
     harvesting: Harvesting
     is_shared: bool
     """Whether other processes may work on the same harvest."""
 
     def reasons(self) -> Collection[Reason]:
-        """Why requests are held back at this moment. Cheap."""
+        """Says why requests are held back at this moment. This costs nothing."""
 
     def quiet_until(self) -> str | None:
-        """When the quiet hours end that hold now, in words. Cheap."""
+        """Says when the quiet hours end that hold now, in words. This costs nothing."""
 
     async def paused_since(self) -> str | None:
-        """Asks the queue."""
+        """Asks the queue since when a person has paused the map."""
 
-    async def progress(self) -> HarvestProgress | None:
-        """What the history has of the map's unfinished harvest. Reads all tiles of the map."""
+    async def progress(self) -> HarvestSummary | None:
+        """Asks the history about the map's unfinished harvest. This reads all tiles of the map."""
 
 
 class Lookout:
-    """Gives the figures of a harvest that runs, whenever asked.
+    """Gives the figures of a harvest that runs, whenever it is asked.
 
-    A process that works alone on a harvest that it has begun counts itself. What others have a part in, and
-    what was begun earlier, is looked up in the history every few seconds while `keep_watch` runs.
+    A process that works alone on a harvest that it has begun itself counts what it does. If others have a
+    part in the harvest, or if it was begun earlier, `keep_watch` asks the history every few seconds.
     """
 
     def __init__(self, running: RunningHarvest, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` in seconds that never go backwards."""
+        """`clock` gives seconds that never go backwards."""
         self.harvesting = running.harvesting
         self._running = running
         self._clock = clock
         self._recent = Recent()
         self._earlier = NO_COST
-        """Of the harvest before this process had a part in it."""
-        self._recorded: HarvestProgress | None = None
+        """What the harvest has cost before this process had a part in it."""
+        self._recorded: HarvestSummary | None = None
         self._looked = 0.0
-        """When what is recorded was so."""
+        """When that was asked for."""
         self._paused_since: str | None = None
 
     async def keep_watch(self) -> None:
-        """Look for what this process cannot know, until cancelled. To be begun before the harvest begins."""
+        """Asks for what this process cannot know, until cancelled. Must begin before the harvest does."""
         await self._look()
         if self._recorded is not None:
             self._earlier = self._recorded.cost
@@ -82,11 +85,11 @@ class Lookout:
             await asyncio.sleep(_WATCH)
 
     def figures(self) -> Figures:
-        """At this moment. At once, and cheap."""
+        """The figures of this moment. Costs next to nothing, and waits for nothing."""
         recorded, harvesting, now = self._recorded, self.harvesting, self._clock()
         is_pruned = harvesting.is_pruned
         if is_pruned is None:
-            # Until that is decided, an earlier run's decision may be known.
+            # This run has not decided it yet, but an earlier run of the same harvest may have.
             is_pruned = recorded is not None and recorded.walk == "pruned"
         is_counted_by_all = recorded is not None and self._running.is_shared
         figures = Figures(
@@ -106,7 +109,7 @@ class Lookout:
             self._recent.add(self._looked if is_counted_by_all else now, figures.cost.requests, figures.done)
         else:
             self._recent.clear()
-        # How many the others are, only the queue knows.
+        # The average is that of one worker, and only the queue knows how many there are.
         average = None if self._running.is_shared else figures.average()
         return replace(figures, rate=self._recent.rate() or average)
 
@@ -114,12 +117,12 @@ class Lookout:
         if Reason.PAUSED not in self._running.reasons():
             self._paused_since = None
         elif self._paused_since is None:
-            # Whoever works on the queue says so where it fails.
+            # The scheduler says so where the queue fails.
             with suppress(TileHarvestError):
                 self._paused_since = await self._running.paused_since()
 
     async def _look(self) -> None:
-        # Whoever writes to the history says so where it fails.
+        # The pipeline says so where the history fails.
         with suppress(TileHarvestError):
             began = self._clock()
             progress = await self._running.progress()

@@ -1,5 +1,4 @@
-"""What is known of a map's queue at one moment: for the commands that show it, and for Prometheus. Pure data,
-but for the two functions that ask a queue."""
+"""What is known of a map's queue and its workers at one moment, and how a queue is asked for it."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
-from tileharvest.queue.fleet import Watched
+from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.port import Counts
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 WORKER_COLUMNS: Final = ("host", ">pid", "segment", ">silent", ">req/s", ">leased", ">share")
-"""Of the rows that `Crew.rows` gives: with a map's name before them they fit in 80 columns."""
+"""The columns of `Crew.rows`. With a map's name before them they fit into 80 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +30,14 @@ class Crew:
     workers: Sequence[Worker]
     """The oldest first."""
     moment: float
-    """The present time by the clock that the workers' times are of, in seconds since 1970."""
+    """The present time in seconds since 1970, by the same clock as the workers' times."""
 
     def silent(self, worker: Worker) -> float:
-        """Seconds since it was last heard of, at least 0: it may have been heard of since the moment."""
+        """Seconds since the worker was last heard of; 0 if it was heard of after the moment."""
         return max(0.0, self.moment - worker.heartbeat)
 
     def as_plain(self) -> list[dict[str, Any]]:
-        """For programs: the names stay."""
+        """What programs are told: the names stay."""
         return [
             {
                 "host": worker.host,
@@ -56,7 +55,7 @@ class Crew:
         ]
 
     def rows(self) -> list[list[str]]:
-        """For people: a row for each, in the order of `WORKER_COLUMNS`."""
+        """What people see: a row for each worker, in the order of `WORKER_COLUMNS`."""
         return [
             [
                 worker.host,
@@ -79,14 +78,14 @@ class Overview:
     crew: Crew | None = None
     """None where the queue does not know its workers: a local one has one at most."""
     oldest_lease: float | None = None
-    """Seconds since it was handed out; None if nothing is leased, or where it is not known."""
+    """Seconds since it was handed out; None if nothing is leased, and where it is not known."""
     dead_letters: int = 0
-    """What was found where requests are, and is none. A local queue has them among its failures."""
+    """Entries in Redis that are no requests. A local queue has such entries among its failures."""
     orders: Orders = field(default_factory=Orders)
-    """What a person has told the map's harvest."""
+    """What a person has told the map's harvest to do."""
 
     def as_plain(self) -> dict[str, Any]:
-        """For programs: the names stay, and what is not known is None."""
+        """What programs are told: the names stay, and what is not known is None."""
         return {
             **self.counts.as_plain(),
             "oldest_lease_seconds": None if self.oldest_lease is None else round(self.oldest_lease, 3),
@@ -97,7 +96,7 @@ class Overview:
         }
 
     def rows(self) -> list[list[str]]:
-        """For people: what it is and how much, without the workers."""
+        """What people see of all but the workers: a name and a number in each row."""
         rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
         if self.crew is not None:
             oldest = "" if self.oldest_lease is None else seconds_in_words(self.oldest_lease)
@@ -110,29 +109,29 @@ class Overview:
 
 
 NOTHING: Final = Overview(Counts(dict.fromkeys(Lane, 0), 0, 0, 0, 0, 0))
-"""Of a map that was never harvested."""
+"""The overview of a map that was never harvested."""
 
 
 async def look(queue: RequestQueue, now: float) -> Overview:
-    """Ask an open queue for all that is known of it. `now` is the present time, in seconds since 1970.
+    """Asks an open queue for all that is known of it. `now` is the present time, in seconds since 1970.
 
-    Takes several calls, between which the queue may change. Raises QueueError.
+    This takes several calls, between which the queue may change. Raises QueueError.
     """
     orders = await orders_of(queue)
     counts = await queue.counts(now)
-    if not isinstance(queue, Watched):
+    if not isinstance(queue, SharedQueue):
         return Overview(counts, orders=orders)
     crew = await crew_of(queue, now)
     return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), orders)
 
 
-async def crew_of(queue: Watched, now: float) -> Crew:
-    """Ask an open queue for its workers only. Raises QueueError."""
+async def crew_of(queue: SharedQueue, now: float) -> Crew:
+    """Asks an open queue for its workers only. Raises QueueError."""
     return Crew(await queue.workers(), await queue.time(now))
 
 
 def seconds_in_words(seconds: float) -> str:
-    """A duration for a person, cut off to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
+    """A duration for a person, cut to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
     for unit, length, below in (("s", 1, 120), ("min", 60, 120 * 60), ("h", 3600, 48 * 3600)):
         if seconds < below:
             return f"{seconds // length:.0f} {unit}"

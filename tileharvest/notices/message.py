@@ -1,7 +1,7 @@
-"""What a notice says, and when there is one. Pure.
+"""The message of a notice, and when there is one. Pure.
 
-The text is Markdown of a kind that reads well as plain text too, because what a service makes of it differs:
-tables and lines of errors are indented, addresses stand in angle brackets.
+The text is Markdown that reads well as plain text too, because services show it differently. Tables and lines
+of errors are indented; addresses stand in angle brackets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tileharvest.notices.places import ChangedPlace
 
 _WIDTH: Final = 76
-"""Columns of an indented line: what mail programs show without breaking it."""
+"""Columns of an indented line: mail programs show so many without breaking it."""
 
 
 class Occasion(StrEnum):
@@ -36,7 +36,7 @@ class Occasion(StrEnum):
     FAILURE = "failure"
     """The harvest was ended by an error or by a budget, or tiles failed."""
     ALWAYS = "always"
-    """Whatever was found."""
+    """The harvest ended, whatever it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,20 @@ class Report:
     map: str
     day: date
     counts: Mapping[Outcome, int]
-    """Empty where it was ended before it began."""
+    """Empty for a harvest that was ended before it began."""
     error: TileHarvestError | None = None
-    """What ended it; None: it is finished."""
+    """What ended it; None when it is finished."""
     cost: Cost | None = None
-    """Of all workers together; None where it was ended before it began."""
+    """Of all workers together; None for a harvest that was ended before it began."""
 
     @property
     def changed(self) -> int:
-        """Tiles that have another version than before."""
+        """How many tiles have another version than before."""
         return sum(tiles for outcome, tiles in self.counts.items() if outcome.makes_version)
 
     @property
     def failed(self) -> int:
-        """Tiles without a usable answer."""
+        """How many tiles gave no usable answer."""
         return self.counts.get(Outcome.FAILED, 0)
 
 
@@ -75,10 +75,10 @@ class Message:
 
 
 def is_wanted(report: Report, occasions: Collection[str]) -> bool:
-    """Whether there is a notice of this end. `occasions` are words of `Occasion`.
+    """Says whether there is a notice of this end. `occasions` are words of `Occasion`.
 
-    Never of one that was complete already, or had nothing left to spend that day: it asked for nothing, and
-    the end of the one before was told.
+    There is none of a harvest that was complete already, or had nothing left to spend that day: it asked for
+    nothing, and the end before that was told.
     """
     if isinstance(report.error, (AlreadyHarvestedError, DaySpentError)):
         return False
@@ -90,7 +90,7 @@ def is_wanted(report: Report, occasions: Collection[str]) -> bool:
 
 
 def compose(report: Report, places: Sequence[ChangedPlace] = (), viewer: str = "") -> Message:
-    """The message of an end. `viewer` is the address of the viewer, for links; empty: without links."""
+    """Returns the message of an end. `viewer` is the viewer's address; without one there are no links."""
     parts = []
     if report.error is not None:
         parts.append(_indented(textwrap.wrap(str(report.error), _WIDTH, break_on_hyphens=False)))

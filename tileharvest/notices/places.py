@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
-"""Times as many are looked at as are told of, because some show the same."""
+"""How many times as many places are looked at as are told of, because some show the same."""
 _WIDEST: Final = 4
-"""Tiles across what is shown of a place: with more of them little can be recognised."""
+"""How many tiles across are shown of a place: with more of them little can be recognised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +34,28 @@ class ChangedPlace:
     layer: str
     layer_id: int
     world: str | None
-    """The layer's, as the site names it."""
+    """The layer's world, as the site names it."""
     tile: Tile
     """The smallest tile that covers all that changed in the block."""
     count: int
     """How many tiles of the layer's deepest kept zoom changed."""
     view: TileRange
-    """Tiles of that zoom, 2 x 2 to 4 x 4: where most of the change is."""
+    """2 x 2 to 4 x 4 tiles of that zoom, where most of the change is."""
     x: int
-    """In the world, as is z: the block in the middle of the view."""
+    """x of the block in the middle of the view, in the world."""
     z: int
     zoom: int
-    """Of a screen that shows the view."""
+    """The zoom of a screen that shows the view."""
 
 
 def changed_places(
     history: History, map_name: str, day: date, limit: int = MOST_PLACES
 ) -> list[ChangedPlace]:
-    """The places of the map that changed most on that day, most first.
+    """Returns the places of the map that changed most on that day, most first.
 
-    One that is to be seen with another one is left out, and so is the same ground in another layer. Raises
-    HistoryError for a map that the history does not have. Goes to three places of an index per block of each
-    layer's deepest zoom, and to the tiles of a few blocks.
+    A place that is seen in the view of another one is left out; so is the same ground in another layer.
+    Raises HistoryError for a map that the history does not have. Goes to three places of an index per block
+    of each layer's deepest zoom, and to the tiles of a few blocks.
     """
     found = [
         place
@@ -97,13 +97,13 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
 
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
-    """Whether the middle of what is shown of the place lies in what is shown of the other one."""
+    """Says whether the middle of the place's view lies in the other one's view."""
     (x, y), view = place.view.middle, other.view
     return place.world == other.world and view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
 
 
 def covering(tiles: Collection[Tile]) -> Tile:
-    """The smallest tile that covers all of these, which are of one zoom and of one block."""
+    """Returns the smallest tile that covers all of these, which are of one zoom and one block."""
     for levels in range(BLOCK_LEVELS):
         above = {tile.ancestor(levels) for tile in tiles}
         if len(above) == 1:
@@ -112,10 +112,11 @@ def covering(tiles: Collection[Tile]) -> Tile:
 
 
 def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) -> TileRange:
-    """A square of 2 x 2 to 4 x 4 tiles within the area: with as many of these tiles as can be, then with as
-    many of those near, which include them, and then with these in its middle.
+    """Returns a square of 2 x 2 to 4 x 4 tiles of the area, with as many of `tiles` as possible.
 
-    All are of the area's zoom and lie in it; the area is at least four tiles wide.
+    Of several such squares it is the one with the most tiles of `near`, which include `tiles`; and of several
+    of those the one with `tiles` nearest to its middle. All tiles are of the area's zoom and lie in it. The
+    area is at least four tiles wide.
     """
     width = 2 << -area.zoom
     wide = max(max(axis) - min(axis) for axis in ([tile.x for tile in near], [tile.y for tile in near]))

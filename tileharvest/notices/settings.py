@@ -1,4 +1,4 @@
-"""Reads from the settings who is to be told, and when."""
+"""Who is told about a map, and when: its own keys, or else the settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def notice_targets(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Where messages about the map go."""
+    """Returns where messages about the map go."""
     return tuple(settings.getlist("NOTIFY") if description.notify is None else description.notify)
 
 
 def notice_occasions(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """When they go out. Raises ConfigurationError."""
+    """Returns on which occasions they go out. Raises ConfigurationError."""
     occasions = tuple(settings.getlist("NOTIFY_ON") if description.on is None else description.on)
     for one in occasions:
         if one not in NOTICES:

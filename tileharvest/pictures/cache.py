@@ -1,4 +1,4 @@
-"""Pictures that were composed, kept in memory while there is room."""
+"""A cache of composed pictures, in memory."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Picture:
     body: bytes
     """A PNG file."""
     whole: bool
-    """Whether every image that belongs in it could be read."""
+    """False where an image that belongs in it could not be read."""
 
 
 class PictureMemory:
-    """The pictures used last, by what they are made of. May be used by several threads."""
+    """The pictures used last, by their keys. May be used by several threads."""
 
     def __init__(self, most_bytes: int) -> None:
         self._room = most_bytes
@@ -32,10 +32,10 @@ class PictureMemory:
         self._lock = threading.Lock()
 
     def get(self, key: str, make: Callable[[], Picture]) -> Picture:
-        """The picture of that key, made now if it is not there; others who want it meanwhile wait for it.
+        """Returns the picture of that key. Makes it if it is not there; others who want it meanwhile wait.
 
-        `make` may ask for other pictures, as long as no circle comes of it. What it raises is raised to
-        all who wait. A picture that is not whole is not kept, for its images may be restored.
+        `make` may ask for other pictures, as long as no circle comes of it. What it raises is raised to all
+        who wait. A picture that is not whole is not kept, because its images may be restored.
         """
         with self._lock:
             kept = self._pictures.get(key)

@@ -1,9 +1,9 @@
-"""Composes the tiles of levels that the history lacks from those of a deeper one that it has.
+"""Composed pictures: tiles of levels that the history lacks, made of those of a deeper one that it has.
 
 A tile is made of its four children, scaled down by two, and these of theirs, down to the first level of
 which there are images. Every picture on the way is kept, so that the next one, a step to the side or one
-level deeper, is made of few. A picture of 384 x 384 pixels takes about 25 ms, images below it read and
-unpacked included; one of six levels, with 4,096 images, about half a minute the first time.
+level deeper, is made of few. A picture of 384 x 384 pixels takes about 25 ms, which includes reading and
+unpacking the images below it. One of six levels, with 4,096 images, takes half a minute the first time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image as Pillow
 
-from tileharvest.errors import StoreError
 from tileharvest.history.changes import last_changes
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.cache import Picture, PictureMemory
-from tileharvest.pictures.pixels import UNREADABLE, decoded
+from tileharvest.pictures.pixels import UNREADABLE, decoded, stored
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ class ComposerStoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A layer as it was on a day, seen from a level that it lacks."""
+class PastLayer:
+    """A layer as it was on a day, for pictures of levels that it lacks."""
 
     history: History
     layer: int
@@ -56,23 +55,22 @@ class Scene:
     """The zoom whose images the pictures are made of."""
     tile_size: int
     settled: date
-    """What last changed before this day does so no more."""
+    """Whatever last changed before this day never changes again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Composition:
     """A picture that is to be made."""
 
     tile: Tile
     key: str
     """The same for the same picture: its ETag, and its name in memory."""
     parts: Parts | None
-    """None: still to be asked for, as the key follows from the day alone."""
+    """None where the key follows from the day alone: then the parts are still to be asked for."""
 
 
-Parts: TypeAlias = "tuple[Plan | str | None, ...]"
-"""What a picture is made of, in the order of the tile's children: another picture, an image's name, or
-nothing."""
+Parts: TypeAlias = "tuple[Composition | str | None, ...]"
+"""What a picture is made of, in the order of the tile's children: a picture, an image's name, or nothing."""
 
 
 class Composer:
@@ -84,52 +82,52 @@ class Composer:
         self._stopping = threading.Event()
         self._warned: set[str] = set()
 
-    def plan(self, scene: Scene, tile: Tile) -> Plan | None:
-        """Names the picture of a tile; None where nothing was by that day. Raises HistoryError.
+    def composition(self, past: PastLayer, tile: Tile) -> Composition | None:
+        """Returns how the tile's picture is composed; None where nothing was there. Raises HistoryError.
 
         Costs one question to the history where the tile changed last on a settled day, and else one per
         picture below it that did not.
         """
-        changed = last_changes(scene.history, scene.layer, scene.source, TileRange.of(tile), scene.day)
-        return self._plan(scene, tile, changed[tile]) if tile in changed else None
+        changed = last_changes(past.history, past.layer, past.source, TileRange.of(tile), past.day)
+        return self._composition(past, tile, changed[tile]) if tile in changed else None
 
-    def picture(self, scene: Scene, plan: Plan) -> Picture:
-        """The picture of a plan for this scene. Raises HistoryError; after `stop`, ComposerStoppedError."""
-        return self._memory.get(plan.key, lambda: self._compose(scene, plan))
+    def picture(self, past: PastLayer, composition: Composition) -> Picture:
+        """Returns the picture. Raises HistoryError, and ComposerStoppedError after `stop`."""
+        return self._memory.get(composition.key, lambda: self._compose(past, composition))
 
     def stop(self) -> None:
         """Ends what is being composed, an image later, and begins nothing more."""
         self._stopping.set()
 
-    def _plan(self, scene: Scene, tile: Tile, last: date) -> Plan:
-        settled = last < scene.settled
+    def _composition(self, past: PastLayer, tile: Tile, last: date) -> Composition:
+        settled = last < past.settled
         # What may change again today is named by what it is made of.
-        parts = None if settled else self._parts(scene, tile)
+        parts = None if settled else self._parts(past, tile)
         content = last.isoformat() if parts is None else [_name(part) for part in parts]
-        named = repr((scene.layer, scene.source, scene.tile_size, str(tile), content))
-        return Plan(tile, hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest(), parts)
+        named = repr((past.layer, past.source, past.tile_size, str(tile), content))
+        return Composition(tile, hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest(), parts)
 
-    def _parts(self, scene: Scene, tile: Tile) -> Parts:
+    def _parts(self, past: PastLayer, tile: Tile) -> Parts:
         self._go_on()
         below = TileRange.of(tile).at_zoom(tile.zoom + 1)
-        if below.zoom == scene.source:
-            found = shown(scene.history, scene.layer, below, scene.day)
+        if below.zoom == past.source:
+            found = shown(past.history, past.layer, below, past.day)
             return tuple(found[child].image if child in found else None for child in tile.children())
-        changed = last_changes(scene.history, scene.layer, scene.source, below, scene.day)
+        changed = last_changes(past.history, past.layer, past.source, below, past.day)
         return tuple(
-            self._plan(scene, child, changed[child]) if child in changed else None
+            self._composition(past, child, changed[child]) if child in changed else None
             for child in tile.children()
         )
 
-    def _compose(self, scene: Scene, plan: Plan) -> Picture:
-        parts = self._parts(scene, plan.tile) if plan.parts is None else plan.parts
-        size, whole = scene.tile_size, True
+    def _compose(self, past: PastLayer, composition: Composition) -> Picture:
+        parts = self._parts(past, composition.tile) if composition.parts is None else composition.parts
+        size, whole = past.tile_size, True
         canvas = Pillow.new("RGBA", (2 * size, 2 * size))
         for number, part in enumerate(parts):
             self._go_on()
             image = None
-            if isinstance(part, Plan):
-                picture = self.picture(scene, part)
+            if isinstance(part, Composition):
+                picture = self.picture(past, part)
                 whole = whole and picture.whole
                 image = decoded(picture.body, size)
             elif part is not None:
@@ -143,10 +141,9 @@ class Composer:
         return Picture(body.getvalue(), whole)
 
     def _image(self, name: str, size: int) -> Pillow.Image | None:
-        sha1, _, extension = name.partition(".")
         try:
-            return decoded(self._store.named(sha1, extension), size)
-        except (StoreError, *UNREADABLE) as error:
+            return stored(self._store, name, size)
+        except UNREADABLE as error:
             # Once for each image, however many pictures it belongs in.
             if name not in self._warned and len(self._warned) < _MOST_WARNED:
                 self._warned.add(name)
@@ -158,5 +155,5 @@ class Composer:
             raise ComposerStoppedError
 
 
-def _name(part: Plan | str | None) -> str | None:
-    return part.key if isinstance(part, Plan) else part
+def _name(part: Composition | str | None) -> str | None:
+    return part.key if isinstance(part, Composition) else part

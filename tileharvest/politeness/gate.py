@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +54,3 @@ class Gate:
         was_open, self.reasons = self.is_open, reasons
         if self.is_open is not was_open:
             self._changed()
-
-
-def gate_of(engine: Any) -> Gate | None:
-    """Returns the gate of the engine's scheduler. None for another scheduler than ours, and before there is
-    one."""
-    return getattr(getattr(engine, "scheduler", None), "gate", None)

@@ -1,16 +1,10 @@
-"""What a queue does besides when several workers share it: the port of a fleet."""
+"""The port of a queue that several workers share, and who they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from tileharvest.queue.port import RequestQueue
 
@@ -61,6 +55,7 @@ def silent_after(lease_seconds: float) -> float:
     return min(SILENT, lease_seconds)
 
 
+@runtime_checkable
 class SharedQueue(RequestQueue, Protocol):
     """A queue that any number of workers share, each of which may come, go, freeze or be killed at any time.
 
@@ -109,15 +104,6 @@ class SharedQueue(RequestQueue, Protocol):
         At once, from memory. False where it is not known, and of everything after the queue was away."""
         ...
 
-
-@runtime_checkable
-class Watched(Protocol):
-    """What a queue that several workers share tells besides its counts. Open it before asking."""
-
-    async def workers(self) -> Sequence[Worker]:
-        """Those that were heard of lately, the oldest first."""
-        ...
-
     async def time(self, now: float) -> float:
         """The present time by the clock that workers' times are of; `now` is the caller's."""
         ...
@@ -127,5 +113,5 @@ class Watched(Protocol):
         ...
 
     async def dead_letters(self) -> Sequence[object]:
-        """What was found to be no request."""
+        """What was found to be no request, the oldest first."""
         ...

@@ -26,8 +26,9 @@ class Entry:
     """Above 0 the plus lane, 0 normal, below 0 minus."""
     due: float | None = None
     """Seconds since 1970 before which it is not offered; None: at once."""
-    maybe_seen: bool = True
-    """False only where a filter over this very queue proves that the fingerprint is new in the segment."""
+    maybe_seen: bool | None = None
+    """What a filter over this very queue says: False where the fingerprint is surely new in the segment. None
+    where no filter was asked."""
     attempt: int = 1
     """Which attempt this is, at least 1."""
 
@@ -97,7 +98,7 @@ class Exchange:
     duplicates: int = 0
     """Pushed entries that had been seen in their segment."""
     false_alarms: int = 0
-    """Pushed entries that had `maybe_seen` and turned out to be new."""
+    """Pushed entries of which a filter said that they may have been seen, and that were new."""
     refused: int = 0
     """Finished, failed or returned leases that their worker did not hold any more."""
     next_due: float | None = None

@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.settings import data_folder
-from tileharvest.queue.fleet import Watched
-from tileharvest.queue.memory import MemoryQueue
+from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -125,7 +124,7 @@ async def orders_for(settings: BaseSettings, name: str) -> Orders:
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
     """Whether anybody harvests the map whose open queue this is. A worker of a shared queue that was killed
     counts until it has been silent for long. Raises QueueError."""
-    if isinstance(queue, Watched):
+    if isinstance(queue, SharedQueue):
         return bool(await queue.workers())
     return is_locked(queue_lock(settings, name))
 
@@ -172,9 +171,8 @@ def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> Redi
 
 
 def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LimitedQueue:
-    if kind is QueueKind.SQLITE:
-        return sqlite_queue(settings, name)
-    return MemoryQueue(**_queue_options(settings))
+    file = _queue_file(settings, name) if kind is QueueKind.SQLITE else None
+    return SqliteQueue(file, **_queue_options(settings))
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

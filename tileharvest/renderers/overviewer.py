@@ -1,6 +1,6 @@
 """Minecraft-Overviewer's sites: their configuration, and what can be found out without one.
 
-The names of its fields and the way a tile's address is made of them follow Overviewer's own page
+The names of its fields, and how a tile's address is made of them, follow Overviewer's own page
 (`overviewer_core/data/js_src/util.js` and `overviewer_core/tileset.py` of its source).
 """
 
@@ -58,7 +58,7 @@ class _Config(msgspec.Struct):
 
 
 class Fetched(NamedTuple):
-    """What a probe needs of a server's answer."""
+    """What a fetch brings, as far as a probe needs it."""
 
     status: int
     body: bytes = b""
@@ -67,13 +67,13 @@ class Fetched(NamedTuple):
 
 
 Fetch = Callable[[str, str], Awaitable[Fetched]]
-"""`await fetch(method, url)`; raises SiteError when the site gives no answer at all."""
+"""Is called as `await fetch(method, url)`. Raises SiteError when the site gives no answer at all."""
 
 
 def parse_config(text: str, page: str) -> tuple[Layer, ...]:
-    """The layers, overlays included, of the text of an `overviewerConfig.js` found beside `page`.
+    """Returns all layers, overlays included, that the text of an `overviewerConfig.js` beside `page` names.
 
-    Raises SiteError, saying what the text is instead or which field is not as it should be.
+    Raises SiteError, which says what the text is instead, or which field is wrong.
     """
     try:
         config = msgspec.convert(_read_script(text), _Config)
@@ -87,7 +87,7 @@ def parse_config(text: str, page: str) -> tuple[Layer, ...]:
 
 
 async def probe(description: MapDescription, fetch: Fetch) -> Site:
-    """The site's layers that the map keeps, from its configuration or, without one, by asking for tiles.
+    """Returns the layers that the map keeps: from the site's configuration, or else by asking for tiles.
 
     Raises SiteError when the site cannot be read, has no tiles, or lacks a layer that is asked for.
     """
@@ -103,10 +103,10 @@ async def probe(description: MapDescription, fetch: Fetch) -> Site:
 
 
 async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """The depth of a layer, by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
+    """Finds the depth of a layer by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
 
     A real map lacks that tile at level 3 of 9, so all four diagonals are followed and the deepest wins.
-    Returns 0 if there is none. Costs one question per level and diagonal and four more.
+    Returns 0 if there is none. It costs a question per level and diagonal, and four more.
     """
     depths = []
     for first, inwards in (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0")):

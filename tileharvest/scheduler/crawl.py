@@ -1,30 +1,140 @@
-"""What the Scrapy parts of one crawl share."""
+"""What the Scrapy parts of one crawl share, and the one way to end it."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.exceptions import NotConfigured
+from scrapy import signals
+from scrapy.exceptions import CloseSpider, NotConfigured
 
-from tileharvest.harvest.harvest import Harvesting
+from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
+from tileharvest.politeness.robots import Robots
+from tileharvest.queue.cancellation import cancel
+from tileharvest.scheduler.completion import is_closing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+    from tileharvest.harvest.harvest import Harvesting
+    from tileharvest.politeness.gate import Gate
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.scheduler.scheduler import Scheduler
+    from tileharvest.tiles.outcomes import Outcome
+
+_LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
+"""Of the log, for ends that are no errors."""
+
+
+class Crawl:
+    """One crawl, of whatever spider under whatever scheduler. `crawl_of` gives it to each part."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.arguments: Mapping[str, str] = {}
+        """Of a tile spider."""
+        self.harvest: Harvesting | None = None
+        """None for a spider that harvests nothing, or was refused its harvest."""
+        self.rules: Rules | None = None
+        """What the map's owner may expect; given with the harvest."""
+        self.robots = Robots()
+        """What the sites' robots.txt allow: everything, until they were read."""
+        self.scheduler: Scheduler | None = None
+        """None under a scheduler that is not ours, and before the engine has made it."""
+        self.beginning: asyncio.Task[Any] | None = None
+        """What the spider does before requests are offered; it is cancelled when the crawl ends."""
+        self.ending: TileHarvestError | None = None
+        """The failure that ended the crawl."""
+        self.is_finished = False
+        """Whether the harvest reached its end."""
+        self.counts: Mapping[Outcome, int] = {}
+        """The exact counts of the harvest, once the spider has closed."""
+        self._reason: str | None = None
+        self._is_opened = False
+        self._closing: asyncio.Task[None] | None = None
+        crawler.signals.connect(self._opened, signals.spider_opened)
+
+    @property
+    def gate(self) -> Gate | None:
+        """Whether requests may start; None under a scheduler that is not ours."""
+        return None if self.scheduler is None else self.scheduler.gate
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether anything here has ended it; Scrapy may have been stopped besides."""
+        return self._reason is not None
+
+    @property
+    def is_all_kept(self) -> bool:
+        """Whether each result is recorded. Some failures that end a crawl drop results."""
+        return self.ending is None or (isinstance(self.ending, BudgetError) and self.ending.is_all_kept)
+
+    def end(self, why: TileHarvestError | str) -> None:
+        """End the crawl: for a failure, or else for a reason in Scrapy's words, such as `finished`.
+
+        The first failure is logged and kept in `ending`, also when the crawl is ending already. Requests on
+        the way are finished first.
+        """
+        if isinstance(why, TileHarvestError):
+            if self.ending is not None:
+                return
+            self.ending = why
+            if self._is_opened:
+                self._say(why)
+            why = why.close_reason
+        if self._reason is not None:
+            return
+        self._reason = why
+        if self.scheduler is not None:
+            self.scheduler.cut_short()
+        if self._is_opened and not is_closing(self.crawler.engine):
+            self._closing = asyncio.ensure_future(self._close(why))
+
+    def _opened(self) -> None:
+        self._is_opened = True
+        if self.ending is not None:
+            self._say(self.ending)
+        if self._reason is not None:
+            # Before this signal Scrapy's scraper is not open, and nothing else can close the spider.
+            raise CloseSpider(self._reason)
+
+    async def _close(self, reason: str) -> None:
+        # First: Scrapy waits for every request of it, and for the pauses between its repeats.
+        if self.beginning is not None:
+            await cancel(self.beginning)
+        await self.crawler.engine.close_spider_async(reason=reason)
+
+    def _say(self, error: TileHarvestError) -> None:
+        assert self.crawler.spider is not None
+        self.crawler.spider.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
+
+
+_CRAWLS: Final[dict[Crawler, Crawl]] = {}
+"""As long as the process lives: it makes few crawlers."""
+
+
+def crawl_of(crawler: Crawler) -> Crawl:
+    """The crawler's crawl, from the moment in which a part first asks for it."""
+    if crawler not in _CRAWLS:
+        _CRAWLS[crawler] = Crawl(crawler)
+    return _CRAWLS[crawler]
+
+
+def harvesting_of(crawler: Crawler) -> Harvesting:
+    """The harvest of the crawler's spider. Raises NotConfigured, which switches the asking component
+    off without a word, for a spider that harvests nothing."""
+    harvest = crawl_of(crawler).harvest
+    if harvest is None:
+        raise NotConfigured
+    return harvest
 
 
 def relax_garbage_collection(settings: BaseSettings) -> None:
     """Let the collector of reference cycles look less often, and never again at what was imported."""
     gc.freeze()
     gc.set_threshold(settings.getint("GC_THRESHOLD"))
-
-
-def harvesting_of(crawler: Crawler) -> Harvesting:
-    """The harvest of the crawler's spider. Raises NotConfigured, which switches the asking component
-    off without a word, for a spider that harvests nothing."""
-    harvesting = getattr(crawler.spider, "harvesting", None)
-    if harvesting is None:
-        raise NotConfigured
-    assert isinstance(harvesting, Harvesting)
-    return harvesting

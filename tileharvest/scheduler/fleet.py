@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.queue.fleet import SharedQueue, Worker
     from tileharvest.queue.port import Failure
-    from tileharvest.queue.requests import RequestWriter
+    from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
 
@@ -81,7 +81,7 @@ class Fleet:
             await cancel(task)
 
     def exchanged(self) -> None:
-        """To be called after each exchange."""
+        """The queue has answered: look for work if there is none left."""
         if self._worker.is_empty:
             self._idle.set()
 

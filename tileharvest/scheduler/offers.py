@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
-
-from scrapy import Request
-from scrapy.http import FormRequest, JsonRequest
+from typing import TYPE_CHECKING
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
 from tileharvest.queue.fleet import Ending, silent_after
 from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, RequestWriter
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED
 from tileharvest.queue.seen_filter import SeenFilter
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fleet import HEARTBEAT, Fleet, refuse_company
-from tileharvest.scheduler.spider import as_held, keeps_results
+from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.scheduler.spider import as_held
 from tileharvest.scheduler.worker import QueueWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from tileharvest.queue.port import Exchange, Failure, Lease
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
-
-_KINDS: Final = {"Request": Request, "FormRequest": FormRequest, "JsonRequest": JsonRequest}
-"""The allow-list of request classes."""
 
 
 class Offers:
@@ -46,19 +43,18 @@ class Offers:
         politeness: Politeness,
         crawler: Crawler,
         engine: EngineHook,
-        failed: Callable[[QueueError], None],
     ) -> None:
-        """`failed` is called once, when the queue cannot go on."""
         self._scheduling = scheduling
         self._politeness = politeness
         self._stats = crawler.stats
         self._engine = engine
-        self.failed = failed
+        self._crawl = crawl_of(crawler)
         spider = crawler.spider
+        assert spider is not None
         self._spider = as_held(spider)
         self._prepared = self._spider.prepared
         self._fingerprint = crawler.request_fingerprinter.fingerprint
-        self._writer = RequestWriter(spider, _KINDS)
+        self._writer = RequestWriter(spider)
         self.worker = QueueWorker(
             scheduling.queue,
             self,
@@ -206,7 +202,7 @@ class Offers:
             return
         self._politeness.over(request)
         reason = request.meta.get(FAILURE)
-        if not keeps_results(self._spider):
+        if not self._crawl.is_all_kept:
             self.worker.give_back(lease)
         elif reason is None:
             self.worker.finish(lease)
@@ -263,6 +259,10 @@ class Offers:
     def wake(self) -> None:
         """A request that had to wait may start now."""
         self._engine.wake()
+
+    def failed(self, error: QueueError) -> None:
+        """The queue cannot go on. What was leased is offered again next time."""
+        self._crawl.end(error)
 
     def _count(self, name: str, number: int = 1) -> None:
         self._stats.inc_value(f"scheduler/{name}", number)
@@ -355,9 +355,7 @@ class Offers:
             await found.load(scheduling.queue.fingerprints(segment))
             self._filters[segment] = found
 
-    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool:
-        if fingerprint is None:
-            return False
+    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool | None:
         found = self._filters.get(segment)
         # Without a filter the queue looks itself: it is shared, or the segment has begun meanwhile.
-        return True if found is None else found.add(fingerprint)
+        return None if found is None or fingerprint is None else found.add(fingerprint)

@@ -16,7 +16,7 @@ from tileharvest.politeness.gate import Gate, Reason
 from tileharvest.politeness.rate_limit import Pace, is_spent
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
-from tileharvest.queue.requests import DELAY, NOT_SENT, RECEIVED_BYTES
+from tileharvest.queue.requests import DELAY, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -182,8 +182,8 @@ class Politeness:
 
     def over(self, request: Any) -> None:
         """The request has ended, however."""
-        was_sent = not request.meta.get(NOT_SENT, False)
-        self._queue.end_request(request.meta.get(RECEIVED_BYTES, 0), was_sent=was_sent)
+        state = state_of(request)
+        self._queue.end_request(state.received_bytes, was_sent=state.was_sent)
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for, too."""

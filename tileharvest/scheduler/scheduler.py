@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.requests import FAILURE
 from tileharvest.scheduler.completion import EngineHook
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.offers import Offers
 from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.settings import scheduling_for
-from tileharvest.scheduler.spider import as_held, harvest_of
+from tileharvest.scheduler.spider import as_held
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -55,16 +54,16 @@ class Scheduler(BaseScheduler):
         self._engine = EngineHook(self._completed)
         self._offers: Offers | None = None
         """While the queue is open."""
-        self._ended_early: str | None = None
-        """Why the crawl ends before it has begun."""
-        self._harvest = harvest_of(crawler.spider)
+        self._crawl = crawl_of(crawler)
+        self._crawl.scheduler = self
+        harvest = self._crawl.harvest
         self._politeness = Politeness(
             scheduling.queue,
             scheduling.name,
             self,
             rules=scheduling.rules,
             local_time=scheduling.local_time,
-            traffic=None if self._harvest is None else self._harvest.traffic,
+            traffic=None if harvest is None else harvest.traffic,
         )
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
@@ -94,11 +93,11 @@ class Scheduler(BaseScheduler):
         return self._offers is not None and self._offers.must_stay()
 
     async def _open(self) -> None:
-        offers = Offers(self._scheduling, self._politeness, self._crawler, self._engine, self.fail)
+        offers = Offers(self._scheduling, self._politeness, self._crawler, self._engine)
         try:
             await offers.open()
         except TileHarvestError as error:
-            self.fail(error)
+            self._crawl.end(error)
             await self._politeness.end()
             await self._scheduling.queue.close()
         else:
@@ -110,9 +109,8 @@ class Scheduler(BaseScheduler):
 
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
-        if self._ended_early is not None:
-            # Scrapy takes this from a signal's receiver only: its scraper is not open before.
-            raise CloseSpider(self._ended_early)
+        if self._crawl.is_ending:
+            return
         self._engine.attach(self._crawler.engine)
         if self._offers is not None and not self._spider.holds_scheduler:
             self._offers.start()
@@ -138,7 +136,7 @@ class Scheduler(BaseScheduler):
             self.left_nothing = await self._offers.stop()
             counts = await self._last_counts(self._offers)
         except QueueError as error:
-            self.fail(error)
+            self._crawl.end(error)
             return
         finally:
             self._offers = None
@@ -165,10 +163,13 @@ class Scheduler(BaseScheduler):
             return None
         try:
             return await self._offers.join(harvest, continued=continued)
-        except QueueError as error:
+        except (QueueError, RuntimeError) as error:
             # An end that came meanwhile may have closed the queue.
-            if not self._politeness.is_over:
-                self.fail(error)
+            if self._politeness.is_over:
+                return None
+            if not isinstance(error, QueueError):
+                raise
+            self._crawl.end(error)
             return None
 
     async def overview(self) -> Overview | None:
@@ -213,13 +214,17 @@ class Scheduler(BaseScheduler):
             claimed = await self._scheduling.queue.claim_probe(host, seconds)
             return claimed and await self._politeness.may_probe()
         except QueueError as error:
-            self.fail(error)
+            self._crawl.end(error)
             return False
 
     def rest(self, host: str, seconds: float) -> None:
         """Let nobody else ask the host either for so long."""
         if self._offers is not None:
             self._politeness.rest(host, seconds)
+
+    def cut_short(self) -> None:
+        """The crawl ends: nobody waits any more for what is held back."""
+        self._politeness.cut_short()
 
     # What politeness tells
 
@@ -229,29 +234,13 @@ class Scheduler(BaseScheduler):
 
     def check(self) -> None:
         """Raises BudgetError where too little room is left on the disk."""
-        if self._harvest is not None:
-            self._harvest.check_room()
+        if self._crawl.harvest is not None:
+            self._crawl.harvest.check_room()
 
-    def fail(self, error: TileHarvestError) -> None:
+    def fail(self, error: QueueError) -> None:
         """The queue cannot go on. What was leased is offered again next time."""
-        self._spider.give_up(error)
-        self._end("error")
+        self._crawl.end(error)
 
     def stop(self, error: BudgetError | None) -> None:
         """Nothing further starts: a budget is spent, or a person has said so."""
-        if error is None:
-            self._end("stopped")
-        elif self._spider.give_up(error):
-            self._end("budget")
-
-    def _end(self, reason: str) -> None:
-        self._politeness.cut_short()
-        if self._engine.is_attached:
-            self._closing = asyncio.ensure_future(self._close_spider(reason))
-        else:
-            self._ended_early = self._ended_early or reason
-
-    async def _close_spider(self, reason: str) -> None:
-        # This comes first: Scrapy waits for every request of the spider, and for the pauses between repeats.
-        await self._spider.begin_no_more()
-        await self._crawler.engine.close_spider_async(reason=reason)
+        self._crawl.end(error or "stopped")

@@ -15,7 +15,7 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.queue.hosts import HostFile, HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
-from tileharvest.scheduler.spider import harvest_of
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class Scheduling:
 def scheduling_for(crawler: Crawler) -> Scheduling:
     """Reads the settings, and the arguments of the crawler's spider. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
-    harvesting = harvest_of(spider)
+    crawl = crawl_of(crawler)
+    harvesting = crawl.harvest
     description = harvesting.description if harvesting else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)
@@ -94,14 +95,14 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
 
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
-    refused = harvesting is None and getattr(spider, "holds_scheduler", False)
+    refused = crawl.is_ending
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
     shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
         queue=_polite(settings, name, shared, kind, is_kept=not refused),
         shared=shared,
-        rules=getattr(spider, "rules", None) if harvesting else None,
+        rules=crawl.rules,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",

@@ -1,4 +1,4 @@
-"""The download handler: Scrapy's own for aiohttp, with a short way for HEAD."""
+"""The download handler: Scrapy's own for aiohttp, with a shorter way for HEAD."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
 
-from tileharvest.politeness.gate import HeldBackError, Reason, gate_of
-from tileharvest.queue.requests import ATTEMPT
+from tileharvest.politeness.gate import HeldBackError, Reason
+from tileharvest.queue.requests import is_offered
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -23,14 +24,16 @@ _TOLD = ("ETag", "Last-Modified", "Content-Length", "Retry-After", "Location")
 class TileDownloadHandler(AiohttpDownloadHandler):
     """Most requests of a harvest are HEADs, and all have the same headers.
 
-    So those of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once instead of per
-    request by two middlewares, and of an answer without a body only the headers that are read are kept.
-    Where the setting `USER_AGENTS` lists several, each request that the scheduler offers takes any of them;
-    those that find out about a site or a host have the one of `USER_AGENT`.
-    What the scheduler has offered is not sent while its gate is shut, but for a budget that is spent:
-    HeldBackError is raised then.
-    Everything else, GETs included, is Scrapy's, which calls this handler experimental and warns at every
-    start: what we need of it is covered by tests against real servers, and Scrapy is pinned.
+    So the headers of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once, instead of per
+    request by two middlewares. Of an answer to HEAD only the headers that are read are kept. Where the
+    setting `USER_AGENTS` lists several, each request that our scheduler offers takes any of them; requests
+    that find out about a site or a host have the one of `USER_AGENT`.
+
+    Raises HeldBackError for an offered request while the scheduler's gate is shut, unless it is shut only
+    because a budget is spent.
+
+    Everything else, GETs included, is Scrapy's. It calls this handler experimental and warns at every start:
+    what we need of it is covered by tests against real servers, and Scrapy is pinned.
     """
 
     experimental: ClassVar[bool] = False
@@ -50,15 +53,10 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         self._fail_on_dataloss_warned = True
 
     async def download_request(self, request: Request) -> Response:
-        gate = gate_of(self.crawler.engine)
+        gate = crawl_of(self.crawler).gate
         # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one. What was offered
         # before the budget was spent is a part of that.
-        if (
-            gate is not None
-            and not gate.is_open
-            and gate.reasons != {Reason.SPENT}
-            and ATTEMPT in request.meta
-        ):
+        if gate is not None and not gate.is_open and gate.reasons != {Reason.SPENT} and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
         if request.method != "HEAD":
@@ -71,7 +69,7 @@ class TileDownloadHandler(AiohttpDownloadHandler):
             return Response(request.url, status=answer.status, headers=found, request=request)
 
     def _request_headers(self, request: Request) -> Headers | _Constant:  # type: ignore[override]
-        constant = choice(self._pool) if self._pool and ATTEMPT in request.meta else self._constant
+        constant = choice(self._pool) if self._pool and is_offered(request) else self._constant
         if not request._headers:
             return constant
         headers = constant.headers.copy()

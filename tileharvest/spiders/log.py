@@ -1,4 +1,4 @@
-"""What Scrapy logs about single tiles: nothing, unless the level is DEBUG."""
+"""Scrapy's log format, without lines about single tiles unless the level is DEBUG."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 
 from tileharvest.errors import TileHarvestError
+from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.overviewer import probe
-from tileharvest.spiders.fetching import fetch_with
-from tileharvest.spiders.manners import probe_politely
+from tileharvest.spiders.fetch import fetch_with
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

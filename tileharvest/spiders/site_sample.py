@@ -18,7 +18,8 @@ from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
+    from random import Random
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -67,11 +68,10 @@ class SiteSampleSpider(SiteProbeSpider):
         description: MapDescription,
         rules: Rules,
         requests: int | None,
-        random: Callable[[], float],
+        random: Random,
         **kwargs: Any,
     ) -> None:
-        """At most so many requests are made; None: as many as usual. `random` gives numbers from 0 to 1, by
-        which the sample is chosen."""
+        """`requests` are made at most; None: as many as usual. `random` chooses the sample."""
         super().__init__(description, rules, **kwargs)
         self.estimate: Estimate | None = None
         self.looking = 0
@@ -95,7 +95,7 @@ class SiteSampleSpider(SiteProbeSpider):
             yield request
         if self.site is not None:
             try:
-                self.estimate = await self._sample(self.site)
+                self.estimate = await self.sample(self.site)
             except TileHarvestError as error:
                 self.ending = error
 
@@ -103,29 +103,29 @@ class SiteSampleSpider(SiteProbeSpider):
         """Scrapy's signal for each request that is made."""
         self.made += 1
 
-    async def _sample(self, site: Site) -> Estimate:
+    async def sample(self, site: Site) -> Estimate:
+        """Asks for the sample. Raises ConfigurationError where too few requests are allowed for it, and
+        SiteError where too many tiles fail."""
         self.looking = self.made
         samples = [Sample(walk_over(self.description, layer)) for layer in site.layers]
-        needed = self.looking + len(samples) * max(sample.needed for sample in samples)
-        if self._allowed is None:
-            self._allowed = max(USUAL_REQUESTS, needed)
-        if self._allowed < needed:
-            raise self._too_few(needed)
+        allowed = self._allowed or max(USUAL_REQUESTS, self.made + sum(one.needed for one in samples))
         for place, (layer, sample) in enumerate(zip(site.layers, samples, strict=True)):
-            left = self._allowed - self.made
-            await self._complete(sample, layer, self.made + left // (len(samples) - place))
+            others = sum(one.needed for one in samples[place + 1 :])
+            even = self.made + (allowed - self.made) // (len(samples) - place)
+            while not sample.is_complete:
+                # A site may send each question elsewhere: then a tile costs several requests.
+                each = max(1.0, (self.made - self.looking) / max(1, self._tiles))
+                needed = self.made + ceil((sample.needed + others) * each)
+                if allowed < needed:
+                    raise ConfigurationError(
+                        f"--requests {allowed} are too few for map '{self.description.name}':"
+                        f" write --requests {needed}, or more"
+                    )
+                budget = int((min(even, allowed - others * each) - self.made) / each)
+                drawn = sample.draw(max(sample.needed, budget), self._random.random)
+                sample.take(await self._sizes(layer, drawn))
+        self.latency = self._waited / self._tiles
         return estimate(samples)
-
-    async def _complete(self, sample: Sample, layer: Layer, allowed: int) -> None:
-        """With so many requests in all since the beginning."""
-        while not sample.is_complete:
-            # A site may send each question elsewhere: then a tile costs several requests.
-            each = max(1.0, (self.made - self.looking) / max(1, self._tiles))
-            budget = int((allowed - self.made) / each)
-            if budget < sample.needed:
-                raise self._too_few(self.made + ceil(sample.needed * each))
-            sample.take(await self._sizes(layer, sample.draw(budget, self._random)))
-            self.latency = self._waited / self._tiles
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """The bytes of those that are there, as `Sample.take` wants them."""
@@ -168,9 +168,3 @@ class SiteSampleSpider(SiteProbeSpider):
         self._failures.append(f"{url} gives no usable answer ({reason or type(answer).__name__})")
         if len(self._failures) > _FAILING_SHARE * max(_FEW, self._tiles):
             raise SiteError(f"{self._failures[0]}, nor do others: nothing was planned; try again later")
-
-    def _too_few(self, needed: int) -> ConfigurationError:
-        return ConfigurationError(
-            f"--requests {self._allowed} are too few for map '{self.description.name}':"
-            f" write --requests {needed}, or more"
-        )

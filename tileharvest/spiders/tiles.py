@@ -1,35 +1,35 @@
-"""What the spiders of all renderers share."""
+"""What the spiders of all renderers share: they begin a harvest, ask for its tiles, and end it."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from msgspec.structs import replace
 from scrapy import Request, Spider, signals
-from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.exceptions import DontCloseSpider
 
-from tileharvest.errors import ExitStatus, TileHarvestError
+from tileharvest.errors import BudgetError, MovedError, TileHarvestError
 from tileharvest.harvest.settings import harvesting_for
+from tileharvest.harvest.walks import located
+from tileharvest.history.costs import NO_COST
 from tileharvest.maps.settings import data_folder
-from tileharvest.politeness.limits import Room
+from tileharvest.politeness.limits import Room, budget_of_run
 from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.requests import ATTEMPT, AUDITED, FAILURE, IN_FULL, LATE, PUSHED
-from tileharvest.scheduler.crawl import relax_garbage_collection
+from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
+from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.spider import HeldSpider
-from tileharvest.spiders.addressing import addressed
-from tileharvest.spiders.beginning import begin, offer
-from tileharvest.spiders.completing import complete
-from tileharvest.spiders.ending import close_reason, settle
-from tileharvest.tiles.grid import Tile
+from tileharvest.spiders.fetch import fetch_with
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import with_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -38,51 +38,40 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvesting
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.robots import Robots
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.overviewer import Fetch
     from tileharvest.renderers.site import Site
+    from tileharvest.scheduler.crawl import Crawl
     from tileharvest.scheduler.fleet import Fleet
+    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.questions import Asked
 
-_LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
-"""At which a harvest's end is told that is no error."""
-
-CHECKS = 0
+CHECKS: Final = 0
 """Priority of the lane for checks: normal."""
+
+_ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
+"""What a person did, by the reasons for which Scrapy and our scheduler close a spider."""
 
 
 class TileSpider(Spider, HeldSpider):
     """Harvests one map: `-a map=NAME`, and if wanted `-a dry=1`, `-a day=2026-11-20`, `-a segment=run`,
     `-a fresh=1`, `-a stay=1`.
 
-    A failure ends it with one line in the log; `ending` holds it for the command that ran the spider.
+    A failure ends it with one line in the log. How it ended is in `crawl`, for the command that ran it.
     """
 
+    crawl: Crawl
     harvesting: Harvesting
-    rules: Rules
-    """What the map's owner may expect, for all parts of the crawl."""
-    robots: Robots | None = None
-    """What the site's robots.txt allows, once it was read; None: everything."""
+    """Not there where it was refused."""
     holds_scheduler = True
     """The site must be probed before a tile has an address."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.ending: TileHarvestError | None = None
-        """The failure that ended the harvest."""
-        self.finished = False
-        """Whether the harvest reached its end."""
-        self.counts: dict[Outcome, int] = {}
-        """The exact counts, once the spider has closed."""
         self._work: Fleet | None = None
+        """None until requests are offered, and under a scheduler that is not ours."""
         self._completing: asyncio.Task[None] | None = None
-        self._beginning: asyncio.Task[Any] | None = None
-
-    @property
-    def ended_here(self) -> bool:
-        """Whether it is this worker that has to tell of the end."""
-        return self.harvesting.ended_here
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """What the map's site says about itself. Raises SiteError."""
@@ -91,16 +80,19 @@ class TileSpider(Spider, HeldSpider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.crawl = crawl = crawl_of(crawler)
+        crawl.arguments = kwargs
         try:
             harvesting = harvesting_for(crawler.settings, kwargs)
-            spider.rules = rules_for(crawler.settings, harvesting.description)
-            spider.harvesting = harvesting
+            rules = rules_for(crawler.settings, harvesting.description)
         except TileHarvestError as error:
-            spider.ending = error
+            crawl.end(error)
             return spider
-        behave(crawler.settings, spider.rules)
-        if spider.rules.min_free is not None:
-            spider.harvesting.room = Room(data_folder(crawler.settings), spider.rules.min_free)
+        crawl.harvest = spider.harvesting = harvesting
+        crawl.rules = rules
+        behave(crawler.settings, rules)
+        if rules.min_free is not None:
+            harvesting.room = Room(data_folder(crawler.settings), rules.min_free)
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)
@@ -108,26 +100,20 @@ class TileSpider(Spider, HeldSpider):
 
     async def start(self) -> AsyncIterator[Request]:
         """Probe the site, begin the harvest, and ask for the tiles at which the walks start."""
-        # By the scheduler, before this.
-        said = self.ending is not None and hasattr(self, "harvesting")
-        self._beginning = asyncio.current_task()
+        self.crawl.beginning = asyncio.current_task()
+        is_first = False
         try:
-            if self.ending is None:
-                await begin(self)
+            if not self.crawl.is_ending:
+                await self._begin()
+                is_first = await self._offer()
         except TileHarvestError as error:
-            self.ending = error
+            self.crawl.end(error)
         except Exception as error:
             self.logger.error("a mistake in the program stopped the harvest", exc_info=error)
-            self.ending = TileHarvestError(
-                f"the harvest stopped before it began ({error!r}); nothing was changed: report this"
-            )
-        if self.ending is not None:
-            self._beginning = None
-            if not said:
-                self._say(self.ending)
-            raise CloseSpider(close_reason(self.ending))
-        self._work, is_first = await offer(self)
-        self._beginning = None
+            mistake = f"the harvest stopped before it began ({error!r}); nothing was changed: report this"
+            self.crawl.end(TileHarvestError(mistake))
+        finally:
+            self.crawl.beginning = None
         if not is_first:
             return
         for layer, tile in self.harvesting.first():
@@ -139,11 +125,10 @@ class TileSpider(Spider, HeldSpider):
     def prepared(self, request: Request, segment: str) -> Request | None:
         """A request that has waited, as the site now wants it: its address may have changed with the map's
         depth. None for one of an earlier segment, whose tile the present walk asks for itself."""
-        meta = request.meta
         if segment == PUSHED:
             asked = self.again(request, surely=True)
             if asked is not None:
-                asked.meta[ATTEMPT] = meta[ATTEMPT]
+                state_of(asked).attempt = state_of(request).attempt
             return asked
         if segment != self.harvesting.segment.name:
             return None
@@ -154,26 +139,14 @@ class TileSpider(Spider, HeldSpider):
         found = self._addressed(request)
         if found is None:
             return None
-        meta = found.meta
-        layer = self.harvesting.layers[meta["layer"]].layer
-        return self.ask(layer, Tile(*meta["tile"]), surely=surely, late=surely, in_full=IN_FULL in meta)
+        question = _question(found)
+        layer, tile = question.place
+        asked = replace(question.asked.below, late=surely)
+        return self.ask(self.harvesting.layers[layer].layer, tile, asked, surely=surely)
 
-    def ask(
-        self,
-        layer: Layer,
-        tile: Tile,
-        *,
-        surely: bool = False,
-        late: bool = False,
-        in_full: bool = False,
-        audited: bool = False,
-    ) -> Request:
-        """The request that asks whether a tile has changed; `surely`: although it was asked already.
-
-        `late`: what lies below it may have been asked before. `in_full`: nothing below it is to be skipped.
-        `audited`: it was skipped, and what lies below it is not asked unless it has changed.
-        """
-        kinds = ((LATE, late), (IN_FULL, in_full), (AUDITED, audited))
+    def ask(self, layer: Layer, tile: Tile, asked: Asked = ON_WALK, *, surely: bool = False) -> Request:
+        """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before."""
+        question = TileQuestion(layer.name, tile, asked)
         return Request(
             layer.tile_url(tile),
             method="HEAD",
@@ -181,73 +154,43 @@ class TileSpider(Spider, HeldSpider):
             errback=self.failed,
             dont_filter=surely,
             priority=CHECKS,
-            meta={
-                "layer": layer.name,
-                "tile": (tile.zoom, tile.x, tile.y),
-                # It has been made valid once for the whole layer.
-                "verbatim_url": True,
-                "download_slot": layer.host,
-                **{kind: True for kind, holds in kinds if holds},
-            },
+            # It has been made valid once for the whole layer.
+            meta={"verbatim_url": True, "download_slot": layer.host, STATE: RequestState(question)},
         )
 
     def answered(self, response: Response) -> Iterator[TileResult | Request]:
-        """Yield the result, which the diff middleware has put beside the answer, and the tiles below."""
-        yield from self._go_on(response.meta["result"], response.meta)
+        """Yield the result, which the diff middleware has put into the request's state, and the tiles
+        below."""
+        assert response.request is not None
+        state = state_of(response.request)
+        assert state.result is not None
+        yield from self._go_on(response.request, state.result, known=state.known)
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
         """Yield a `fail` for a request that got no answer."""
-        meta = failure.request.meta  # type: ignore[attr-defined]
-        name, tile = meta["layer"], Tile(*meta["tile"])
+        request: Request = failure.request  # type: ignore[attr-defined]
+        layer, tile = _question(request).place
         assert failure.value is not None
-        reason = with_attempts(no_answer_in_words(failure.value), meta.get("retry_times", 0) + 1)
-        meta["known"] = await self.harvesting.knows_below(name, tile)
-        for step in self._go_on(TileResult(name, tile, Outcome.FAILED, reason=reason), meta):
+        attempts = request.meta.get("retry_times", 0) + 1
+        reason = with_attempts(no_answer_in_words(failure.value), attempts)
+        known = await self.harvesting.knows_below(layer, tile)
+        result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
+        for step in self._go_on(request, result, known=known):
             yield step
 
     def idle(self) -> None:
         """When nothing is left to do: end the harvest, unless something was missed, which is asked for."""
-        if self.ending is not None or not self.harvesting.is_open or self.finished:
+        if self.crawl.is_ending or not self.harvesting.is_open:
             return
         if self._completing is None or self._completing.done():
             self._completing = asyncio.ensure_future(self._complete())
         raise DontCloseSpider
 
-    async def _complete(self) -> None:
-        reason = "finished"
-        try:
-            counts = await complete(self, self._work)
-            if counts is not None:
-                self.counts, self.finished = counts, True
-            elif self._work is not None and self._work.waits:
-                reason = "waiting"
-            else:
-                return
-        except TileHarvestError as error:
-            self.give_up(error)
-            reason = close_reason(error)
-        # Not awaited: while it closes, the spider waits for what completes it.
-        self._closing = asyncio.ensure_future(self.crawler.engine.close_spider_async(reason=reason))
-
-    def give_up(self, error: TileHarvestError) -> bool:
-        """Note the failure that ends the harvest; False if one already did. The caller closes the spider."""
-        if self.ending is not None:
-            return False
-        self.ending = error
-        self._say(error)
-        return True
-
-    def _say(self, error: TileHarvestError) -> None:
-        self.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
-
-    async def begin_no_more(self) -> None:
-        """Returns when nothing is begun any more: the site may have asked for long pauses."""
-        if self._beginning is not None:
-            await cancel(self._beginning)
-
     async def settled(self) -> None:
         """Returns when nothing is begun, and nothing is completed any more."""
-        await self.begin_no_more()
+        if self.crawl.beginning is not None:
+            # The site may have asked for long pauses.
+            await cancel(self.crawl.beginning)
         if self._completing is not None:
             await asyncio.wait([self._completing])
 
@@ -258,26 +201,204 @@ class TileSpider(Spider, HeldSpider):
             return
         try:
             try:
-                await settle(self, reason)
+                await self._settle(reason)
             finally:
                 await self.harvesting.close()
         except TileHarvestError as error:
-            self.give_up(error)
+            self.crawl.end(error)
 
-    def _go_on(self, result: TileResult, meta: dict[str, Any]) -> Iterator[TileResult | Request]:
+    # -- the beginning
+
+    async def _begin(self) -> None:
+        """Wait until the site may be asked, probe it, and open the harvest.
+
+        In this order, so that what ends the run costs the site nothing if that can be. Raises
+        TileHarvestError of every kind, and CancelledError when the crawl is about to end.
+        """
+        harvesting, crawl = self.harvesting, self.crawl
+        assert crawl.rules is not None
+        await harvesting.expect_work()
+        await self._be_allowed(crawl.rules)
+        site, crawl.robots = await probe_politely(
+            self.probe, harvesting.description, fetch_with(self.crawler), obeys=crawl.rules.robots
+        )
+        if crawl.scheduler is not None:
+            crawl.scheduler.obey(crawl.robots.gap)
+        if site.probed:
+            self.logger.info("the site has no configuration: depths were found by asking for tiles")
+        await harvesting.open(site)
+        self._tell(site)
+
+    async def _be_allowed(self, rules: Rules) -> None:
+        """Wait until the site may be asked, and find out how much of it."""
+        harvesting, scheduler = self.harvesting, self.crawl.scheduler
+        harvesting.check_room()
+        spent = await harvesting.spent() if rules.daily_budget else NO_COST
+        budget = budget_of_run(harvesting.description.name, rules.budget, rules.daily_budget, spent)
+        if scheduler is not None:
+            await scheduler.may_go_on()
+            await scheduler.allow(budget)
+
+    def _tell(self, site: Site) -> None:
+        harvesting = self.harvesting
+        for name, decision in harvesting.walks.decisions.layers.items():
+            way = (
+                "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
+            )
+            self.logger.info("layer %s: %s: %s", name, way, decision.reason)
+        self.logger.info(
+            "%s the harvest of map '%s' for %s: %s",
+            "continuing" if harvesting.continued else "beginning",
+            harvesting.description.name,
+            harvesting.day,
+            ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
+        )
+
+    async def _offer(self) -> bool:
+        """Let requests be offered: whether the first ones are to be made by this worker."""
+        scheduler, harvesting = self.crawl.scheduler, self.harvesting
+        if scheduler is None:
+            return True
+        self._work = await scheduler.release(harvesting.identity, continued=harvesting.continued)
+        return self._work is not None and self._work.is_first
+
+    # -- a request and its answer
+
+    def _go_on(self, request: Request, result: TileResult, *, known: bool) -> Iterator[TileResult | Request]:
         layer, walk = self.harvesting.layers[result.layer]
         if result.outcome is Outcome.FAILED:
-            meta[FAILURE] = result.reason
-        in_full = IN_FULL in meta
+            request.meta[FAILURE] = result.reason
+        asked = _question(request).asked.below
         # The tiles below come first: what is yielded after the result waits until that is durable.
         if not result.step.skips:
-            for child in walk.below(result.tile, result.outcome, known=meta["known"]):
-                yield self.ask(layer, child, in_full=in_full)
+            for child in walk.below(result.tile, result.outcome, known=known):
+                yield self.ask(layer, child, asked)
         if result.is_recorded:
             yield result
 
     def _addressed(self, request: Request) -> Request | None:
-        return addressed(request, self.harvesting.layers, self.logger)
+        """The request for the same tile as the site has it now; None, and a line in the log, where it does
+        not."""
+        state, layers = state_of(request), self.harvesting.layers
+        try:
+            state.question, url = located(layers, state.question or TileQuestion(), request.url)
+        except LookupError as error:
+            self.logger.error("%s", error)
+            return None
+        request.meta["download_slot"] = layers[state.question.layer].layer.host
+        return request if url == request.url else request.replace(url=url)
+
+    # -- the end
+
+    async def _complete(self) -> None:
+        try:
+            counts = await self._counts_at_end()
+        except TileHarvestError as error:
+            self.crawl.end(error)
+            return
+        if counts is not None:
+            self.crawl.counts, self.crawl.is_finished = counts, True
+            self.crawl.end("finished")
+        elif self._work is not None and self._work.waits:
+            self.crawl.end("waiting")
+
+    async def _counts_at_end(self) -> dict[Outcome, int] | None:
+        """The exact counts of the harvest, which has ended, or None if it goes on. Raises MovedError,
+        HistoryError and QueueError."""
+        harvesting, work = self.harvesting, self._work
+        if (work is not None and work.is_ended) or await harvesting.is_finished():
+            harvesting.ended_here = False
+            counts = await harvesting.counts()
+        elif await self._ask_for_the_missed() or (work is not None and not await work.may_end()):
+            return None
+        else:
+            counts = await harvesting.finish()
+        if work is not None:
+            await work.ended()
+        return counts
+
+    async def _ask_for_the_missed(self) -> bool:
+        """Whether there was anything: dropped as seen and without a result, given up unanswered, known and
+        not reached, or skipped and to be looked at after all."""
+        work = self._work
+        doubtful = {} if work is None else await work.doubtful()
+        missed = await self._without_result(doubtful.values())
+        if work is not None:
+            missed += await self._unanswered(work)
+        if not missed:
+            # Only now: what is below a tile that was missed would pass for vanished.
+            missed = [self.ask(*one, LATE, surely=True) for one in await self.harvesting.unasked()]
+        if not missed:
+            missed = [self.ask(*one, surely=True) for one in await self.harvesting.audit()]
+        for request in missed:
+            self.crawler.engine.crawl(request)
+        if work is not None and doubtful:
+            await work.confirm(list(doubtful))
+        return bool(missed)
+
+    async def _without_result(self, requests: Iterable[Request]) -> list[Request]:
+        """Those of which the harvest has no result, as they are to be asked surely."""
+        by_place = {_question(request).place: request for request in requests}
+        missing = await self.harvesting.without_result(by_place)
+        found = [self.again(by_place[place], surely=True) for place in missing]
+        return [request for request in found if request is not None]
+
+    async def _unanswered(self, work: Fleet) -> list[Request]:
+        """What was given up without a result, as it was leased in process after process that was killed: most
+        of it was never sent. It is tried once more; what then has no result again has failed."""
+        given_up = {
+            _question(request).place: (failure, request) for failure, request in await work.given_up()
+        }
+        missed = []
+        for place in await self.harvesting.without_result(given_up):
+            failure, request = given_up[place]
+            if _question(request).once_more:
+                await self.harvesting.keep(TileResult(*place, Outcome.FAILED, reason=failure.reason))
+            elif (again := self.again(request, surely=True)) is not None:
+                state_of(again).question = replace(_question(again), once_more=True)
+                work.take_up(failure)
+                missed.append(again)
+        return missed
+
+    async def _settle(self, reason: str) -> None:
+        """Write the end of the harvest, or why this run of it ends, and tell the counts. Raises
+        HistoryError."""
+        harvesting, crawl = self.harvesting, self.crawl
+        if isinstance(crawl.ending, MovedError):
+            crawl.counts = await harvesting.abandon_as_moved()
+        elif crawl.is_finished:
+            pass
+        elif crawl.ending is None and await self._stayed_to_the_end():
+            crawl.counts = await harvesting.finish()
+            crawl.is_finished = True
+        else:
+            await harvesting.stop(_why(crawl.ending, reason))
+            crawl.counts = await harvesting.counts()
+            self.logger.info("the harvest is not finished; run it again to continue")
+        for outcome, tiles in crawl.counts.items():
+            self.crawler.stats.set_value(f"harvest/outcome/{outcome}", tiles)
+        found = ", ".join(f"{outcome} {tiles}" for outcome, tiles in crawl.counts.items() if tiles)
+        self.logger.info("outcomes of map '%s': %s", harvesting.description.name, found or "none")
+
+    async def _stayed_to_the_end(self) -> bool:
+        """Whether a spider that waited for pushed requests (`-a stay=1`) was stopped with nothing left."""
+        scheduler = self.crawl.scheduler
+        if self.crawl.arguments.get("stay") != "1" or scheduler is None or not scheduler.left_nothing:
+            return False
+        return not await self.harvesting.unasked()
+
+
+def _question(request: Request) -> TileQuestion:
+    question = question_of(request)
+    assert question is not None
+    return question
+
+
+def _why(ending: TileHarvestError | None, reason: str) -> str:
+    """Why a run ended before its harvest, in a few words."""
+    if isinstance(ending, BudgetError):
+        return ending.reason
+    return _ORDERS.get(reason, reason) if ending is None else ending.close_reason
 
 
 def behave(settings: BaseSettings, rules: Rules) -> None:

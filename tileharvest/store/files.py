@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 _UNFINISHED: Final = ".unfinished"
 LEFTOVER_AGE: Final = 3600.0
-"""Seconds after which an unfinished file is a killed writer's: writing one takes a second at most, and
-an hour allows for clocks that differ between the computers that share a folder."""
+"""Seconds after which an unfinished file must be a killed writer's. Writing one takes a second at most; an
+hour allows for clocks that differ between the computers that share a folder."""
 
 _MOST_REMEMBERED: Final = 65_536
-"""Images whose folder entry is known to be on the disk; about 8 MB of names."""
+"""How many images are remembered whose folder entry is on the disk; about 8 MB of names."""
 
 
 class FileStore:
     """A `TileStore` in a folder, which `put` creates if it is missing.
 
-    Write order: a temporary file in the same folder, fsync, rename, fsync of the folder. Opening deletes
-    the temporary files that killed writers left more than an hour ago, and reads the names of all files
-    for it: about a second for a million. On Windows a folder cannot be synced, and a power loss may take
-    the last images with it; a SIGKILL cannot.
+    Write order: a temporary file in the same folder, fsync, rename, fsync of the folder. Opening deletes the
+    temporary files that killed writers left more than an hour ago. For that it reads the names of all files,
+    which takes about a second for a million. On Windows a folder cannot be synced: a power loss may take the
+    last images with it, a SIGKILL cannot.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class FileStore:
             if new:
                 self._create_folder(target.parent)
                 _write(target, body)
-            # Also for a file that is there: its writer may have been killed just before this.
+            # Also for a file that is there: its writer may have been killed before this step.
             _sync_folder(target.parent)
         if len(self._durable) >= _MOST_REMEMBERED:
             self._durable.clear()
@@ -91,11 +91,11 @@ class FileStore:
             return _size(self.path(image)) == image.size
 
     def path(self, image: Image) -> Path:
-        """Where the image is, or would be."""
+        """Returns where the image is, or would be."""
         return Path(self._path(image.sha1, image.extension))
 
     def _path(self, sha1: str, extension: str) -> str:
-        # As text: putting a Path together takes as long as reading a small image.
+        # As text: to put a Path together takes as long as to read a small image.
         return f"{self._root}/{sha1[:2]}/{sha1}.{extension}"
 
     def _create_folder(self, folder: Path) -> None:
@@ -107,7 +107,7 @@ class FileStore:
             _sync_folder(created.parent)
 
     def _delete_leftovers(self, before: float) -> None:
-        # What cannot be listed or deleted, by a reader without the right to, does no harm.
+        # A reader may not be allowed to list or delete them; then they do no harm.
         with suppress(OSError):
             for leftover in self._root.glob(f"??/.*{_UNFINISHED}"):
                 with suppress(OSError):

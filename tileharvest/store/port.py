@@ -1,9 +1,9 @@
-"""What the program asks of a store, and the checks that all stores share."""
+"""What the program asks of a store, the checks that all stores share, and the store of a dry run."""
 
 from __future__ import annotations
 
 from hashlib import sha1
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from tileharvest.errors import StoreError
 from tileharvest.tiles.versions import EXTENSIONS, is_sha1
@@ -19,37 +19,37 @@ class MissingImageError(StoreError):
 class TileStore(Protocol):
     """Keeps images by their sha1. May be used by several threads and by several programs at once.
 
-    When `put` has returned, the image outlives SIGKILL and power loss. When it raised or never returned,
-    the store holds the whole image or nothing of it under its name, and putting it again is right. So a
-    history that is written after `put` never points at bytes that do not exist. Nothing is ever deleted.
+    When `put` has returned, the image outlives SIGKILL and power loss. When it raised or never returned, the
+    store holds the whole image or nothing of it under its name, and the image may be put again. So a history
+    that is written after `put` never points at bytes that do not exist. Nothing is ever deleted.
     """
 
     def put(self, image: Image, body: bytes) -> bool:
-        """Keeps the bytes; True if they were not there before.
+        """Keeps the bytes. Returns True if they were not there before.
 
         Raises ValueError when the bytes are not the image's, and StoreError when they cannot be kept.
         """
         ...
 
     def get(self, image: Image) -> bytes:
-        """The image's bytes. Raises StoreError when they are missing or cannot be read."""
+        """Returns the image's bytes. Raises StoreError when they are missing or cannot be read."""
         ...
 
     def named(self, sha1: str, extension: str) -> bytes:
-        """The bytes of the image of this name, which have this sha1: for those who will keep them.
+        """Returns the bytes of the image of this name, having checked their sha1: others will keep them.
 
-        Raises MissingImageError when there are none, StoreError when they are damaged or cannot be read,
-        and ValueError for a name that no image has, such as one that leads elsewhere.
+        Raises MissingImageError when there is no such image, StoreError when it is damaged or cannot be read,
+        and ValueError for a name that no image can have, such as one that leads out of the store.
         """
         ...
 
     def __contains__(self, image: Image) -> bool:
-        """Whether the whole image is there. Raises StoreError when that cannot be found out."""
+        """Says whether the whole image is there. Raises StoreError when that cannot be found out."""
         ...
 
 
 def expect_bytes_of(image: Image, body: bytes) -> None:
-    """Raises ValueError when the bytes have not the image's size and sha1. About 1 ms per megabyte."""
+    """Raises ValueError when the bytes do not have the image's size and sha1. About 1 ms per megabyte."""
     if len(body) != image.size:
         raise ValueError(f"{len(body)} bytes are not image {image.sha1} of {image.size} bytes")
     found = sha1_of(body)
@@ -66,5 +66,26 @@ def expect_image_name(name: str, extension: str) -> None:
 
 
 def sha1_of(body: bytes) -> str:
-    """As names of images have it."""
+    """Returns the sha1 as names of images have it."""
     return sha1(body, usedforsecurity=False).hexdigest()
+
+
+class DryStore:
+    """Checks images as a real store does, and forgets them at once. It gives no crash guarantee.
+
+    Every image counts as new, each time it is put.
+    """
+
+    def put(self, image: Image, body: bytes) -> bool:
+        expect_bytes_of(image, body)
+        return True
+
+    def get(self, image: Image) -> NoReturn:
+        self.named(image.sha1, image.extension)
+
+    def named(self, sha1: str, extension: str) -> NoReturn:
+        expect_image_name(sha1, extension)
+        raise MissingImageError(f"image {sha1} was not kept: this is a dry run")
+
+    def __contains__(self, image: Image) -> bool:
+        return False

@@ -2,59 +2,94 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 import obstore
+import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_image_name, sha1_of
-from tileharvest.store.s3_failures import Refusal
-from tileharvest.store.s3_opening import Patience, connected
+from tileharvest.store.s3_errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
+
+    from obstore.store import ClientConfig, S3Config
 
     from tileharvest.tiles.versions import Image
 
 _EXAMPLE: Final = "write for example s3://my-bucket/tiles"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _FOLDER: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._=-]+", re.ASCII)
-"""A part of a prefix. Of what S3 allows only what no client, proxy or shell writes in two ways."""
+"""A part of a prefix. S3 allows more; these are the signs that every client, proxy and shell writes alike."""
 
 _CONTENT_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 _CACHE_CONTROL: Final = "max-age=31536000, immutable"
-"""What has this name never changes. A year is the longest time that caches take seriously."""
+"""An object of this name never changes. A year is the longest time that caches take seriously."""
 
 _MOST_REMEMBERED: Final = 65_536
-"""Images that are known to be there; about 8 MB of names."""
+"""How many images are remembered that are there; about 8 MB of names."""
 
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_SENT: Final = (
+    *_KEY,
+    "AWS_SESSION_TOKEN",
+    "AWS_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+)
+"""Variables that become parts of requests. obstore panics at some signs that cannot be sent."""
 
 _Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call to S3 goes on, in seconds.
+
+    By default a call that gets no answer ends after at most 45 s. To put an image may take 60 s: its last
+    attempt makes two requests if the first one is answered late.
+    """
+
+    connecting: float = 5.0
+    request: float = 15.0
+    """The limit for one request, from connecting to the answer's last byte: 1.8 MB at 1 Mbit/s."""
+    pauses: tuple[float, ...] = (0.25, 1.0, 4.0, 10.0)
+    """The pauses before the second attempt, the third, ... Chance makes each of them up to half as long, so
+    that many threads which were told to slow down do not come back together."""
+    last_attempt: float = 30.0
+    """No attempt begins later than this after the call."""
 
 
 class S3Store:
     """A `TileStore` in a bucket, which must exist.
 
     S3 keeps an object whole or not at all, and answers when it is durable. Objects are put under the
-    condition that there is none of that name, so that nothing is ever overwritten. A service that refuses
-    the condition is asked first whether the object is there: then two writers at the same moment may both
-    put it, with the same bytes, and both are told that it is new. So it is with a service that overlooks
-    the condition, for each put.
+    condition that there is none of that name, so nothing is ever overwritten. Some services refuse the
+    condition: they are asked first whether the object is there. Then two writers at the same moment may both
+    put it, with the same bytes, and both are told that it is new. The same happens with a service that
+    overlooks the condition.
 
     An object of the wrong size is somebody else's doing. It is reported, not replaced.
 
-    What may pass is tried again, as `Patience` says. If an answer that was lost said that the image is now
-    kept, it counts as not new.
+    Errors that may pass are tried again, as `Patience` says. An image that was kept, while the answer that
+    said so was lost, counts as not new.
 
     Endpoint and credentials come from the environment, in the names that Amazon's own tools use, and from
     nowhere else. Buckets are addressed by path unless AWS_VIRTUAL_HOSTED_STYLE_REQUEST is true. Opening
-    asks the service nothing. Threads may share a store. Processes that are forked off once a store was used
-    cannot use any, not even one of their own: obstore's threads are not there, and calls never return.
+    asks the service nothing. Threads may share a store. A process that is forked off after a store was used
+    cannot use any, not even one of its own: obstore's threads are missing there, and calls never return.
     """
 
     def __init__(
@@ -63,7 +98,7 @@ class S3Store:
         prefix: str = "",
         *,
         read_only: bool = False,
-        patience: Patience = Patience(),  # noqa: B008 - a frozen value
+        patience: Patience = Patience(),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -125,7 +160,7 @@ class S3Store:
     # ------------------------------------------------------------------ one attempt, errors as they come
 
     def _put(self, name: str, image: Image, body: bytes) -> int | None:
-        """The size of the object that was there; None if there was none."""
+        """Returns the size of the object that was there; None if there was none."""
         if name in self._known or not self._takes_condition:
             # Most images that are put again are put often: asking costs less than sending them.
             found = self._size(name)
@@ -137,7 +172,7 @@ class S3Store:
         try:
             self._write(name, image, body, "create")
         except AlreadyExistsError:
-            # Also raised for 409: another writer is at it, and may yet come to nothing.
+            # Also raised for 409: another writer is at it, and may yet fail.
             found = self._size(name)
             if found is None:
                 raise
@@ -170,7 +205,7 @@ class S3Store:
             return None
 
     def _size_in_bucket(self, name: str) -> int:
-        """Raises FileNotFoundError, and it says what is missing: answers to HEAD cannot, having no body."""
+        """Raises a FileNotFoundError that says what is missing. One of HEAD cannot: no body comes with it."""
         size = self._size(name)
         return obstore.get(self._objects, self._prefix + name).meta["size"] if size is None else size
 
@@ -180,8 +215,11 @@ class S3Store:
         return self._ask(name, lambda: bytes(obstore.get(self._objects, self._prefix + name).bytes()))
 
     def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
-        """Raises MissingImageError and StoreError. Neither keeps obstore's error as its cause: that quotes
-        the service's answer and the endpoint, which may hold what is nobody's business."""
+        """Repeats the attempt while it may succeed. Raises MissingImageError and StoreError.
+
+        Neither has obstore's error as its cause: that quotes the service's answer and the endpoint, which may
+        hold secrets.
+        """
         began = self._clock()
         pauses = iter(self._patience.pauses)
         while True:
@@ -205,9 +243,9 @@ class S3Store:
 
 
 def parse_s3_url(text: str) -> tuple[str, str]:
-    """Bucket and prefix of `s3://bucket/some/prefix`; the prefix may be empty and has no slash at its ends.
+    """Returns bucket and prefix of `s3://bucket/some/prefix`. The prefix may be empty, and ends in no slash.
 
-    Raises ConfigurationError. It does not repeat the text, in which somebody may have put a password.
+    Raises ConfigurationError, whose message does not repeat the text: it may hold a password.
     """
     scheme, separator, rest = text.partition("://")
     bucket, _, prefix = rest.partition("/")
@@ -234,3 +272,75 @@ def parse_s3_url(text: str) -> tuple[str, str]:
 
 def _name(sha1: str, extension: str) -> str:
     return f"{sha1[:2]}/{sha1}.{extension}"
+
+
+def connected(bucket: str, patience: Patience) -> obstore.store.S3Store:
+    """Returns a client for the bucket, made of what the environment says. It asks the service nothing yet.
+
+    Raises ConfigurationError for settings that cannot be used; the message does not repeat their values.
+    """
+    for name in _ENDPOINTS:
+        if name in os.environ:
+            _expect_endpoint(name, os.environ[name])
+    for name in _SENT:
+        _expect_sendable(name, os.environ.get(name, ""))
+    if sum(name in os.environ for name in _KEY) == 1:
+        raise ConfigurationError(f"only one of {' and '.join(_KEY)} is set: set both, or none")
+    options: ClientConfig = {
+        "connect_timeout": timedelta(seconds=patience.connecting),
+        "timeout": timedelta(seconds=patience.request),
+        # Given any options, obstore does not read this one itself.
+        "allow_http": _allows_http(),
+    }
+    # Raised outside of the block, our error does not have obstore's as its context, which quotes values.
+    with suppress(BaseError, ValueError):
+        return obstore.store.S3Store(
+            bucket,
+            config=_checksums(),
+            client_options=options,
+            # Its own retries would not repeat a put that was not answered, and would repeat 501 and 507.
+            retry_config={"max_retries": 0},
+        )
+    raise ConfigurationError(
+        "an AWS_... variable in the environment has a value that cannot be; correct or unset it"
+    )
+
+
+def _checksums() -> S3Config:
+    """Has the service compare a checksum with what arrived. It keeps the checksum and can be asked for it."""
+    return {} if "AWS_CHECKSUM_ALGORITHM" in os.environ else {"checksum_algorithm": "SHA256"}
+
+
+def _allows_http() -> bool:
+    return os.environ.get("AWS_ALLOW_HTTP", "").strip().lower() in {"1", "true", "on", "yes", "y"}
+
+
+def _expect_endpoint(name: str, address: str) -> None:
+    try:
+        parts = urlsplit(address if _sendable(address) else "")
+        possible = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        possible = False
+        parts = urlsplit("")
+    if not possible:
+        raise ConfigurationError(f"{name} is no address: write for example {name}=https://s3.example.net")
+    if parts.username is not None or parts.query:
+        raise ConfigurationError(
+            f"{name} takes no credentials: write them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    if parts.scheme == "http" and not _allows_http():
+        raise ConfigurationError(
+            f"{name} begins with http://, so everybody on the way could read along: write https://, or set"
+            " AWS_ALLOW_HTTP=true"
+        )
+
+
+def _expect_sendable(name: str, value: str) -> None:
+    if not _sendable(value):
+        raise ConfigurationError(
+            f"{name} holds a blank, a line's end or another sign that cannot be sent: write it again"
+        )
+
+
+def _sendable(value: str) -> bool:
+    return value.isascii() and value.isprintable() and " " not in value

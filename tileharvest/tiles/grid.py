@@ -52,7 +52,10 @@ class Tile:
 
     @classmethod
     def parse(cls, name: str) -> Tile:
-        """The tile of a name such as `-3_-440_216`. Raises ValueError, saying what a name looks like."""
+        """Returns the tile of a name such as `-3_-440_216`.
+
+        Raises ValueError, saying what a name looks like.
+        """
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(
@@ -66,7 +69,7 @@ class Tile:
         return 1 << -self.zoom
 
     def children(self) -> tuple[Tile, Tile, Tile, Tile]:
-        """The four tiles one level deeper, in the order of Overviewer's digits 0, 1, 2, 3.
+        """Returns the four tiles one level deeper, in the order of Overviewer's digits 0, 1, 2, 3.
 
         Raises ValueError at zoom 0, which has none.
         """
@@ -81,7 +84,7 @@ class Tile:
         )
 
     def parent(self) -> Tile:
-        """The tile one level up that covers this one.
+        """Returns the tile one level up that covers this one.
 
         On the endless grid every tile has one. On a map of a given depth those of the first level have none:
         compare `first_level`.
@@ -93,7 +96,10 @@ class Tile:
         return Tile(self.zoom - 1, x, y)
 
     def ancestor(self, levels: int) -> Tile:
-        """The tile that covers this one so many levels up; at 0 the tile itself. ValueError below 0."""
+        """Returns the tile that covers this one so many levels up.
+
+        At 0 that is the tile itself. Raises ValueError below 0.
+        """
         bits = 1 - self.zoom + levels
         reach = self.reach << levels
         # Shifting to the right rounds downwards on both sides of 0: to the ancestor's left and lower edge.
@@ -101,14 +107,17 @@ class Tile:
         return Tile(self.zoom - levels, x, y)
 
     def block(self, levels: int) -> tuple[int, int]:
-        """Column and row, from the centre of the map to the right and upwards, of the ancestor so many levels
-        up. All tiles of one zoom that lie below that ancestor have the same."""
+        """Returns column and row, from the centre of the map to the right and upwards, of the ancestor so
+        many levels up. All tiles of one zoom that lie below that ancestor have the same."""
         bits = 1 - self.zoom + levels
         return self.x >> bits, self.y >> bits
 
 
 def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
-    """The four tiles whose paths have one digit, in the order of the digits. `depth` is at least 1."""
+    """Returns the four tiles whose paths have one digit, in the order of the digits.
+
+    `depth` is at least 1.
+    """
     if depth < 1:
         raise ValueError(f"a map of depth {depth} has no tiles below its whole-map image")
     unit = 1 << (depth - 1)
@@ -122,7 +131,7 @@ def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
 
 
 def path_of(tile: Tile, depth: int) -> str:
-    """The tile's path on a site of this depth, such as `/0/3/1`.
+    """Returns the tile's path on a site of this depth, such as `/0/3/1`.
 
     Raises ValueError for a tile that such a site cannot have: coarser than its first level, or outside
     its square.
@@ -139,7 +148,7 @@ def path_of(tile: Tile, depth: int) -> str:
 
 
 def tile_at(path: str, depth: int) -> Tile:
-    """The tile of a path such as `/0/3/1` on a site of this depth.
+    """Returns the tile of a path such as `/0/3/1` on a site of this depth.
 
     Raises ValueError for a path that is empty, has other digits, or more of them than the depth.
     """
@@ -179,12 +188,12 @@ class TileRange:
 
     @classmethod
     def of(cls, tile: Tile) -> Self:
-        """The range that has this tile alone."""
+        """Returns the range that has this tile alone."""
         return cls(tile.zoom, tile.x, tile.x, tile.y, tile.y)
 
     @classmethod
     def whole(cls, depth: int, zoom: int) -> Self:
-        """All tiles of the zoom that a map of this depth can have."""
+        """Returns all tiles of the zoom that a map of this depth can have."""
         edge = (1 << depth) - (1 << -zoom)
         return cls(zoom, -edge, edge, -edge, edge)
 
@@ -218,7 +227,7 @@ class TileRange:
         return (Tile(self.zoom, x, y) for y in self.rows for x in self.columns)
 
     def at_zoom(self, zoom: int) -> TileRange:
-        """The tiles of another zoom on the same ground; of a coarser one all that have part of it.
+        """Returns the tiles of another zoom on the same ground; of a coarser one all that have part of it.
 
         The range itself at its own zoom; of a single tile at a coarser zoom the ancestor, at a deeper one all
         that lies below it.
@@ -233,7 +242,7 @@ class TileRange:
         )
 
     def intersection(self, other: TileRange) -> TileRange | None:
-        """What it shares with another range of its zoom, or None when that is nothing."""
+        """Returns what it shares with another range of its zoom, or None when that is nothing."""
         x_from, x_to = max(self.x_from, other.x_from), min(self.x_to, other.x_to)
         y_from, y_to = max(self.y_from, other.y_from), min(self.y_to, other.y_to)
         if x_from > x_to or y_from > y_to:
@@ -241,7 +250,7 @@ class TileRange:
         return TileRange(self.zoom, x_from, x_to, y_from, y_to)
 
     def wider(self, tiles: int) -> TileRange:
-        """The range with so many tiles more on each side."""
+        """Returns the range with so many tiles more on each side."""
         more = tiles * (2 << -self.zoom)
         return TileRange(
             self.zoom, self.x_from - more, self.x_to + more, self.y_from - more, self.y_to + more
@@ -261,7 +270,10 @@ class Squares:
         return bool(self._by_zoom)
 
     def cover(self, cell: Cell) -> bool:
-        """Whether the tile lies below one of them; none lies below itself. A step for each of their zooms."""
+        """Returns whether the tile lies below one of them; none lies below itself.
+
+        Takes a step for each of their zooms.
+        """
         zoom, x, y = cell
         for top, bits, places in self._by_zoom:
             if top >= zoom:
@@ -273,7 +285,10 @@ class Squares:
 
 
 def ancestors(tiles: Iterable[Cell], coarsest: int) -> set[Cell]:
-    """Everything that covers one of the tiles, up to a zoom; a tile itself only where it covers another."""
+    """Returns everything that covers one of the tiles, up to a zoom.
+
+    A tile itself is there only where it covers another.
+    """
     found: set[Cell] = set()
     for zoom, x, y in tiles:
         while zoom > coarsest:
@@ -286,7 +301,10 @@ def ancestors(tiles: Iterable[Cell], coarsest: int) -> set[Cell]:
 
 
 def first_centre(position: int, zoom: int) -> int:
-    """The first x of a column of centres that is not left of a grid position; so too y, not below it."""
+    """Returns the first x of a column of centres that is not left of a grid position.
+
+    It is also the first y of a row that is not below it.
+    """
     reach = 1 << -zoom
     steps = -(-position // reach)
     return (steps if steps % 2 else steps + 1) * reach

@@ -31,7 +31,7 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError(f"zoom {self.zoom} does not exist: 0 is the deepest level, -1 the next coarser")
 
     def tiles(self) -> TileRange:
-        """The tiles that are counted, at the zone's own zoom."""
+        """Returns the tiles that are counted, at the zone's own zoom."""
         unit = 1 << -self.zoom
         x, y = self.center
         x_from = first_centre(x - self.width * unit, self.zoom)
@@ -46,5 +46,5 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         )
 
     def tiles_at(self, zoom: int) -> TileRange:
-        """The tiles of another zoom that share ground with the zone, whole or in part."""
+        """Returns the tiles of another zoom that share ground with the zone, whole or in part."""
         return self.tiles().at_zoom(zoom)

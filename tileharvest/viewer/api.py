@@ -1,8 +1,8 @@
 """The data API: what each address answers, as a value of plain types.
 
-Every function takes the maps that are served, the names in the address, and the query, and may be called
-by several threads at once. Raises RefusedError for what cannot be or is not there, HistoryError for a
-history that cannot be read. `docs/api.md` is the contract.
+Each answering function takes the maps that are served, the names in the address, and the query. Several
+threads may call it at once. It raises RefusedError for a wrong request and for what is not there, and
+HistoryError for a history that cannot be read. `docs/api.md` is the contract.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.versions import Version
-    from tileharvest.viewer.served import MapEntry, ServedMaps
+    from tileharvest.viewer.served_maps import MapEntry, ServedMaps
 
 
 Query: TypeAlias = "Sequence[tuple[str, str]]"
 """Names and values in the order in which the client wrote them."""
 
 MOST_TILES: Final = 1024
-"""Tiles of an area; a screen of 4K has 150 of 384 pixels."""
+"""How many tiles an area may have; a 4K screen shows 150 of 384 pixels."""
 MOST_HEATED_TILES: Final = 256
-"""Each has up to 64 cells."""
+"""How many tiles a heat map may have; each has up to 64 cells."""
 MOST_PLACES: Final = 1000
 _PLACES: Final = 20
 
 
 def list_maps(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """All maps that are served."""
+    """Answers with all maps that are served."""
     Parameters(query, ())
     return {"maps": [_summary(name, served.entry(name)) for name in served.names()]}
 
 
 def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """One map: its days and layers."""
+    """Answers with one map's days and layers."""
     Parameters(query, ())
     entry = served.entry(names[0])
     return {
@@ -60,7 +60,7 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """What was to be seen in an area on a day."""
+    """Answers what was to be seen in an area on a day."""
     parameters = Parameters(query, ("layer", "day", *AREA))
     day, area = parameters.day("day"), parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -77,7 +77,7 @@ def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """On which days how much of an area changed."""
+    """Answers on which days how much of an area changed."""
     parameters = Parameters(query, ("layer", *AREA))
     area = parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -93,7 +93,7 @@ def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any
 
 
 def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """How often each place of an area changed in a period."""
+    """Answers how often each place of an area changed in a period."""
     parameters = Parameters(query, ("layer", "after", "until", *AREA))
     area, (after, until) = parameters.area(MOST_HEATED_TILES), parameters.period()
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -106,7 +106,7 @@ def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """The places that changed most in a period."""
+    """Answers which places changed most in a period."""
     parameters = Parameters(query, ("layer", "after", "until"), ("limit",))
     after, until = parameters.period()
     limit = parameters.number("limit", 1, MOST_PLACES) if "limit" in parameters else _PLACES
@@ -119,7 +119,7 @@ def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """All versions of a tile. A tile that never was has none."""
+    """Answers with all versions of a tile; none for a tile that never was."""
     parameters = Parameters(query, ("layer",))
     tile = parse_tile(names[1])
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -151,7 +151,7 @@ OF_LAYERS: Final = {
     "heat": heat_map,
     "places": most_changed,
 }
-"""Questions about a layer of a map, by the last part of their address."""
+"""The questions about a layer of a map, by the last part of their address."""
 
 
 def _summary(name: str, entry: MapEntry) -> dict[str, Any]:

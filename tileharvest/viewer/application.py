@@ -1,4 +1,4 @@
-"""Requests in, answers out: the table of addresses, and what every answer has in common."""
+"""The application: which address is answered by what, and what all replies have in common."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tileharvest.errors import HistoryError, StoreError
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import EXTENSIONS, is_sha1
 from tileharvest.viewer import api
-from tileharvest.viewer.answers import (
+from tileharvest.viewer.page_files import INDEX
+from tileharvest.viewer.replies import (
     FOR_EVER,
     NEVER,
-    Answer,
     Caller,
     RefusedError,
+    Reply,
     error,
     json,
     quoted,
     takes_gzip,
     unknown,
 )
-from tileharvest.viewer.page_files import INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tileharvest.store.port import TileStore
-    from tileharvest.viewer.composed import ComposedPictures
-    from tileharvest.viewer.harvests import Harvests
+    from tileharvest.viewer.composed_pictures import ComposedPictures
+    from tileharvest.viewer.harvests_page import HarvestsPage
     from tileharvest.viewer.page_files import PageFile
-    from tileharvest.viewer.served import ServedMaps
+    from tileharvest.viewer.served_maps import ServedMaps
 
     Question = Callable[[ServedMaps, Sequence[str], api.Query], Any]
 
@@ -58,28 +58,23 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""On every answer: the page loads nothing from elsewhere, nobody frames it, nothing sent is taken for a
-script."""
-
-KEPT_ALIVE: Final = 75.0
-"""Seconds for which an idle connection is held, as most servers do."""
-LINGERING: Final = 1.0
-"""Seconds for which the rest of a request that was refused is read, so that its sender gets the answer."""
+"""The headers of every reply: the page loads nothing from elsewhere, nobody frames it, and nothing sent is
+taken for a script."""
 
 _QUESTION_THREADS: Final = 2
-"""A slow question, as heat over a large area, leaves one for the quick ones."""
+"""Two, so that a slow question, such as heat over a large area, leaves one for the quick ones."""
 _IMAGE_THREADS: Final = 4
-"""On one core they read, check and answer 4,000 to 8,000 images of 60 kB a second from memory. Reading in the
-event loop gives a fifth more, and one slow disk would then hold up every answer; a disk likes several."""
+"""On one core they read, check and answer 4,000 to 8,000 images of 60 kB a second from memory. To read them
+in the event loop gives a fifth more, but one slow disk would then hold up every reply. Disks like several."""
 _COMPOSING_THREADS: Final = 2
 
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
-_FAILED: Final = "the viewer failed; its log says why"
+FAILED: Final = "the viewer failed; its log says why"
 _NO_CALLER: Final = Caller()
 
 
 class Application:
-    """Answers every request, whatever it is and whatever fails. Use in one event loop.
+    """Answers every request, whatever it is and whatever fails. Used from one event loop.
 
     Nothing that may wait for a disk runs in the event loop. Questions to the history, reading images and
     composing pictures have threads of their own, so that none of them has to wait for another kind.
@@ -89,13 +84,13 @@ class Application:
         self,
         served: ServedMaps,
         store: TileStore,
-        harvests: Harvests,
+        harvests_page: HarvestsPage,
         composed: ComposedPictures,
         page: Mapping[str, PageFile],
     ) -> None:
         self._served = served
         self._store = store
-        self._harvests = harvests
+        self._harvests_page = harvests_page
         self._composed = composed
         self._page = page
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
@@ -103,7 +98,7 @@ class Application:
         self._composing = ThreadPoolExecutor(_COMPOSING_THREADS, "composing")
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
-        """Never raises but to be cancelled."""
+        """Raises nothing but CancelledError."""
         try:
             answer = await self._answer(request)
         except RefusedError as refused:
@@ -113,16 +108,16 @@ class Application:
             answer = error(HTTPStatus.INTERNAL_SERVER_ERROR, str(failed))
         except Exception:  # noqa: BLE001 - a bug must not take the server's other answers with it
             _log.exception("%s %s failed", request.method, request.rel_url)
-            answer = error(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
+            answer = error(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
         return as_response(answer)
 
     def close(self) -> None:
-        """Lets what is under way in threads come to its end, and begins nothing more."""
+        """Begins nothing more. What is under way in threads comes to its end."""
         self._composed.stop()
         for threads in (self._questions, self._images, self._composing):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _answer(self, request: web.BaseRequest) -> Answer:
+    async def _answer(self, request: web.BaseRequest) -> Reply:
         if request.method not in METHODS:
             allowed = ", ".join(METHODS)
             message = f"{quoted(request.method)} is not possible here, only {allowed}"
@@ -136,27 +131,27 @@ class Application:
             case ["page", *names]:
                 return self._page_file("/".join(names), caller)
             case ["healthz"]:
-                return Answer(b'{"ok":true}', {"Content-Type": "application/json", "Cache-Control": NEVER})
+                return Reply(b'{"ok":true}', {"Content-Type": "application/json", "Cache-Control": NEVER})
             case ["api", "v1", "maps", name, "composed", tile, picture]:
                 return await self._picture((name, tile, picture), request, caller)
             case ["api", "v1", "maps", *names]:
                 return await self._asked(names, request, caller)
         raise unknown(f"there is nothing at {quoted(request.rel_url.raw_path)}")
 
-    def _page_file(self, name: str, caller: Caller) -> Answer:
+    def _page_file(self, name: str, caller: Caller) -> Reply:
         if name not in self._page:
             raise unknown(f"the page has no file {quoted(name)}")
         return self._page[name].answer(caller)
 
-    async def _image(self, name: str, caller: Caller) -> Answer:
+    async def _image(self, name: str, caller: Caller) -> Reply:
         sha1, _, extension = name.partition(".")
         if not is_sha1(sha1) or extension not in EXTENSIONS:
             raise unknown(f"{quoted(name)} is no image: write its sha1 and its extension, as in a view")
         tag = f'"{sha1}"'
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": tag}
-        # The name tells the content: who has it needs no disk to be asked.
+        # The name tells the content: for a caller that has it no disk is asked.
         if caller.names(tag):
-            return Answer(b"", headers, HTTPStatus.NOT_MODIFIED)
+            return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
         try:
             body = await _in_thread(self._images, self._store.named, sha1, extension)
         except MissingImageError:
@@ -167,21 +162,21 @@ class Application:
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"image {name} is damaged or cannot be read"
             ) from None
         if caller.knows(tag):
-            return Answer(b"", headers, HTTPStatus.NOT_MODIFIED)
-        return Answer(body, headers)
+            return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
+        return Reply(body, headers)
 
-    async def _picture(self, names: Sequence[str], request: web.BaseRequest, caller: Caller) -> Answer:
+    async def _picture(self, names: Sequence[str], request: web.BaseRequest, caller: Caller) -> Reply:
         query = list(request.query.items())
 
-        def answer() -> Answer:
-            # A picture may take long. Who has scrolled on meanwhile is not there any more to get it.
+        def answer() -> Reply:
+            # A picture may take long, and a caller that has scrolled on meanwhile has hung up.
             if request.transport is None:
-                return Answer(b"")
+                return Reply(b"")
             return self._composed.answer(names, query, caller)
 
         return await _in_thread(self._composing, answer)
 
-    async def _asked(self, parts: Sequence[str], request: web.BaseRequest, caller: Caller) -> Answer:
+    async def _asked(self, parts: Sequence[str], request: web.BaseRequest, caller: Caller) -> Reply:
         question, names = self._question(parts)
         query = list(request.query.items())
         return await _in_thread(self._questions, lambda: json(question(self._served, names, query), caller))
@@ -193,7 +188,7 @@ class Application:
             case [name]:
                 return api.outline, (name,)
             case [name, "harvests"]:
-                return self._harvests.answer, (name,)
+                return self._harvests_page.answer, (name,)
             case [name, "tiles", tile]:
                 return api.tile_story, (name, tile)
             case [name, question] if question in api.OF_LAYERS:
@@ -201,46 +196,9 @@ class Application:
         raise unknown("of a map can be asked: composed, harvests, tiles, " + ", ".join(api.OF_LAYERS))
 
 
-def as_response(answer: Answer) -> web.Response:
-    """With the headers that every answer has."""
+def as_response(answer: Reply) -> web.Response:
+    """Returns the reply as HTTP, with the headers that all replies have."""
     return web.Response(body=answer.body, status=answer.status, headers={**HEADERS, **answer.headers})
-
-
-class Connection(web.RequestHandler):
-    """A client's connection. What is no HTTP gets an answer of the same form as all others."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _log.error("a request of %s failed", request.remote, exc_info=exc)
-            response = as_response(error(status, _FAILED))
-        else:
-            response = as_response(error(status, "this is no request that HTTP knows"))
-        response.force_close()
-        return response
-
-
-class Server(web.Server):
-    """An HTTP server of such connections."""
-
-    def __init__(self, application: Application) -> None:
-        super().__init__(application.handle)
-
-    def __call__(self) -> web.RequestHandler:
-        return Connection(
-            self,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=KEPT_ALIVE,
-            lingering_time=LINGERING,
-        )
 
 
 def _caller(request: web.BaseRequest) -> Caller:

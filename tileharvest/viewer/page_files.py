@@ -1,4 +1,4 @@
-"""The page's files, read once when the server starts: afterwards no request reaches the disk for them."""
+"""The page's files, read once when the server starts, so that no request reaches the disk for them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.viewer.answers import AFTER_ASKING, Answer, tag_of, tagged
+from tileharvest.viewer.replies import AFTER_ASKING, Reply, tag_of, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
-    from tileharvest.viewer.answers import Caller
+    from tileharvest.viewer.replies import Caller
 
 FOLDER: Final = resources.files("tileharvest.viewer").joinpath("page")
-"""Read as a resource: on scrapyd it lies in a zipped egg."""
+"""Read as a resource, because on scrapyd it lies in a zipped egg."""
 INDEX: Final = "index.html"
 
 _TEXTS: Final = {
@@ -47,18 +47,18 @@ class PageFile:
     """Its media type."""
     tag: str
     zipped: bytes | None
-    """The body compressed, where that makes it smaller."""
+    """The compressed body; None where compression does not make it smaller."""
 
-    def answer(self, caller: Caller) -> Answer:
+    def answer(self, caller: Caller) -> Reply:
         headers = {"Content-Type": self.kind, "Cache-Control": AFTER_ASKING, "Vary": "Accept-Encoding"}
         return tagged(self.body, self.tag, headers, caller, self.zipped)
 
 
 def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
-    """The files of the folder and of those below it, by their path in it, such as `leaflet/leaflet.css`.
+    """Returns the files of the folder and of those below it, by their path, such as `leaflet/leaflet.css`.
 
-    Hidden files and those of other kinds than a page has are left out. Raises OSError for a file that
-    cannot be read; a folder that is missing has none.
+    Hidden files and those of other kinds than a page has are left out. A missing folder has no files. Raises
+    OSError for a file that cannot be read.
     """
     return dict(sorted(_below(folder, ""))) if folder.is_dir() else {}
 

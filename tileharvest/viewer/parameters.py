@@ -1,7 +1,7 @@
 """The parameters of a request, checked. Pure.
 
-Whatever passes is small enough for the database's numbers and for arithmetic that costs nothing:
-a zoom of -30, the coarsest that a coordinate below 2^31 can have, covers 400 million blocks.
+Whatever passes is small enough for the database's numbers, and for arithmetic that costs nothing. A zoom of
+-30, the coarsest that a coordinate below 2^31 can have, covers 400 million blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.answers import quoted, unknown, wrong
+from tileharvest.viewer.replies import quoted, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ _TILE: Final = re.compile(r"(0|-[1-9]\d?)_(-?[1-9]\d{0,9})_(-?[1-9]\d{0,9})", re
 
 
 class Parameters:
-    """A request's query, in which each parameter stands once, has a value, and is known."""
+    """A request's query, in which each parameter is known, has a value, and stands once."""
 
     def __init__(
         self, query: Iterable[tuple[str, str]], required: Iterable[str], optional: Iterable[str] = ()
@@ -55,7 +55,7 @@ class Parameters:
         return self._values[name]
 
     def number(self, name: str, least: int, most: int) -> int:
-        """A whole number within these bounds, both included."""
+        """Returns a whole number within these bounds, both included."""
         text = self._values[name]
         value = int(text) if _NUMBER.fullmatch(text) else None
         if value is None or not least <= value <= most:
@@ -69,14 +69,14 @@ class Parameters:
         return found
 
     def period(self) -> tuple[date, date]:
-        """`after`, which is not part of it, and `until`, which is."""
+        """Returns `after`, which is not part of the period, and `until`, which is."""
         after, until = self.day("after"), self.day("until")
         if until < after:
             raise wrong(f"until={until} is before after={after}")
         return after, until
 
     def area(self, most: int) -> TileRange:
-        """The rectangle of `AREA`, of at most so many tiles."""
+        """Returns the rectangle of `AREA`, of at most so many tiles."""
         zoom = self.number("zoom", _COARSEST, 0)
         edges = {name: self.number(name, -_FARTHEST, _FARTHEST) for name in AREA[1:]}
         try:
@@ -91,7 +91,7 @@ class Parameters:
 
 
 def parse_day(text: str) -> date | None:
-    """A day as `2021-02-13` and no other of ISO's forms; None for anything else."""
+    """Returns a day written as `2021-02-13`; None for anything else, ISO's other forms included."""
     if _DAY.fullmatch(text) is None:
         return None
     try:
@@ -101,7 +101,7 @@ def parse_day(text: str) -> date | None:
 
 
 def parse_tile(name: str) -> Tile:
-    """The tile of a name such as `-3_-440_216`. Raises RefusedError where no tile can have it."""
+    """Returns the tile of a name such as `-3_-440_216`. Raises RefusedError where no tile can have it."""
     match = _TILE.fullmatch(name)
     if match is None:
         raise unknown(f"{quoted(name)} is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216")

@@ -28,12 +28,12 @@ class Audit:
     """What was skipped and is known. At the other places nothing is expected."""
 
     def broken(self, found: Mapping[Tile, Outcome]) -> list[Tile]:
-        """The audited tiles which show that the law does not hold for the layer."""
+        """Returns the audited tiles which show that the law does not hold for the layer."""
         return [tile for tile, outcome in found.items() if breaks_law(outcome, is_known=tile in self.known)]
 
 
 def audited(skipped: Sequence[Tile], share: float, least: int, seed: str) -> list[Tile]:
-    """Which of the skipped tiles are asked all the same, in the order of `skipped`.
+    """Returns which of the skipped tiles are asked all the same, in the order of `skipped`.
 
     Hand in the tiles that are known, and the empty places that a full walk would ask: no known tile shows
     that one was added where nothing above it was touched.
@@ -50,9 +50,10 @@ def audited(skipped: Sequence[Tile], share: float, least: int, seed: str) -> lis
 
 
 def breaks_law(outcome: Outcome, *, is_known: bool = True) -> bool:
-    """Whether what was found for an audited tile shows that the law does not hold: anything that is new.
+    """Returns whether what was found for an audited tile shows that the law does not hold.
 
-    Where no tile was known (`is_known`) it is news that one is there, also at a zoom that is not kept.
+    Anything that is new shows it. Where no tile was known (`is_known`) it is news that one is there, also at
+    a zoom that is not kept.
     """
     expected = Outcome.IGNORED if is_known else Outcome.NOTHING
     return outcome not in {expected, Outcome.FAILED}

@@ -71,7 +71,7 @@ class Decisions(NamedTuple):
 def decide(
     wish: Wish, stored: StoredProof | None, last_full: date | None, today: date, full_every: int
 ) -> Decision:
-    """How a harvest walks a layer.
+    """Tells how a harvest walks a layer.
 
     `last_full` is the day of the map's last finished harvest that was full from its beginning. It is also
     None where the last finished one kept other zooms or zones, as it vouches only for what it kept.

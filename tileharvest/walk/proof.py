@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ class StoredProof:
 
 
 def prove(times: Mapping[Tile, str | None]) -> Proof:
-    """The proof from the tiles that are there, with their Last-Modified. Ask for it after a complete full
-    walk."""
-    read = _Dates()
-    seconds = {tile: read[text] for tile, text in times.items()}
+    """Returns the proof from the tiles that are there, with their Last-Modified.
+
+    Ask for it after a complete full walk.
+    """
+    seconds = {tile: seconds_of(text) for tile, text in times.items()}
     dated = [time for time in seconds.values() if time is not None]
     pairs = [
         (above, time)
@@ -82,20 +84,16 @@ def prove(times: Mapping[Tile, str | None]) -> Proof:
     )
 
 
+@lru_cache(maxsize=4096)
 def seconds_of(http_date: str | None) -> float | None:
-    """Seconds since 1970, or None for what is no date."""
+    """Returns seconds since 1970, or None for what is no date.
+
+    Dates are kept, as the tiles of a layer share few of them, and reading one takes 10 us.
+    """
     try:
         return None if http_date is None else parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-
-
-class _Dates(dict["str | None", "float | None"]):
-    """HTTP dates in seconds, each read once: a layer's tiles share few dates, and reading one takes 10 us."""
-
-    def __missing__(self, text: str | None) -> float | None:
-        self[text] = seconds_of(text)
-        return self[text]
 
 
 def _tiles(count: int) -> str:

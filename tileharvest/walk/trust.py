@@ -17,29 +17,6 @@ _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How a tile is asked for."""
-
-    late: bool = False
-    """What lies below it may have been asked before: it is asked again after a lost lease, or the walk did
-    not reach it, or it is audited. So its answer may be younger than what was found below it."""
-    in_full: bool = False
-    """Nothing below it is to be skipped, although its layer's walk is pruned: trust was withdrawn."""
-    audited: bool = False
-    """It was skipped. Unchanged it skips again, so that what lies below it is asked if the proof breaks."""
-
-    @property
-    def below(self) -> Asked:
-        """How the tiles below it are asked for."""
-        return _IN_FULL if self.in_full else ON_WALK
-
-
-ON_WALK: Final = Asked()
-"""For the first time in a harvest, on the way down."""
-_IN_FULL: Final = Asked(in_full=True)
-
-
-@dataclass(frozen=True, slots=True)
 class Mark:
     """What is remembered of a tile's last answer."""
 
@@ -51,7 +28,7 @@ class Mark:
     """Whether the harvest that saw it has finished everything below without a failure."""
 
     def is_of(self, seen: Validator) -> bool:
-        """Whether this and an answer seen now are of the same state.
+        """Returns whether this and an answer seen now are of the same state.
 
         Dates are compared as they are written: one that is put back is another state. Without a date it never
         is, as an ETag may be made from the bytes, and they can be the same although something below has
@@ -66,12 +43,13 @@ class Mark:
 
 
 def vouches(mark: Mark | None, seen: Validator) -> bool:
-    """Whether a tile with this answer, and the outcome `ign`, proves that nothing below it has changed."""
+    """Returns whether a tile with this answer, and the outcome `ign`, proves that nothing below it has
+    changed."""
     return mark is not None and mark.is_trusted and mark.is_of(seen)
 
 
 def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
-    """What is to be recorded of an answer to a tile below which all is asked.
+    """Returns what is to be recorded of an answer to a tile below which all is asked.
 
     That is so also where only trust is missing: a harvest trusts what it has seen itself. For a tile that is
     missing hand in an empty validator, which makes the history forget what it remembers.

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
-    from tileharvest.walk.trust import Asked, Mark
+    from tileharvest.walk.trust import Mark
 
 LEVELS_ABOVE: Final = 3
 """Where zones keep deep zooms only: how far above the coarsest kept one the walk starts. One question
@@ -93,18 +94,21 @@ class Walk:
         return max(1 - self.depth, self.coarsest - LEVELS_ABOVE) if self.zones else 1 - self.depth
 
     def start(self) -> tuple[Tile, ...]:
-        """The tiles to ask for first, each once, although zones may overlap."""
+        """Returns the tiles to ask for first, each once, although zones may overlap."""
         if not self.zones:
             return first_level(self.depth)
         ranges = self._ranges[self.top]
         return tuple(dict.fromkeys(tile for part in ranges for tile in part))
 
     def keeps(self, zoom: int) -> bool:
-        """Whether tiles of this zoom are kept. Of others on the way it is only asked whether they exist."""
+        """Returns whether tiles of this zoom are kept.
+
+        Of others on the way it is only asked whether they exist.
+        """
         return self.coarsest <= zoom <= self.deepest
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
-        """The tiles to ask for next, given what was found for this one.
+        """Returns the tiles to ask for next, given what was found for this one.
 
         A tile that failed counts as unchanged. Where the history knows it, or something below it (`known`),
         the walk goes on. Where it does not, going on could ask for a whole map that is not there. Nothing is
@@ -129,11 +133,12 @@ class Walk:
         *,
         is_pruned: bool,
     ) -> Step:
-        """What a tile's answer means for the walk: what is recorded of it, and whether to go below it.
+        """Returns what a tile's answer means for the walk.
 
-        `mark` is what the history remembers of the tile. A tile that has no ETag counts as unchanged only if
-        its size was compared with the one known: by its date alone a tile below which another one was removed
-        looks unchanged, as it has the time of its newest child.
+        That is what is recorded of the tile, and whether to go below it. `mark` is what the history remembers
+        of the tile. A tile that has no ETag counts as unchanged only if its size was compared with the one
+        known: by its date alone a tile below which another one was removed looks unchanged, as it has the
+        time of its newest child.
         """
         is_kept = self.keeps(tile.zoom)
         if outcome is Outcome.FAILED:
@@ -153,7 +158,7 @@ class Walk:
         return step if is_kept else replace(step, is_kept=False)
 
     def audit(self, known: Iterable[Tile], tops: Iterable[Tile], share: float, seed: str) -> Audit:
-        """What is asked of this share of what was skipped; the same for the same seed.
+        """Returns what is asked of this share of what was skipped; the same for the same seed.
 
         `known` are the skipped tiles that are known, `tops` those below which they were skipped. A tile that
         was added below one that did not change shows in neither. So all places below them are drawn from, as
@@ -168,11 +173,11 @@ class Walk:
         return Audit(audited(list(places), share, LEAST_AUDITED, seed), frozenset(known))
 
     def kept(self) -> tuple[TileRange, ...]:
-        """All that is kept, as ranges of tiles. Those of several zones may overlap."""
+        """Returns all that is kept, as ranges of tiles. Those of several zones may overlap."""
         return tuple(r for zoom in range(self.coarsest, self.deepest + 1) for r in self._ranges[zoom])
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:
-        """All that is kept within the tile's square, the tile itself included."""
+        """Returns all that is kept within the tile's square, the tile itself included."""
         square = TileRange.of(tile)
         parts = (r.intersection(square.at_zoom(r.zoom)) for r in self.kept() if r.zoom >= tile.zoom)
         return tuple(part for part in parts if part is not None)

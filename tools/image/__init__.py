@@ -1,1 +1,1 @@
-"""Builds and runs the image without a container engine: see `tools/check_image.py`."""
+"""The parts of `tools/check_image.py`, which builds and runs the image without a container engine."""

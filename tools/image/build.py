@@ -1,7 +1,7 @@
-"""Builds an image's files in a folder, by the Dockerfile's own commands, without a container engine.
+"""The build of an image's files in a folder, by the Dockerfile's own commands, without a container engine.
 
-Instead of `FROM python:X-slim-SUITE` there is a Debian of that suite, made by debootstrap, with its own
-Python. Whatever is mounted is mounted for the calling process only: see `tools/image/namespaces.py`.
+A Debian that debootstrap makes, with its own Python, takes the place of `FROM python:X-slim-SUITE`. Mounts
+are seen by the calling process only: see `tools/image/namespaces.py`.
 """
 
 # ruff: noqa: S603, S607 -- it runs what the Dockerfile says, with Debian's programs
@@ -23,12 +23,12 @@ from tools.image.dockerfile import DockerfileError, Ignored, Instruction, Stage,
 from tools.image.namespaces import mounted_kernel_folders
 
 PACKAGES: Final = "python3-venv,ca-certificates"
-"""What python:slim has and Debian's smallest system has not. It brings Python."""
+"""The packages that python:slim has and Debian's smallest system lacks. They bring Python."""
 
 _MIRROR: Final = "http://deb.debian.org/debian"
 _BASE: Final = re.compile(r"python:(?P<python>[\d.]+)-slim-(?P<suite>[a-z]+)")
 _PASSED_ON: Final = ("PIP_INDEX_URL", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "no_proxy")
-"""How this computer reaches the package servers; Docker passes proxies on just so."""
+"""Variables that tell how this computer reaches the package servers. Docker passes proxies on in this way."""
 _CERTIFICATES: Final = "run/certificates.crt"
 
 
@@ -40,12 +40,12 @@ class Image:
 
 @dataclass(slots=True)
 class Build:
-    """Of one Dockerfile; stages are folders below `workplace`."""
+    """The build of one Dockerfile. Its stages are folders below `workplace`."""
 
     project: Path
     workplace: Path
     base: Path | None
-    """A Debian as `make_base` makes it, which is left as it is; None: one is made."""
+    """A Debian as `make_base` makes it, which is not changed. None means that one is made."""
     arguments: dict[str, str] = field(default_factory=dict)
     stages: dict[str, Stage] = field(default_factory=dict)
     ignored: Ignored = field(init=False)
@@ -54,7 +54,10 @@ class Build:
         self.ignored = Ignored.parse((self.project / ".dockerignore").read_text().splitlines())
 
     def build(self) -> Image:
-        """The last stage. Raises DockerfileError, or CalledProcessError of the command that failed."""
+        """Builds all stages and returns the last one.
+
+        Raises DockerfileError for what is wrong or not understood, CalledProcessError for a failed command.
+        """
         stage: Stage | None = None
         for instruction in instructions((self.project / "Dockerfile").read_text()):
             began = time.monotonic()
@@ -128,7 +131,7 @@ class Build:
 
 
 def make_base(name: str, folder: Path) -> Path:
-    """A Debian for `python:X-slim-SUITE`. Raises DockerfileError if its Python is another than X."""
+    """Makes a Debian for `python:X-slim-SUITE`. Raises DockerfileError if its Python is another than X."""
     match = _BASE.fullmatch(name)
     if match is None:
         raise DockerfileError(f"FROM {name}: this check knows python:X-slim-SUITE only")
@@ -145,7 +148,7 @@ def make_base(name: str, folder: Path) -> Path:
 
 
 def run_in(root: Path, stage: Stage, command: list[str]) -> None:
-    """As root, with the network. Raises CalledProcessError."""
+    """Runs a command as root, with the network. Raises CalledProcessError when it fails."""
     environment = stage.environment | {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     if certificates := os.environ.get("PIP_CERT"):
@@ -159,12 +162,15 @@ def run_in(root: Path, stage: Stage, command: list[str]) -> None:
 
 
 def in_root(root: Path, user: str, folder: str, environment: dict[str, str], command: list[str]) -> list[str]:
-    """The command that runs another one with these as its whole world. The user is `number:number`."""
+    """Returns a command line that runs a command with this root, user, folder and environment only.
+
+    The user has the form `number:number`.
+    """
     words = [f"{name}={value}" for name, value in environment.items()]
     number, group = user.split(":")
     return [
         *("chroot", str(root)),
-        # Here, as a change of user forgets what was said of the parent's death.
+        # The signal at the parent's death is set here, because a change of user forgets it.
         *("setpriv", f"--reuid={number}", f"--regid={group}", "--clear-groups", "--pdeathsig=KILL"),
         *("/usr/bin/env", "--ignore-environment", f"--chdir={folder}", *words),
         *command,

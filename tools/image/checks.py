@@ -1,4 +1,7 @@
-"""What a container of the image must do, in the order in which it is tried."""
+"""The checks of what a container of the image must do, in the order in which they are made.
+
+The first line of each docstring is printed, with what the check returned after it.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,14 @@ if TYPE_CHECKING:
     from tools.image.build import Image
 
     Check: TypeAlias = Callable[[Image, Path, ExitStack], str]
-    """Gets a folder for what it writes, and where to leave what later checks need. Returns what it found.
-    Raises AssertionError."""
+    """A check gets the image, a folder for what it writes, and a stack for what later checks need.
+
+    It returns what it found, in words. It raises AssertionError when something is wrong."""
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 USER: Final = 1000
 TILES: Final = 59
-"""Images on the first day of the demo's world, as the README tells."""
+"""The number of images on the first day of the demo's world, as the README tells it."""
 LOGIN: Final = {"SCRAPYD_USERNAME": "boss", "SCRAPYD_PASSWORD": servers.PASSWORD}
 FLEET: Final = {"DATABASE_URL": servers.DATABASE_URL, "REDIS_URL": servers.REDIS_URL, "HARVEST_PAUSE": "1"}
 START: Final = 30.0
@@ -37,7 +41,7 @@ START: Final = 30.0
 
 
 def holds_only_the_program(image: Image, folder: Path, stack: ExitStack) -> str:
-    """No compiler, no pip, nothing the user may change, everything compiled:"""
+    """It has no compiler and no pip, the user may change nothing, and everything is compiled:"""
     there = {path.name for path in _files(image.root) if path.is_file() and os.access(path, os.X_OK)}
     tools = there & {"gcc", "cc", "make", "pip", "pip3", "ld"}
     assert not tools, f"build tools in the image: {sorted(tools)}"
@@ -65,7 +69,7 @@ def has_pinned_packages_only(image: Image, folder: Path, stack: ExitStack) -> st
 
 
 def lists_its_spiders(image: Image, folder: Path, stack: ExitStack) -> str:
-    """Without a command, as `list`:"""
+    """It shows its spiders without a command, as with `list`:"""
     with Container(image, [], {}) as container:
         assert container.wait(START) == 0, container.output
         spiders = container.output.split()
@@ -74,7 +78,7 @@ def lists_its_spiders(image: Image, folder: Path, stack: ExitStack) -> str:
 
 
 def harvests(image: Image, folder: Path, stack: ExitStack) -> str:
-    """`add` and `harvest` of the demo's map, kept in SQLite and a folder:"""
+    """`add` and `harvest` keep the demo's map in SQLite and a folder:"""
     stack.enter_context(servers.site(folder / "site", PROJECT))
     data = _volume(folder / "data")
     for words in (
@@ -89,9 +93,9 @@ def harvests(image: Image, folder: Path, stack: ExitStack) -> str:
 
 
 def shows_the_past(image: Image, folder: Path, stack: ExitStack) -> str:
-    """`serve`: answers, is healthy, ends on SIGTERM:"""
+    """`serve` answers, is healthy, and ends on SIGTERM:"""
     with Container(image, ["serve"], {"/data": (folder / "data", "rw")}) as container:
-        # Another of the loopback's addresses: it must listen on all.
+        # This is another address of the loopback: the viewer must listen on all.
         await_(lambda: _ask("127.0.0.2", 8000, "/")[0] == 200, container, START, "the viewer answers")
         status, answer = _ask("127.0.0.2", 8000, "/api/v1/maps/demo")
         assert (status, len(json.loads(answer)["days"])) == (200, 1), answer
@@ -100,7 +104,7 @@ def shows_the_past(image: Image, folder: Path, stack: ExitStack) -> str:
 
 
 def runs_jobs_of_scrapyd(image: Image, folder: Path, stack: ExitStack) -> str:
-    """`scrapyd`: has a password and the project, takes no other, is healthy; SIGTERM ends its jobs tidily:"""
+    """`scrapyd` has a password and this project only, and is healthy; SIGTERM ends its jobs tidily:"""
     with Container(image, ["scrapyd"], {}) as container:
         assert container.wait(START) == 2, container.output
         assert "set SCRAPYD_USERNAME and SCRAPYD_PASSWORD" in container.output
@@ -128,7 +132,7 @@ def runs_jobs_of_scrapyd(image: Image, folder: Path, stack: ExitStack) -> str:
 
 
 def harvests_as_a_fleet(image: Image, folder: Path, stack: ExitStack) -> str:
-    """Two workers on Redis and PostgreSQL, healthy while Redis is; SIGTERM ends one, the other goes on:"""
+    """Two workers on Redis and PostgreSQL are healthy while Redis is; SIGTERM ends one, the other goes on:"""
     stack.enter_context(servers.postgresql())
     database = stack.enter_context(servers.redis(PROJECT))
     data = _volume(folder / "shared")
@@ -167,12 +171,12 @@ ALL: Final[Sequence[Check]] = (
 
 
 def _package(name: str, version: str) -> tuple[str, str]:
-    """Its name in the form in which names are compared."""
+    """Returns a package's name, in the form in which names are compared, and its version."""
     return re.sub(r"[-_.]+", "-", name).lower(), version
 
 
 def _volume(folder: Path) -> Path:
-    """As an engine makes one: its owner is that of the folder in the image."""
+    """Makes a volume as an engine does: its owner is that of the folder in the image."""
     folder.mkdir()
     shutil.chown(folder, USER, USER)
     return folder
@@ -186,7 +190,7 @@ def _stopped(container: Container, patience: float, statuses: set[int]) -> str:
 
 
 def _added(image: Image, data: Path, name: str, environment: dict[str, str]) -> int | None:
-    """Tiles that the map's harvests found new, once the newest is finished."""
+    """Returns the tiles that all of the map's harvests added, or None unless the newest one is finished."""
     known = _harvests(image, data, name, environment)
     is_finished = bool(known) and known[-1]["reason"] == "finished"
     return sum(one["counts"]["add"] for one in known) if is_finished else None
@@ -194,7 +198,7 @@ def _added(image: Image, data: Path, name: str, environment: dict[str, str]) -> 
 
 def _harvests(image: Image, data: Path, name: str, environment: dict[str, str]) -> Any:
     with Container(image, ["harvests", name, "--json"], {"/data": (data, "rw")}, environment) as container:
-        # Another status where there is no history yet.
+        # The status is another one where there is no history yet.
         return json.loads(container.output) if container.wait(START) == 0 else []
 
 

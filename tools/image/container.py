@@ -1,4 +1,4 @@
-"""Runs an image's commands as an engine would: its user, its files, its first process, and little else."""
+"""A container: runs an image's command as an engine would, with its user, its files and its first process."""
 
 # ruff: noqa: S603, S108 -- it runs what the Dockerfile says, with Debian's programs
 
@@ -31,13 +31,15 @@ _LOOK: Final = 0.05
 
 @dataclass(slots=True)
 class Container:
-    """With a read-only root and a /tmp of its own, as in compose.yaml. Its first process is process 1: it has
-    no init, which makes signals harder for it, not easier."""
+    """A container with a read-only root and a /tmp of its own, as in compose.yaml.
+
+    The command is process 1 itself. There is no init, which makes signals harder for it, not easier.
+    """
 
     image: Image
     command: Sequence[str]
     volumes: Mapping[str, tuple[Path, str]]
-    """Folders of this computer by the path inside, each with `rw` or `ro`."""
+    """The folders of this computer by the path inside, each with `rw` or `ro`."""
     environment: Mapping[str, str] = field(default_factory=dict)
     outside: subprocess.Popen[bytes] | None = None
     log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -45,7 +47,7 @@ class Container:
     def __enter__(self) -> Self:
         self.outside = subprocess.Popen(
             [
-                # Killed with this check, whatever ends it; and then all that runs inside.
+                # It is killed with this check, whatever ends that; and with it all that runs inside.
                 *("setpriv", "--pdeathsig", "KILL"),
                 *(
                     "unshare",
@@ -77,7 +79,7 @@ class Container:
 
     @property
     def output(self) -> str:
-        """What it has written until now, errors too."""
+        """What the command has written until now, errors included."""
         length = os.fstat(self.log.fileno()).st_size
         return os.pread(self.log.fileno(), length, 0).decode(errors="replace")
 
@@ -87,7 +89,10 @@ class Container:
         return self.outside.poll() is None
 
     def wait(self, patience: float) -> int:
-        """Its exit status. Raises AssertionError with its words if it goes on."""
+        """Waits for the end and returns the exit status.
+
+        Raises AssertionError with the container's output if it still runs after `patience` seconds.
+        """
         assert self.outside is not None
         try:
             return self.outside.wait(patience)
@@ -96,13 +101,16 @@ class Container:
         raise AssertionError(f"{' '.join(self.command)} has not ended in {patience} s, and said:\n{words}")
 
     def stop(self, patience: float) -> tuple[int, float]:
-        """As `docker stop`: its exit status, and the seconds it took. Raises as `wait` does."""
+        """Stops it as `docker stop` does. Returns the exit status, and the seconds that it took.
+
+        Raises AssertionError as `wait` does.
+        """
         began = time.monotonic()
         os.kill(self._first(), signal.Signals[self.image.settings.stop_signal])
         return self.wait(patience), time.monotonic() - began
 
     def run(self, *words: str) -> tuple[int, str]:
-        """As `docker exec`: exit status and output of a further command inside."""
+        """Runs a further command inside, as `docker exec` does. Returns its exit status and its output."""
         inside = ["nsenter", "--target", str(self._first()), "--mount", "--pid", "--"]
         done = subprocess.run(
             [*inside, *self._words(words)],
@@ -114,7 +122,10 @@ class Container:
         return done.returncode, done.stdout.decode()
 
     def health(self) -> tuple[int, str]:
-        """What the image's own HEALTHCHECK says; that of a container that has not come to life yet is bad."""
+        """Returns the exit status and the output of the image's own HEALTHCHECK.
+
+        A container that has no process yet is not healthy.
+        """
         try:
             return self.run(*self.image.settings.healthcheck)
         except ProcessLookupError:
@@ -131,7 +142,7 @@ class Container:
 
     def _mounts(self) -> str:
         root = shlex.quote(str(self.image.root))
-        # Each has a name of its own, by which workers tell each other apart.
+        # Each container has a name of its own, by which workers tell each other apart.
         lines = [f"echo box-{next(_NUMBERS)} > /proc/sys/kernel/hostname", f"mount --bind {root} {root}"]
         for inside, (folder, mode) in self.volumes.items():
             place = f"{root}{inside}"
@@ -147,9 +158,12 @@ class Container:
         return " && ".join(lines)
 
     def _first(self) -> int:
-        """Process 1 of the container, as it is called outside; ProcessLookupError while there is none."""
+        """Returns the number that process 1 of the container has outside.
+
+        Raises ProcessLookupError while there is no such process.
+        """
         assert self.outside is not None
-        # setpriv has become unshare, whose only child it is.
+        # setpriv has become unshare, and process 1 is unshare's only child.
         children = Path(f"/proc/{self.outside.pid}/task/{self.outside.pid}/children").read_text()
         if not children:
             raise ProcessLookupError(f"{' '.join(self.command)} has no process")
@@ -157,14 +171,17 @@ class Container:
 
 
 def await_(what: Callable[[], Any], container: Container, patience: float, wanted: str) -> Any:
-    """The first true answer. Raises AssertionError with the container's words."""
+    """Asks until the answer is true, and returns that answer.
+
+    Raises AssertionError with the container's output after `patience` seconds, or when the container ends.
+    """
     end = time.monotonic() + patience
     while time.monotonic() < end:
         try:
             if answer := what():
                 return answer
         except OSError:
-            # Not listening yet.
+            # The program inside does not listen yet.
             pass
         if not container.runs:
             break

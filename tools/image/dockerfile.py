@@ -1,4 +1,4 @@
-"""Reads a Dockerfile and .dockerignore: as much of them as this project uses, and no more."""
+"""The language of Dockerfile and .dockerignore: as much of it as this project uses, and no more."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 class DockerfileError(Exception):
-    """Something that is not understood here, or that cannot be; one line."""
+    """The Dockerfile has something wrong, or something that this check does not understand; one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
     name: str
-    """In capitals."""
+    """The instruction's name in capitals."""
     text: str
-    """The rest, with continued lines joined."""
+    """The rest of the instruction, with continued lines joined."""
 
     @property
     def words(self) -> list[str]:
-        """The JSON form's, or the text's as a shell would split it."""
+        """The words of the JSON form, or of the text as a shell would split it."""
         return json.loads(self.text) if self.text.startswith("[") else shlex.split(self.text)
 
     def command(self) -> list[str]:
-        """What runs: in the JSON form as it stands, else by the shell."""
+        """Returns the command that runs: the JSON form as it stands, any other text through the shell."""
         return self.words if self.text.startswith("[") else ["/bin/sh", "-c", self.text]
 
     def pairs(self, known: Mapping[str, str]) -> dict[str, str]:
-        """NAME=value ..., with what is known put in."""
+        """Returns the pairs of `NAME=value ...`, in which known variables are replaced by their values."""
         return {
             name: Template(value).safe_substitute(known)
             for name, _, value in (word.partition("=") for word in self.words)
@@ -42,7 +42,7 @@ class Instruction:
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """In order. Comments are left out, also those between continued lines."""
+    """Yields the instructions in order. Comments are left out, even those between continued lines."""
     pending = ""
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
@@ -58,7 +58,7 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 @dataclass(slots=True)
 class Stage:
-    """What the image's settings have become; the files are elsewhere."""
+    """The settings of an image at the end of a stage. Its files are elsewhere."""
 
     name: str
     base: str
@@ -73,7 +73,10 @@ class Stage:
     stop_signal: str = "SIGTERM"
 
     def take(self, instruction: Instruction) -> None:
-        """Of an instruction that changes no file. Raises DockerfileError for one that is not known."""
+        """Takes the setting of an instruction that changes no file.
+
+        Raises DockerfileError for an unknown instruction.
+        """
         name, words = instruction.name, instruction.words
         if name in ("ENV", "LABEL"):
             known = self.environment if name == "ENV" else self.labels
@@ -96,10 +99,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Which files of the project an image's build does not get to see."""
+    """The files of the project that an image's build does not see."""
 
     rules: Sequence[tuple[re.Pattern[str], bool]]
-    """Patterns, each with whether it leaves out what it matches; the last that matches counts."""
+    """Patterns, each with True if it leaves out what it matches. The last pattern that matches counts."""
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Ignored:
@@ -107,7 +110,10 @@ class Ignored:
         return cls([_rule(line) for line in meant if line and not line.startswith("#")])
 
     def __contains__(self, path: str) -> bool:
-        """Of a path from the project's folder on. A rule for a folder holds for what is in it."""
+        """Tells whether a path, relative to the project's folder, is left out.
+
+        A rule for a folder holds for all that is in it.
+        """
         parts = path.split("/")
         lines = ["/".join(parts[: count + 1]) for count in range(len(parts))]
         is_out = False

@@ -1,4 +1,4 @@
-"""What other programs say about the files."""
+"""The lint of the image's files: hadolint, shellcheck and `docker compose config` read them."""
 
 # ruff: noqa: S603 -- it runs what the Dockerfile says, with Debian's programs
 
@@ -21,7 +21,7 @@ _EMPTY: Final = re.compile(r"^(\w+)=$", re.MULTILINE)
 
 
 def lint(project: Path) -> None:
-    """Raises AssertionError with the words of the program that is not content."""
+    """Runs the three programs. Raises AssertionError with the words of the one that finds a fault."""
     example = (project / "compose.env.example").read_text()
     _expect(0, ["hadolint", "Dockerfile"], project)
     _expect(0, ["shellcheck", "container/start"], project)
@@ -43,7 +43,7 @@ def _config(project: Path, variables: str, status: int) -> str:
 
 
 def _expect(status: int, command: Sequence[str], project: Path) -> str:
-    # The programs are beside this Python.
+    # The programs lie beside this Python.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command,

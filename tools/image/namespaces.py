@@ -1,4 +1,4 @@
-"""Linux' namespaces: what is mounted, opened or started in them is gone when the last process in them is."""
+"""Linux' namespaces: mounts, networks and processes in them end with the last process in them."""
 
 # ruff: noqa: S603, S607 -- it runs what the Dockerfile says, with Debian's programs
 
@@ -20,20 +20,20 @@ _NETWORK: Final = 0x40000000
 
 
 def own_mounts() -> None:
-    """From now on nobody else sees what this process mounts, and no mount outlives it."""
+    """Gives this process mounts of its own: nobody else sees what it mounts, and no mount outlives it."""
     _unshare(_MOUNTS)
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
 def own_network() -> None:
-    """From now on this process and its children have only a loopback of their own: all ports are free."""
+    """Gives this process and its children a network of their own: a loopback with all ports free."""
     _unshare(_NETWORK)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 @contextmanager
 def mounted_kernel_folders(root: Path) -> Iterator[None]:
-    """/proc and /dev, as every program expects them."""
+    """Mounts /proc and /dev, which every program expects, until the block ends."""
     places = [root / "proc", root / "dev"]
     subprocess.run(["mount", "-t", "proc", "proc", places[0]], check=True)
     subprocess.run(["mount", "--bind", "/dev", places[1]], check=True)

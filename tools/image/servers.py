@@ -31,7 +31,7 @@ _PATIENCE: Final = 20.0
 
 @contextmanager
 def redis(project: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Configured as compose.yaml does."""
+    """Runs a Redis until the block ends, configured as in compose.yaml."""
     configured = _REDIS_LINES.search((project / "compose.yaml").read_text())
     assert configured, "compose.yaml has no configuration for Redis"
     lines = textwrap.dedent(configured[1]).replace("${REDIS_PASSWORD}", PASSWORD)
@@ -44,7 +44,7 @@ def redis(project: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def postgresql() -> Iterator[None]:
-    """With the role and the empty database that compose.yaml has."""
+    """Runs a PostgreSQL until the block ends, with the role and the empty database of compose.yaml."""
     programs = max(Path("/usr/lib/postgresql").glob("*/bin"))
     with _folder("postgresql") as folder:
         data = folder / "data"
@@ -64,7 +64,7 @@ def postgresql() -> Iterator[None]:
 
 @contextmanager
 def site(folder: Path, project: Path) -> Iterator[None]:
-    """The demo's first day, on two ports."""
+    """Serves the demo's first day on two ports until the block ends."""
     command = [sys.executable, "-m", "tools.image.site", str(folder)]
     with subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command], cwd=project, stdout=subprocess.PIPE

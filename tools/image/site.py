@@ -1,4 +1,4 @@
-"""`python -m tools.image.site FOLDER`: the demo's map on two ports of the loopback, fast and slow."""
+"""The command `python -m tools.image.site FOLDER`: serves the demo's map on a fast and on a slow port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from tileharvest.demo.publication import publish
-from tileharvest.demo.site import application
+from tileharvest.demo.server import application
 from tileharvest.demo.world import World
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FAST: Final = 8101
 SLOW: Final = 8102
 PAUSE: Final = 0.4
-"""Seconds the slow one takes for an answer: with 4 requests at a time a harvest needs some 13 seconds."""
+"""Seconds for an answer of the slow port: with 4 requests at a time a harvest needs some 13 seconds."""
 
 
 @web.middleware

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from redis.exceptions import NoScriptError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Changes
     from tileharvest.queue.redis.connection import Client
     from tileharvest.queue.redis.filter import FilterShape
+
+    Value = TypeVar("Value")
 
 FORMAT: Final = "2"
 """Of what is in Redis. To be raised when older scripts could not go on with it."""
@@ -135,14 +138,7 @@ class Done(msgspec.Struct, array_like=True, tag="done"):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _EXCHANGED: Final[msgspec.msgpack.Decoder[Filters | Done]] = msgspec.msgpack.Decoder(Filters | Done)
-_FAILURES: Final = msgspec.msgpack.Decoder(list[tuple[int, int, float, bytes, bytes, bytes, int]])
-_COUNTS: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int, int, int, int, int])
-_REMARK: Final = msgspec.msgpack.Decoder(list[bytes])
-_OPENED: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _TRUTH: Final = msgspec.msgpack.Decoder(bool)
-_NUMBER: Final = msgspec.msgpack.Decoder(int)
-_WORD: Final = msgspec.msgpack.Decoder(str)
-_AGE: Final[msgspec.msgpack.Decoder[float | None]] = msgspec.msgpack.Decoder(float | None)
 
 
 def told(
@@ -192,6 +188,11 @@ def exchanged(answer: bytes) -> Filters | Done:
     return _EXCHANGED.decode(answer)
 
 
+def decoded(answer: bytes, kind: type[Value]) -> Value:
+    """An answer of this kind; texts in it are bytes. For what is not asked for every request."""
+    return msgspec.msgpack.decode(answer, type=kind)
+
+
 def leases_of(done: Done) -> list[Lease]:
     return [
         Lease(number, attempt, body, text_of(segment), priority, done.until)
@@ -202,18 +203,15 @@ def leases_of(done: Done) -> list[Lease]:
 def failures(answer: bytes) -> list[Failure]:
     return [
         Failure(number, body, text_of(segment), priority, attempts, text_of(reason), failed)
-        for priority, attempts, failed, segment, body, reason, number in _FAILURES.decode(answer)
+        for priority, attempts, failed, segment, body, reason, number in decoded(
+            answer, list[tuple[int, int, float, bytes, bytes, bytes, int]]
+        )
     ]
 
 
 def counts(answer: bytes) -> Counts:
-    plus, normal, minus, *others = _COUNTS.decode(answer)
+    plus, normal, minus, *others = decoded(answer, list[int])
     return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
-
-
-def remark(answer: bytes) -> str | None:
-    found = _REMARK.decode(answer)
-    return text_of(found[0]) if found else None
 
 
 def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
@@ -228,34 +226,24 @@ def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
     }
 
 
-class Opened(NamedTuple):
-    """How the opening of a queue went."""
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """What was found where requests are, and is none."""
 
-    word: str
-    """`open`; or `foreign`, `format` or `refused`, and nothing was done."""
+    id: str
     what: str
-    """Requests seen in the newest segment; the key; the format; the server's words."""
+    """`unreadable`, `unreadable failure`, or `missing`: there was an id without a request."""
+    content: bytes
 
 
-def opened(answer: bytes) -> Opened:
-    word, what = _OPENED.decode(answer)
-    return Opened(word, text_of(what))
-
-
-def number(answer: bytes) -> int:
-    return _NUMBER.decode(answer)
+def dead_letter(found: bytes) -> DeadLetter:
+    head, _, content = found.partition(b"\n")
+    name, _, what = text_of(head).partition(" ")
+    return DeadLetter(name, what, content)
 
 
 def truth(answer: bytes) -> bool:
     return _TRUTH.decode(answer)
-
-
-def word(answer: bytes) -> str:
-    return _WORD.decode(answer)
-
-
-def age(answer: bytes) -> float | None:
-    return _AGE.decode(answer)
 
 
 @cache

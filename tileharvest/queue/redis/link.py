@@ -1,24 +1,30 @@
-"""The way to Redis: one client, which calls are repeated, and what a person is told when it is of no use."""
+"""The way to Redis: one client, and which of its calls are repeated."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,  # noqa: A004 - these are the library's own, and no others are meant here
     NoPermissionError,
     ReadOnlyError,
     RedisClusterException,
     RedisError,
     ResponseError,
+    TimeoutError,  # noqa: A004
 )
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.redis.calls import script
 from tileharvest.queue.redis.connection import masked, parameters_of, place
-from tileharvest.queue.redis.errors import line, may_pass
+from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,8 +35,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
+_PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
 """Seconds between two attempts: the pause doubles from the first to the longest."""
 
 _TO_OPEN: Final = 5.0
@@ -39,14 +44,43 @@ _TO_OPEN: Final = 5.0
 _OLDEST: Final = 6
 """Version of Redis."""
 
+_PASSING: Final = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "TRYAGAIN"})
+"""Cases in which the server may soon answer otherwise: while another script runs, while it reads its data,
+while a replica takes over."""
 
-async def _information(client: Client) -> dict[str, Any]:
-    """What the server tells of itself; nothing if it may not be asked."""
-    try:
-        information: dict[str, Any] = await client.info()
-    except NoPermissionError:
-        return {}
-    return information
+_CASES: Final = {
+    "AuthenticationError": "WRONGPASS",
+    "AuthorizationError": "WRONGPASS",
+    "BusyLoadingError": "LOADING",
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "MovedError": "MOVED",
+    "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}
+"""By class: of these the library takes off the word with which the server's answer begins."""
+
+
+def case_of(error: BaseException) -> str:
+    """The case of the error, for its sentence: the first word of the server's answer, or AWAY."""
+    if case := _CASES.get(type(error).__name__):
+        return case
+    if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException, OSError)):
+        return "AWAY"
+    # Redis 6 and 7.0 leave the word out when a script is refused something.
+    return "NOPERM" if "user executing the script" in str(error) else str(error).partition(" ")[0]
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same call may succeed a moment later, and be repeated: it was not made, or it bears it."""
+    if isinstance(error, (AuthenticationError, AuthorizationError)):
+        return False
+    if isinstance(error, (ConnectionError, TimeoutError, BusyLoadingError, ClusterDownError)):
+        return "certificate" not in str(error).lower()
+    is_answer = isinstance(error, RedisError) and case_of(error) in _PASSING
+    return is_answer or isinstance(error, RedisClusterException)
 
 
 class RedisLink:
@@ -67,18 +101,11 @@ class RedisLink:
         """How often a call had to be repeated."""
 
     @property
-    def is_open(self) -> bool:
-        return self._client is not None
-
-    @property
     def client(self) -> Client:
         """Raises RuntimeError if it is not open."""
-        self.expect_open()
-        return self._client
-
-    def expect_open(self) -> None:
         if self._client is None:
             raise RuntimeError("the queue is not open")
+        return self._client
 
     @property
     def queue(self) -> str:
@@ -105,21 +132,21 @@ class RedisLink:
         self, work: Callable[[Client], Awaitable[Result]], patience: float | None = None
     ) -> Result:
         """The result of what may be done twice. Raises QueueError."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + (self._patience if patience is None else patience)
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return await work(self.client)
-            except (RedisError, RedisClusterException, OSError) as error:
-                if not may_pass(error) or loop.time() + pause > end:
-                    raise self.failure(error) from error
-                if pause == _FIRST_PAUSE:
-                    _logger.warning("%s; trying again", line(error, self.queue, self._said(error)))
-                self.interruptions += 1
-                await self._leave(error)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(may_pass),
+            wait=_PAUSES,
+            stop=stop_before_delay(self._patience if patience is None else patience),
+            before_sleep=self._interrupted,
+            reraise=True,
+        )
+
+        async def once() -> Result:
+            return await work(self.client)
+
+        try:
+            return await retrying(once)
+        except (RedisError, RedisClusterException, OSError) as error:
+            raise QueueError(self._sentence(error)) from error
 
     async def check_server(self) -> None:
         """The first call. Raises QueueError if there is no Redis that lets one in, and for one that is too
@@ -129,22 +156,31 @@ class RedisLink:
         version = str(about.get("redis_version", _OLDEST))
         major, _, _ = version.partition(".")
         if major.isdigit() and int(major) < _OLDEST:
-            raise self.failure(ResponseError(f"its version is {version}"))
+            raise QueueError(self._sentence(ResponseError(f"its version is {version}")))
         policy = str(about.get("maxmemory_policy", ""))
         if about.get("maxmemory") and policy.startswith("allkeys"):
-            raise QueueError(
-                f"{self.queue} may throw requests away when its memory is full (maxmemory-policy {policy});"
-                " nothing was changed; let an administrator set maxmemory-policy noeviction"
-            )
+            raise QueueError(sentence("evicting", self.queue, policy))
 
-    async def _leave(self, error: Exception) -> None:
-        """A server that has become a replica is left: its name may belong to another one by now."""
+    async def _interrupted(self, call: RetryCallState) -> None:
+        assert call.outcome is not None
+        error = call.outcome.exception()
+        assert error is not None
+        if call.attempt_number == 1:
+            _logger.warning("%s; trying again", self._sentence(error))
+        self.interruptions += 1
         if isinstance(error, ReadOnlyError) and isinstance(self.client, Redis):
+            # A server that has become a replica is left: its name may belong to another one by now.
             await self.client.connection_pool.disconnect(inuse_connections=False)
 
-    def failure(self, error: Exception) -> QueueError:
-        return QueueError(line(error, self.queue, self._said(error)))
+    def _sentence(self, error: BaseException) -> str:
+        said = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
+        return sentence(case_of(error), self.queue, masked(said, parameters_of(self.client)))
 
-    def _said(self, error: Exception) -> str:
-        words = " ".join(str(error).split()) or type(error).__name__
-        return masked(words.rstrip("."), parameters_of(self.client))
+
+async def _information(client: Client) -> dict[str, Any]:
+    """What the server tells of itself; nothing if it may not be asked."""
+    try:
+        information: dict[str, Any] = await client.info()
+    except NoPermissionError:
+        return {}
+    return information

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.redis import calls, upkeep
-from tileharvest.queue.redis.errors import refusal
+from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.wake import WakeUp
+from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tileharvest.queue.redis.link import RedisLink
+    from tileharvest.queue.redis.workers import Workers
 
 _logger = logging.getLogger(__name__)
 
@@ -53,9 +54,16 @@ class Session:
     """
 
     def __init__(
-        self, link: RedisLink, keys: calls.Keys, options: Mapping[str, Any], *, is_worker: bool
+        self,
+        link: RedisLink,
+        keys: calls.Keys,
+        options: Mapping[str, Any],
+        workers: Workers,
+        *,
+        is_worker: bool,
     ) -> None:
         """`link` is open, and closed by others."""
+        self._workers = workers
         self._link = link
         self._keys = keys
         self._options = options
@@ -77,20 +85,21 @@ class Session:
         """How many requests were seen in the newest segment."""
         await self._link.check_server()
         argument = {**self.argument(now), "format": calls.FORMAT}
-        opened = calls.opened(await self._link.run("open", [*self._all_keys(), self._keys.trial], argument))
-        if opened.word != "open":
-            raise QueueError(refusal(opened.word, opened.what, self._link.queue))
+        answer = await self._link.run("open", [*self._all_keys(), self._keys.trial], argument)
+        word, said = calls.decoded(answer, tuple[str, bytes])
+        what = calls.text_of(said)
+        if word != "open":
+            what += f", this one's {calls.FORMAT}" if word == "format" else ""
+            raise QueueError(sentence(word, self._link.queue, what))
         self._is_known = True
-        return int(opened.what)
+        return int(what)
 
     async def close(self) -> None:
         """Sign off, if Redis is there; the link stays open."""
         try:
             await self.wake.close()
             if self._is_known:
-                await self._link.attempt(
-                    lambda client: upkeep.sign_off(client, self._keys, self.client), patience=0.0
-                )
+                await self._workers.sign_off(self.client)
         except QueueError as error:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
 

@@ -1,16 +1,14 @@
-"""The file of a queue: its tables, its version, and how it is opened."""
+"""The database of a queue, in a file or in memory: its tables, its version, and how it is opened."""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.sqlite.errors import AFRESH
+from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 VERSION: Final = 1
@@ -37,6 +35,13 @@ written once. 4 MB makes a queue of a million a quarter slower, 64 MB hardly fas
 _ATTEMPTS: Final = 100
 """To be alone in a new file for a moment, when several processes open it at once. Each waits for the lock
 before the next, so this many are never needed; without an end a process could go round for ever."""
+
+_LOG: Final = """
+    CREATE TABLE IF NOT EXISTS surely_new (
+        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
+    )"""
+"""What a filter has called new and is not in `seen` yet: the fingerprints of a batch each, in MessagePack.
+Queues of this version that were made earlier have no such table."""
 
 _TABLES: Final = (
     # The order of ids is that in which segments were opened; AUTOINCREMENT: an id is never used again.
@@ -70,20 +75,28 @@ _TABLES: Final = (
 )
 
 
-def connect(file: Path) -> sqlite3.Connection:
-    """The queue in a file, which is created if it is missing, its folder too.
+def connect(file: Path | None) -> sqlite3.Connection:
+    """The queue in a file, which is created if it is missing, its folder too; without a file one in memory,
+    which ends with the connection.
 
     Raises QueueError for a file of another version or another program, which is not changed;
-    sqlite3.Error and OSError for what cannot be opened. The connection belongs to the calling thread.
+    sqlite3.Error and OSError for what cannot be opened. One thread after another may use the connection.
     """
+    # isolation_level=None: sqlite3 begins no transactions by itself.
+    if file is None:
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        _create(connection)
+        connection.execute(_LOG)
+        return connection
     file.parent.mkdir(parents=True, exist_ok=True)
-    connection = _connection(file, "rwc")
+    connection = sqlite3.connect(file, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         if _is_empty(connection):
             connection.execute(f"PRAGMA page_size = {_PAGE}")
             _write_ahead(connection)
             _create(connection)
         _refuse_others(connection, file)
+        connection.execute(_LOG)
         _adjust(connection)
     except BaseException:
         connection.close()
@@ -91,62 +104,26 @@ def connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect_to_read(file: Path) -> sqlite3.Connection:
-    """A further connection to a queue that is open. May be used by one thread after another."""
-    return _connection(file, "ro", check_same_thread=False)
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Everything inside takes effect, or nothing if it raises."""
-    # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
-    # instead of waiting when another process has written between.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        # After some errors, a full disk for one, SQLite has taken everything back by itself.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _connection(file: Path, mode: str, *, check_same_thread: bool = True) -> sqlite3.Connection:
-    # isolation_level=None: sqlite3 begins no transactions by itself.
-    return sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=LOCK_TIMEOUT,
-        isolation_level=None,
-        check_same_thread=check_same_thread,
-    )
-
-
 def _is_empty(connection: sqlite3.Connection) -> bool:
     return not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    with transaction(connection):
-        # Another process may have been faster.
-        if _is_empty(connection):
-            for statement in _TABLES:
-                connection.execute(statement)
+    connection.execute("BEGIN IMMEDIATE")
+    # Another process may have been faster.
+    if _is_empty(connection):
+        for statement in _TABLES:
+            connection.execute(statement)
+    connection.execute("COMMIT")
 
 
 def _refuse_others(connection: sqlite3.Connection, file: Path) -> None:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
-        raise QueueError(
-            f"{file} is a database of another program; nothing was changed; name another place for the queue"
-        )
+        raise QueueError(sentence("foreign file", "", str(file)))
     if version != VERSION:
-        raise QueueError(
-            f"the queue {file} was written by another version of TileHarvest (its format is {version}, this"
-            f" one's {VERSION}); nothing was changed; finish it with that version or {AFRESH}"
-        )
+        raise QueueError(sentence("format", f"the queue {file}", f"{version}, this one's {VERSION}"))
 
 
 def _adjust(connection: sqlite3.Connection) -> None:
@@ -174,6 +151,6 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
         else:
             return
         # Changing the mode never waits for a lock, beginning to write does.
-        with transaction(connection):
-            pass
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("COMMIT")
     connection.execute("PRAGMA journal_mode = WAL")

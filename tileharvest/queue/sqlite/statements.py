@@ -1,15 +1,19 @@
-"""What is done to a queue in SQLite. Each function is one step of a transaction that its caller holds."""
+"""The statements of a queue in SQLite."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from tileharvest.queue.lanes import Lane, Turns
 from tileharvest.queue.port import Counts, Failure, Lease
+from tileharvest.queue.sentences import WORKER_ENDED, expired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from sqlite3 import Connection
 
     from tileharvest.queue.port import Entry
@@ -19,33 +23,36 @@ _EVER: Final = float("inf")
 BELOW_ALL: Final = ""
 """Comes before every fingerprint, the empty one included: SQLite puts all texts before all bytes."""
 
+LOGGED: Final = 100
+"""Batches of fingerprints in the log, before they are worked into the table. With 512 in each that takes
+0.2 s and 4 MB."""
+
+_PRINTS: Final = msgspec.msgpack.Encoder()
+_READ_PRINTS: Final = msgspec.msgpack.Decoder(list[bytes])
+
 _SEE: Final = "INSERT OR IGNORE INTO seen (segment, fingerprint) VALUES (?, ?)"
+_LOG: Final = "INSERT INTO surely_new (segment, number, fingerprints) VALUES (?, ?, ?)"
 _QUEUE: Final = "INSERT INTO requests (segment, priority, attempt, due, body) VALUES (?, ?, ?, ?, ?)"
 
 # Who holds a lease is known by its id and attempt. Expired leases are taken back before this is asked.
 _FINISH: Final = "DELETE FROM requests WHERE id = ? AND attempt = ? AND until IS NOT NULL"
 _GIVE_BACK: Final = "UPDATE requests SET until = NULL WHERE id = ? AND attempt = ? AND until IS NOT NULL"
 _EXTEND: Final = "UPDATE requests SET until = ? WHERE id = ? AND attempt = ? AND until IS NOT NULL"
-_FAIL: Final = """
-    INSERT INTO failures (body, segment, priority, attempts, reason, failed)
-    SELECT body, (SELECT name FROM segments WHERE id = segment), priority, attempt, ?, ?
-    FROM requests WHERE id = ? AND attempt = ? AND until IS NOT NULL"""
-
 _GIVE_UP: Final = """
     INSERT INTO failures (body, segment, priority, attempts, reason, failed)
     SELECT body, (SELECT name FROM segments WHERE id = segment), priority, attempt,
         replace(?, '{attempts}', attempt), ?
-    FROM requests WHERE until <= ? AND attempt >= ? ORDER BY id"""
+    FROM requests WHERE """
+_FAIL: Final = _GIVE_UP + "id = ? AND attempt = ? AND until IS NOT NULL"
+_GIVE_UP_EXPIRED: Final = _GIVE_UP + "until <= ? AND attempt >= ? ORDER BY id"
 _GIVEN_UP: Final = "DELETE FROM requests WHERE until <= ? AND attempt >= ?"
 _TAKE_BACK: Final = "UPDATE requests SET until = NULL, attempt = attempt + 1 WHERE until <= ?"
 
 # The conditions are those of the partial indexes, word for word, or SQLite would not use them.
-_FRONT: Final = """
-    SELECT id, attempt, segment, priority, body FROM requests
-    WHERE due IS NULL AND until IS NULL ORDER BY priority DESC, id LIMIT ?"""
-_MINUS: Final = """
-    SELECT id, attempt, segment, priority, body FROM requests
-    WHERE due IS NULL AND until IS NULL AND priority < 0 ORDER BY priority DESC, id LIMIT ?"""
+_WAITING: Final = "FROM requests WHERE due IS NULL AND until IS NULL"
+_ROWS: Final = "SELECT id, attempt, segment, priority, body " + _WAITING
+_FRONT: Final = _ROWS + " ORDER BY priority DESC, id LIMIT ?"
+_MINUS: Final = _ROWS + " AND priority < 0 ORDER BY priority DESC, id LIMIT ?"
 _LEASE: Final = "UPDATE requests SET until = ? WHERE id = ?"
 
 _COUNTS: Final = """
@@ -58,115 +65,249 @@ _COUNTS: Final = """
         (SELECT count(*) FROM failures),
         (SELECT coalesce(sum(done), 0) FROM segments
             WHERE id = (SELECT max(id) FROM segments WHERE name != '')),
-        (SELECT count(*) FROM seen WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))"""
+        (SELECT count(*) FROM seen WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))
+            + (SELECT coalesce(sum(number), 0) FROM surely_new
+                WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))"""
 _FAILURES: Final = "SELECT id, body, segment, priority, attempts, reason, failed FROM failures ORDER BY id"
 
 _FINGERPRINTS: Final = """
     SELECT fingerprint FROM seen
     WHERE segment = (SELECT id FROM segments WHERE name = ?) AND fingerprint > ?
     ORDER BY fingerprint LIMIT ?"""
-_REMARKS: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
-_REMARK: Final = f"SELECT value {_REMARKS} AND key = ?"
-_ALL_REMARKS: Final = f"SELECT key, value {_REMARKS}"
-_DROP_REMARK: Final = f"DELETE {_REMARKS} AND key = ?"
+_OF_SEGMENT: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
+_REMARKS: Final = f"SELECT key, value {_OF_SEGMENT}"
+_DROP_REMARK: Final = f"DELETE {_OF_SEGMENT} AND key = ?"
+_FORGET: Final = (
+    "DELETE FROM requests WHERE segment = ?",
+    "DELETE FROM seen WHERE segment = ?",
+    "DELETE FROM surely_new WHERE segment = ?",
+    "DELETE FROM remarks WHERE segment = ?",
+    "DELETE FROM segments WHERE id = ?",
+)
 
 
-def take_back_expired(connection: Connection, now: float, max_attempts: int, reason: str) -> None:
-    """Puts expired leases back, or those of the last attempt on the failure list.
+class Statements:
+    """A queue's tables. Each method is one step of a transaction, which its caller holds.
 
-    In the reason, {attempts} becomes their number.
+    Methods that are given leases return how many of them were held.
     """
-    expired = "SELECT EXISTS (SELECT 1 FROM requests WHERE until <= ?)"
-    if connection.execute(expired, (now,)).fetchone()[0]:
-        _take_back(connection, until=now, now=now, max_attempts=max_attempts, reason=reason)
 
+    def __init__(self, connection: Connection, *, max_attempts: int, lease_seconds: float) -> None:
+        """The connection is open, and begins no transactions by itself."""
+        self._connection = connection
+        self._max_attempts = max_attempts
+        self._lease_seconds = lease_seconds
 
-def take_back_all(connection: Connection, now: float, max_attempts: int, reason: str) -> None:
-    """As `take_back_expired`, for all leases whatever their time."""
-    _take_back(connection, until=_EVER, now=now, max_attempts=max_attempts, reason=reason)
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside takes effect, or nothing if it raises."""
+        # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
+        # instead of waiting when another process has written between.
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # After some errors, a full disk for one, SQLite has taken everything back by itself.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
-def _take_back(connection: Connection, *, until: float, now: float, max_attempts: int, reason: str) -> None:
-    connection.execute(_GIVE_UP, (reason, now, until, max_attempts))
-    connection.execute(_GIVEN_UP, (until, max_attempts))
-    connection.execute(_TAKE_BACK, (until,))
+    def settle(self, now: float) -> None:
+        """Leases that have expired, and delayed requests that are due, go where they belong."""
+        if self._exists("FROM requests WHERE until <= ?", now):
+            self._take_back(now, now, expired(self._lease_seconds))
+        self._connection.execute("UPDATE requests SET due = NULL WHERE due <= ?", (now,))
 
+    def take_back_all(self, now: float) -> None:
+        """Ends all leases, whatever their time."""
+        self._take_back(_EVER, now, WORKER_ENDED)
 
-def let_wait_what_is_due(connection: Connection, now: float) -> None:
-    connection.execute("UPDATE requests SET due = NULL WHERE due <= ?", (now,))
+    def push(self, entries: Sequence[Entry], now: float) -> tuple[int, int]:
+        """Queue what is new. Returns how many were duplicates, and how many false alarms.
 
+        What the filter calls surely new is taken on its word: its fingerprints are appended to a log, in one
+        row for a batch, and nothing is looked up. Only what may have been seen is looked up, one by one, in
+        the table of what was seen; the log is worked into it before.
+        """
+        segments = {name: self._opened(name) for name in dict.fromkeys(entry.segment for entry in entries)}
+        self._log_surely_new(entries, segments)
+        if any(entry.maybe_seen is not False for entry in entries if entry.fingerprint is not None):
+            self._work_in()
+        duplicates = false_alarms = 0
+        rows = []
+        for entry in entries:
+            segment = segments[entry.segment]
+            if entry.fingerprint is not None and entry.maybe_seen is not False:
+                if not self._change(_SEE, [(segment, entry.fingerprint)]):
+                    duplicates += 1
+                    continue
+                false_alarms += entry.maybe_seen is True
+            due = None if entry.due is None or entry.due <= now else entry.due
+            rows.append((segment, entry.priority, entry.attempt, due, entry.body))
+        self._change(_QUEUE, rows)
+        return duplicates, false_alarms
 
-def push(connection: Connection, entries: Sequence[Entry], now: float) -> tuple[int, int]:
-    """How many were duplicates, and how many false alarms."""
-    segments = {name: _opened(connection, name) for name in dict.fromkeys(entry.segment for entry in entries)}
-    duplicates = false_alarms = 0
-    rows = []
-    for entry in entries:
-        segment = segments[entry.segment]
-        if entry.fingerprint is not None:
-            # Also for what is surely new: to insert is to look up, and one that is not new does no harm.
-            if not connection.execute(_SEE, (segment, entry.fingerprint)).rowcount:
-                duplicates += 1
-                continue
-            false_alarms += entry.maybe_seen
-        due = None if entry.due is None or entry.due <= now else entry.due
-        rows.append((segment, entry.priority, entry.attempt, due, entry.body))
-    connection.executemany(_QUEUE, rows)
-    return duplicates, false_alarms
+    def take_up(self, failures: Sequence[int]) -> None:
+        """They leave the failure list."""
+        self._change("DELETE FROM failures WHERE id = ?", [(failure,) for failure in failures])
 
+    def finish(self, leases: Sequence[Lease]) -> int:
+        """They are done."""
+        by_segment: dict[str, list[tuple[int, int]]] = {}
+        for lease in leases:
+            by_segment.setdefault(lease.segment, []).append((lease.id, lease.attempt))
+        held = 0
+        for segment, keys in by_segment.items():
+            done = self._change(_FINISH, keys)
+            self._connection.execute("UPDATE segments SET done = done + ? WHERE name = ?", (done, segment))
+            held += done
+        return held
 
-def take_up(connection: Connection, failures: Sequence[int]) -> None:
-    connection.executemany("DELETE FROM failures WHERE id = ?", ((failure,) for failure in failures))
+    def fail(self, leases: Iterable[tuple[Lease, str]], now: float) -> int:
+        """They go to the failure list, each with a reason."""
+        held = 0
+        for lease, reason in leases:
+            held += self._change(_FAIL, [(reason, now, lease.id, lease.attempt)])
+            self._change(_FINISH, [(lease.id, lease.attempt)])
+        return held
 
+    def give_back(self, leases: Sequence[Lease]) -> int:
+        """They wait again, and keep attempt and place."""
+        return self._change(_GIVE_BACK, [(lease.id, lease.attempt) for lease in leases])
 
-def finish(connection: Connection, leases: Sequence[Lease]) -> int:
-    """How many of them were held."""
-    by_segment: dict[str, list[tuple[int, int]]] = {}
-    for lease in leases:
-        by_segment.setdefault(lease.segment, []).append((lease.id, lease.attempt))
-    held = 0
-    for segment, keys in by_segment.items():
-        done = connection.executemany(_FINISH, keys).rowcount
-        connection.execute("UPDATE segments SET done = done + ? WHERE name = ?", (done, segment))
-        held += done
-    return held
+    def extend(self, leases: Sequence[Lease], now: float) -> int:
+        """They last for the full time from now."""
+        until = now + self._lease_seconds
+        return self._change(_EXTEND, [(until, lease.id, lease.attempt) for lease in leases])
 
+    def lease_next(self, turns: Turns, wanted: int, now: float) -> list[Lease]:
+        """Lease up to so many, in the order of the lanes."""
+        if not wanted:
+            return []
+        until = now + self._lease_seconds
+        front = self._connection.execute(_FRONT, (wanted,)).fetchall()
+        minus_first = [turns.next_is_minus() for _ in front]
+        asked = sum(minus_first)
+        minus = self._connection.execute(_MINUS, (asked,)).fetchall() if asked else []
+        rows = _in_turn(front, minus, minus_first) if minus else front
+        self._change(_LEASE, [(until, row[0]) for row in rows])
+        names = dict(self._connection.execute("SELECT id, name FROM segments").fetchall())
+        return [
+            Lease(number, attempt, body, names[segment], priority, until)
+            for number, attempt, segment, priority, body in rows
+        ]
 
-def fail(connection: Connection, leases: Iterable[tuple[Lease, str]], now: float) -> int:
-    """How many of them were held."""
-    held = 0
-    for lease, reason in leases:
-        held += connection.execute(_FAIL, (reason, now, lease.id, lease.attempt)).rowcount
-        connection.execute(_FINISH, (lease.id, lease.attempt))
-    return held
+    def has_waiting(self) -> bool:
+        """Whether anything could be leased. Looks at one row."""
+        return self._exists(_WAITING)
 
+    def next_due(self) -> float | None:
+        """When the first delayed request is due."""
+        due: float | None = self._value("SELECT min(due) FROM requests WHERE due IS NOT NULL")
+        return due
 
-def give_back(connection: Connection, leases: Sequence[Lease]) -> int:
-    """How many of them were held."""
-    if not leases:
-        return 0
-    return connection.executemany(_GIVE_BACK, [(lease.id, lease.attempt) for lease in leases]).rowcount
+    def count_leased(self) -> int:
+        """How many leases there are."""
+        leased: int = self._value("SELECT count(*) FROM requests WHERE until IS NOT NULL")
+        return leased
 
+    def counts(self) -> Counts:
+        """Reads the indexes of what waits and the fingerprints of the newest segment."""
+        plus, normal, minus, *others = self._connection.execute(_COUNTS).fetchone()
+        return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
 
-def extend(connection: Connection, leases: Sequence[Lease], until: float) -> int:
-    """How many of them are held."""
-    if not leases:
-        return 0
-    rows = [(until, lease.id, lease.attempt) for lease in leases]
-    return connection.executemany(_EXTEND, rows).rowcount
+    def failures(self) -> list[Failure]:
+        """The failure list, oldest first."""
+        return [Failure(*row) for row in self._connection.execute(_FAILURES)]
 
+    def clear_failures(self) -> int:
+        """Empty the failure list. Returns how many it had."""
+        return self._connection.execute("DELETE FROM failures").rowcount
 
-def lease_next(connection: Connection, turns: Turns, wanted: int, until: float) -> list[Lease]:
-    front = connection.execute(_FRONT, (wanted,)).fetchall()
-    minus_first = [turns.next_is_minus() for _ in front]
-    minus = connection.execute(_MINUS, (sum(minus_first),)).fetchall() if any(minus_first) else []
-    rows = _in_turn(front, minus, minus_first) if minus else front
-    connection.executemany(_LEASE, [(until, row[0]) for row in rows])
-    names = _names(connection)
-    return [
-        Lease(number, attempt, body, names[segment], priority, until)
-        for number, attempt, segment, priority, body in rows
-    ]
+    def fingerprints_after(self, segment: str, last: bytes | str, most: int) -> list[bytes]:
+        """Up to so many of those above `last`, in order; with the first of them the log is worked in."""
+        if last == BELOW_ALL:
+            self._work_in()
+        return [row[0] for row in self._connection.execute(_FINGERPRINTS, (segment, last, most))]
+
+    def forget(self, segment: str) -> None:
+        """Drop all of the segment but its failures. Reads all that waits, of every segment."""
+        number = self._value("SELECT id FROM segments WHERE name = ?", segment)
+        for statement in _FORGET:
+            self._connection.execute(statement, (number,))
+
+    def forget_others(self, kept: int, current: str) -> list[str]:
+        """Forget all segments but the current one and the newest others. Returns the names, oldest first."""
+        others = "SELECT name FROM segments WHERE name NOT IN (?, '') ORDER BY id DESC LIMIT -1 OFFSET ?"
+        names: list[str] = [row[0] for row in self._connection.execute(others, (current, kept - 1))][::-1]
+        for name in names:
+            self.forget(name)
+        return names
+
+    def note(self, segment: str, key: str, value: str | None) -> str | None:
+        """Write a remark, or drop it where the value is empty. Returns what it was before."""
+        before = self.notes(segment).get(key)
+        if value:
+            row = (self._opened(segment), key, value)
+            self._change("INSERT OR REPLACE INTO remarks (segment, key, value) VALUES (?, ?, ?)", [row])
+        elif value is not None:
+            self._change(_DROP_REMARK, [(segment, key)])
+        return before
+
+    def notes(self, segment: str) -> dict[str, str]:
+        """All remarks of the segment, by key."""
+        return dict(self._connection.execute(_REMARKS, (segment,)).fetchall())
+
+    def _log_surely_new(self, entries: Sequence[Entry], segments: dict[str, int]) -> None:
+        """Append the fingerprints that a filter calls new to the log."""
+        by_segment: dict[int, list[bytes]] = {}
+        for entry in entries:
+            if entry.fingerprint is not None and entry.maybe_seen is False:
+                by_segment.setdefault(segments[entry.segment], []).append(entry.fingerprint)
+        for segment, found in by_segment.items():
+            self._change(_LOG, [(segment, len(found), _PRINTS.encode(found))])
+        if by_segment and self._value("SELECT max(id) - min(id) FROM surely_new") >= LOGGED:
+            self._work_in()
+
+    def _work_in(self) -> None:
+        """Move the fingerprints from the log into the table in which they can be looked up."""
+        logged = self._connection.execute("SELECT segment, fingerprints FROM surely_new").fetchall()
+        if logged:
+            # Sorted, all that a page of the table gets comes at once.
+            seen = sorted((segment, one) for segment, found in logged for one in _READ_PRINTS.decode(found))
+            self._change(_SEE, seen)
+            self._connection.execute("DELETE FROM surely_new")
+
+    def _take_back(self, until: float, now: float, reason: str) -> None:
+        """Put leases back that end by then; those of the last attempt go to the failure list."""
+        self._connection.execute(_GIVE_UP_EXPIRED, (reason, now, until, self._max_attempts))
+        self._connection.execute(_GIVEN_UP, (until, self._max_attempts))
+        self._connection.execute(_TAKE_BACK, (until,))
+
+    def _opened(self, segment: str) -> int:
+        """The segment's id; a new one is opened."""
+        number: int | None = self._value("SELECT id FROM segments WHERE name = ?", segment)
+        if number is None:
+            number = self._value("INSERT INTO segments (name) VALUES (?) RETURNING id", segment)
+        assert number is not None
+        return number
+
+    def _change(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """How many rows were changed."""
+        return self._connection.executemany(statement, rows).rowcount if rows else 0
+
+    def _exists(self, what: str, *values: object) -> bool:
+        return bool(self._value(f"SELECT EXISTS (SELECT 1 {what})", *values))
+
+    def _value(self, statement: str, *values: object) -> Any:
+        """The first value of the first row; None without a row."""
+        rows = self._connection.execute(statement, values).fetchall()
+        return rows[0][0] if rows else None
 
 
 def _in_turn(front: Iterable[Any], minus: Iterable[Any], minus_first: Sequence[bool]) -> list[Any]:
@@ -178,93 +319,3 @@ def _in_turn(front: Iterable[Any], minus: Iterable[Any], minus_first: Sequence[b
         row = next(row for row in candidates if row[0] not in taken)
         taken[row[0]] = row
     return list(taken.values())
-
-
-def has_waiting(connection: Connection) -> bool:
-    found = connection.execute("SELECT EXISTS (SELECT 1 FROM requests WHERE due IS NULL AND until IS NULL)")
-    return bool(found.fetchone()[0])
-
-
-def next_due(connection: Connection) -> float | None:
-    due: float | None = connection.execute("SELECT min(due) FROM requests WHERE due IS NOT NULL").fetchone()[
-        0
-    ]
-    return due
-
-
-def count_leased(connection: Connection) -> int:
-    leased: int = connection.execute("SELECT count(*) FROM requests WHERE until IS NOT NULL").fetchone()[0]
-    return leased
-
-
-def counts(connection: Connection) -> Counts:
-    """Reads the indexes of what waits and the fingerprints of the newest segment."""
-    plus, normal, minus, delayed, leased, failed, done, seen = connection.execute(_COUNTS).fetchone()
-    pending = {Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}
-    return Counts(pending, delayed, leased, failed, done, seen)
-
-
-def failures(connection: Connection) -> list[Failure]:
-    return [Failure(*row) for row in connection.execute(_FAILURES)]
-
-
-def clear_failures(connection: Connection) -> int:
-    return connection.execute("DELETE FROM failures").rowcount
-
-
-def fingerprints_after(connection: Connection, segment: str, last: bytes | str, most: int) -> list[bytes]:
-    """Those above `last`, in order."""
-    return [row[0] for row in connection.execute(_FINGERPRINTS, (segment, last, most))]
-
-
-def forget(connection: Connection, segment: str) -> None:
-    """Reads all that waits, of every segment."""
-    found = connection.execute("SELECT id FROM segments WHERE name = ?", (segment,)).fetchone()
-    if found is None:
-        return
-    for statement in (
-        "DELETE FROM requests WHERE segment = ?",
-        "DELETE FROM seen WHERE segment = ?",
-        "DELETE FROM remarks WHERE segment = ?",
-        "DELETE FROM segments WHERE id = ?",
-    ):
-        connection.execute(statement, found)
-
-
-def forget_others(connection: Connection, kept: int, current: str) -> list[str]:
-    """The names of those forgotten, oldest first."""
-    others = "SELECT name FROM segments WHERE name NOT IN (?, '') ORDER BY id DESC LIMIT -1 OFFSET ?"
-    names: list[str] = [row[0] for row in connection.execute(others, (current, kept - 1))][::-1]
-    for name in names:
-        forget(connection, name)
-    return names
-
-
-def note(connection: Connection, segment: str, key: str, value: str | None) -> str | None:
-    """The empty value deletes the remark; what it was before, if there was any."""
-    found = connection.execute(_REMARK, (segment, key)).fetchone()
-    if value:
-        row = (_opened(connection, segment), key, value)
-        connection.execute("INSERT OR REPLACE INTO remarks (segment, key, value) VALUES (?, ?, ?)", row)
-    elif value is not None:
-        connection.execute(_DROP_REMARK, (segment, key))
-    return found[0] if found else None
-
-
-def notes(connection: Connection, segment: str) -> dict[str, str]:
-    """By key."""
-    return dict(connection.execute(_ALL_REMARKS, (segment,)).fetchall())
-
-
-def _names(connection: Connection) -> dict[int, str]:
-    return dict(connection.execute("SELECT id, name FROM segments").fetchall())
-
-
-def _opened(connection: Connection, segment: str) -> int:
-    """The segment's id; a new one is opened."""
-    found = connection.execute("SELECT id FROM segments WHERE name = ?", (segment,)).fetchone()
-    if found is None:
-        inserting = "INSERT INTO segments (name) VALUES (?) RETURNING id"
-        found = connection.execute(inserting, (segment,)).fetchone()
-    number: int = found[0]
-    return number

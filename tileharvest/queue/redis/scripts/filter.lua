@@ -59,10 +59,12 @@ local function prepare(number, coming)
     end
     local missing = seen + coming - shape.capacity
     if missing > 0 then
-        return grow(key, segment.name, text, shape, missing), seen
+        text = grow(key, segment.name, text, shape, missing)
+        -- It may have become what the caller believes it to be, who knew it before it was forgotten.
+        shape = shape_of(text)
     end
     segment.shape = shape
-    return text, 0
+    return text, missing > 0 and seen or 0
 end
 
 -- Prepares the filters of all that is pushed. An answer for a caller who believes them to be others than they

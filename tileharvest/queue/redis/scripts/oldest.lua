@@ -1,4 +1,4 @@
--- For how many seconds the oldest lease has been held; nil if there is none.
+-- A list: for how many seconds the oldest lease has been held; empty if there is none.
 
 local now = clock()
 settle(now)
@@ -10,4 +10,4 @@ for place = 2, #holders, 2 do
         oldest = since
     end
 end
-return pack(oldest and math.max(0, now - oldest))
+return pack({ oldest and math.max(0, now - oldest) })

@@ -47,7 +47,7 @@ end
 
 local foreign = stranger()
 if foreign then
-    return said('foreign', foreign)
+    return said('foreign key', foreign)
 end
 local format = redis.call('HGET', NUMBERS, 'format')
 if format and format ~= call.format then
@@ -55,7 +55,7 @@ if format and format ~= call.format then
 end
 local refused = refusal()
 if refused then
-    return said('refused', refused)
+    return said('not permitted', refused)
 end
 redis.call('HSET', NUMBERS, 'format', call.format)
 heartbeat((clock()), 0)

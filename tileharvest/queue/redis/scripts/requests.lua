@@ -100,8 +100,7 @@ local function take_back(ids, now)
             attempts[#attempts + 1] = request.id
             attempts[#attempts + 1] = request.attempt + 1
         else
-            local reason = 'not finished within %g s in %d attempts'
-            give_up(request, string.format(reason, call.lease_seconds, request.attempt), now)
+            give_up(request, (string.gsub(call.expired, '{attempts}', request.attempt)), now)
         end
     end
     apply('HSET', ATTEMPTS, attempts)

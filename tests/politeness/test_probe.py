@@ -1,0 +1,122 @@
+"""A site in a dict, and an event loop whose clock jumps: what is asked of it, when, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.middlewares.making import run_jumping
+from tileharvest.errors import ForbiddenError, SiteError
+from tileharvest.maps.description import MapDescription
+from tileharvest.maps.rates import Gap
+from tileharvest.politeness.probe import probe_politely
+from tileharvest.renderers.overviewer import Fetched, probe
+
+if TYPE_CHECKING:
+    from tileharvest.politeness.robots import Robots
+    from tileharvest.renderers.site import Site
+
+SITE, TILES = "http://map.example.net", "http://tiles.example.net"
+MAP = MapDescription(name="mine", url=f"{SITE}/world/")
+ROBOTS, CONFIG = f"{SITE}/robots.txt", f"{SITE}/world/overviewerConfig.js"
+
+
+def configuration(base: str = "") -> Fetched:
+    tileset = f'{{path: "day", zoomLevels: 2, imgextension: "png", base: "{base}"}}'
+    return Fetched(200, f"var overviewerConfig = {{tilesets: [{tileset}]}};".encode())
+
+
+def forbidding(path: str, *more: str) -> Fetched:
+    return Fetched(200, "\n".join(["User-agent: *", f"Disallow: {path}", *more]).encode())
+
+
+@dataclass
+class Server:
+    """Answers what it has; of everything else that it is not there."""
+
+    answers: dict[str, Fetched]
+    asked: list[str] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+
+    async def fetch(self, method: str, url: str) -> Fetched:
+        self.asked.append(url)
+        self.times.append(asyncio.get_running_loop().time())
+        return self.answers.get(url, Fetched(404))
+
+    def probed(self, *, obeys: bool = True, gap: float = 0.0) -> tuple[Site, Robots]:
+        probing = probe_politely(probe, MAP, self.fetch, obeys=obeys, gap=Gap(0, gap))
+        found: tuple[Site, Robots] = run_jumping(probing)
+        return found
+
+
+def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
+    server = Server({CONFIG: configuration(f"{TILES}/")})
+    site, robots = server.probed()
+    assert server.asked == [ROBOTS, CONFIG, f"{TILES}/robots.txt"]
+    assert [layer.name for layer in site.layers] == ["day"]
+    assert robots.is_open
+
+
+def test_a_host_without_a_robots_txt_allows_everything() -> None:
+    for status in (404, 410, 403, 401):
+        server = Server({CONFIG: configuration(), ROBOTS: Fetched(status, b"User-agent: *\nDisallow: /")})
+        assert server.probed()[1].is_open
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_host_that_cannot_say_what_it_allows_is_asked_for_nothing(status: int) -> None:
+    server = Server({CONFIG: configuration(), ROBOTS: Fetched(status)})
+    with pytest.raises(SiteError, match=f"robots.txt answers {status}.*try again later") as raised:
+        server.probed()
+    assert server.asked == [ROBOTS]
+    assert not isinstance(raised.value, ForbiddenError)
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [("/", "the map's page"), ("/world/$", "the map's page"), ("/*.js", "overviewerConfig.js")],
+)
+def test_a_forbidden_map_is_not_asked_for(path: str, named: str) -> None:
+    server = Server({CONFIG: configuration(), ROBOTS: forbidding(path)})
+    with pytest.raises(ForbiddenError, match=rf"forbids .*{named}.*ask the owner.*robots = false") as raised:
+        server.probed()
+    assert server.asked == [ROBOTS]
+    assert int(raised.value.exit_status) == 5
+
+
+def test_a_forbidden_layer_is_named() -> None:
+    robots = f"{TILES}/robots.txt"
+    server = Server({CONFIG: configuration(f"{TILES}/"), robots: forbidding("/day/")})
+    with pytest.raises(ForbiddenError, match=rf"{robots} forbids layer 'day'"):
+        server.probed()
+
+
+def test_a_tile_that_is_forbidden_is_not_asked_for_to_find_the_depth() -> None:
+    server = Server({ROBOTS: forbidding("/world/day/")})
+    description = MapDescription(name="mine", url=f"{SITE}/world/", layers=("day",))
+    with pytest.raises(ForbiddenError, match="/world/day/"):
+        run_jumping(probe_politely(probe, description, server.fetch))
+    assert server.asked == [ROBOTS, CONFIG]
+
+
+def test_rules_for_a_part_of_the_map_are_handed_on() -> None:
+    server = Server({CONFIG: configuration(), ROBOTS: forbidding("/world/day/3/")})
+    _, robots = server.probed()
+    assert robots.allows(f"{SITE}/world/day/0/0.png")
+    assert not robots.allows(f"{SITE}/world/day/3/0.png")
+
+
+def test_whoever_has_the_permission_asks_for_no_robots_txt() -> None:
+    server = Server({CONFIG: configuration(), ROBOTS: forbidding("/")})
+    assert server.probed(obeys=False)[1].is_open
+    assert server.asked == [CONFIG]
+
+
+@pytest.mark.parametrize(("delay", "gap", "kept"), [(7, 0, 7), (7, 9, 9), (7, 2, 7)])
+def test_the_longer_gap_is_kept_from_request_to_request(delay: int, gap: int, kept: int) -> None:
+    server = Server({CONFIG: configuration(f"{TILES}/"), ROBOTS: forbidding("/x", f"Crawl-delay: {delay}")})
+    server.probed(gap=gap)
+    assert [time - server.times[0] for time in server.times] == pytest.approx([0, kept, 2 * kept])

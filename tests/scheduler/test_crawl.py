@@ -1,0 +1,150 @@
+"""How a crawl ends: once, for the first failure, and with what that means for the spider's close."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, NotConfigured
+
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
+from tileharvest.scheduler.crawl import Crawl, crawl_of, harvesting_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Rig:
+    """A crawl of which the engine and the scheduler only note what they are told."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+        self.cut_short = 0
+        crawler: Any = Crawler(Spider)
+        crawler.spider = Spider("stub")
+        crawler.engine = SimpleNamespace(close_spider_async=self._close, _slot=SimpleNamespace(closing=None))
+        scheduler: Any = SimpleNamespace(cut_short=self._cut_short)
+        self.crawl = Crawl(crawler)
+        self.crawl.scheduler = scheduler
+
+    async def _close(self, reason: str) -> None:
+        self.closed.append(reason)
+
+    def _cut_short(self) -> None:
+        self.cut_short += 1
+
+
+async def soon() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def running(test: Callable[[Rig], None]) -> Rig:
+    """What came of it, in a crawl whose spider is open."""
+    rig = Rig()
+
+    async def run() -> None:
+        rig.crawl._opened()
+        test(rig)
+        await soon()
+
+    asyncio.run(run())
+    return rig
+
+
+def test_a_failure_closes_the_spider_with_the_name_of_its_exit_status() -> None:
+    error = BudgetError("all is spent", "budget: 3 requests")
+    rig = running(lambda rig: rig.crawl.end(error))
+    assert (rig.closed, rig.cut_short, rig.crawl.ending) == (["budget"], 1, error)
+    assert rig.crawl.is_ending
+
+
+def test_the_first_failure_counts_and_nothing_is_ended_twice(caplog: pytest.LogCaptureFixture) -> None:
+    def test(rig: Rig) -> None:
+        rig.crawl.end(QueueError("first"))
+        rig.crawl.end(StoreError("second"))
+        rig.crawl.end("stopped")
+
+    rig = running(test)
+    assert (rig.closed, rig.cut_short, str(rig.crawl.ending)) == (["error"], 1, "first")
+    assert caplog.messages == ["first"]
+
+
+def test_a_failure_that_comes_while_it_ends_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    def test(rig: Rig) -> None:
+        rig.crawl.end("stopped")
+        rig.crawl.end(StoreError("the disk is full"))
+
+    rig = running(test)
+    assert (rig.closed, str(rig.crawl.ending)) == (["stopped"], "the disk is full")
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_an_end_that_is_no_error_is_told_at_its_level(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        running(lambda rig: rig.crawl.end(AlreadyHarvestedError("nothing to do")))
+        running(lambda rig: rig.crawl.end(BudgetError("all is spent", "budget")))
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
+
+
+def test_an_end_before_the_spider_is_open_waits_for_that(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.crawl.end(QueueError("no queue"))
+    assert caplog.messages == []
+    with pytest.raises(CloseSpider) as closed:
+        rig.crawl._opened()
+    assert closed.value.reason == "error"
+    assert caplog.messages == ["no queue"]
+
+
+def test_what_the_spider_begins_is_cancelled_first() -> None:
+    rig = Rig()
+
+    async def run() -> None:
+        rig.crawl._opened()
+        rig.crawl.beginning = asyncio.ensure_future(asyncio.sleep(60))
+        rig.crawl.end("stopped")
+        await soon()
+        assert rig.crawl.beginning.cancelled()
+
+    asyncio.run(run())
+    assert rig.closed == ["stopped"]
+
+
+def test_a_spider_that_scrapy_closes_is_not_closed_again() -> None:
+    def test(rig: Rig) -> None:
+        rig.crawl.crawler.engine._slot.closing = object()  # type: ignore[union-attr, assignment]
+        rig.crawl.end(StoreError("too late"))
+
+    assert running(test).closed == []
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (None, True),
+        (BudgetError("spent", "budget"), True),
+        (BudgetError("full", "min_free", is_all_kept=False), False),
+        (StoreError("full"), False),
+    ],
+)
+def test_some_failures_drop_results(error: Any, kept: bool) -> None:
+    crawl = Rig().crawl
+    crawl.ending = error
+    assert crawl.is_all_kept is kept
+
+
+def test_all_parts_of_a_crawler_get_the_same_crawl() -> None:
+    one, other = Crawler(Spider), Crawler(Spider)
+    assert crawl_of(one) is crawl_of(one)
+    assert crawl_of(one) is not crawl_of(other)
+
+
+def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
+    with pytest.raises(NotConfigured):
+        harvesting_of(Crawler(Spider))

@@ -1,0 +1,210 @@
+"""Scrapy's requests as bytes and back: by classes and callbacks of the spider's own."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.http import FormRequest, JsonRequest, XmlRpcRequest
+
+from tests.scheduler.stub_spiders import StubSpider
+from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
+from tileharvest.queue.requests import STATE, RequestState, is_offered, question_of, state_of
+from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.questions import LATE, TileQuestion
+
+URL = "https://map.example.net/day/0/3.png?c=1"
+
+
+@pytest.fixture
+def spider() -> StubSpider:
+    return StubSpider()
+
+
+@pytest.fixture
+def writer(spider: StubSpider) -> RequestWriter:
+    return RequestWriter(spider)
+
+
+def plain(request: Request) -> dict[str, Any]:
+    """All that `Request.replace` would keep."""
+    return {name: getattr(request, name) for name in request.attributes}
+
+
+def test_every_field_comes_back_as_it_was(spider: StubSpider, writer: RequestWriter) -> None:
+    request = Request(
+        URL,
+        method="PUT",
+        headers={"X-Two": ["a", "b"], "Accept": b"image/\xff"},
+        body=b"\x00\xff body",
+        cookies={"session": "1"},
+        meta={"tile": [0, 1, -1], "deep": {"list": [None, True, 1.5]}},
+        cb_kwargs={"page": 2},
+        callback=spider.parse,
+        errback=spider.failed,
+        priority=-3,
+        dont_filter=True,
+        encoding="latin-1",
+        flags=["cached"],
+    )
+    read = writer.read(writer.write(request), attempt=1)
+    assert type(read) is Request
+    expected = plain(request)
+    expected["meta"] = {**expected["meta"], STATE: RequestState(attempt=1)}
+    assert plain(read) == expected
+
+
+def test_a_plain_request_comes_back_with_its_defaults(writer: RequestWriter) -> None:
+    read = writer.read(writer.write(Request(URL)), attempt=1)
+    assert {**plain(read), "meta": {}} == plain(Request(URL))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [FormRequest(URL, formdata={"a": "1"}), JsonRequest(URL, data={"a": [1]})],
+    ids=lambda request: type(request).__name__,
+)
+def test_requests_with_forms_and_json_come_back_as_such(writer: RequestWriter, request_: Request) -> None:
+    read = writer.read(writer.write(request_), attempt=1)
+    assert type(read) is type(request_)
+    assert (read.method, read.body, read.headers) == (request_.method, request_.body, request_.headers)
+
+
+def test_the_state_tells_the_attempt(writer: RequestWriter) -> None:
+    read = writer.read(writer.write(Request(URL)), attempt=3)
+    assert state_of(read).attempt == 3
+    assert (is_offered(read), is_offered(Request(URL))) == (True, False)
+
+
+def test_of_the_state_only_the_question_is_kept(writer: RequestWriter) -> None:
+    question = TileQuestion("day", Tile(-3, -440, 216), LATE)
+    state = RequestState(question, attempt=2, was_sent=False, received_bytes=5, known=True)
+    read = writer.read(writer.write(Request(URL, meta={STATE: state, "tile": [1]})), attempt=3)
+    assert read.meta == {STATE: RequestState(question, attempt=3), "tile": [1]}
+    assert question_of(read) == question
+
+
+def test_what_is_of_the_moment_is_not_kept(writer: RequestWriter) -> None:
+    moment = {
+        STATE: RequestState(attempt=2),
+        "not_before": 1.5,
+        "failure": "no",
+        "download_latency": 0.1,
+        "download_timeout": 30,
+    }
+    read = writer.read(writer.write(Request(URL, meta={**moment, "kept": 1})), attempt=1)
+    assert read.meta == {"kept": 1, STATE: RequestState(attempt=1)}
+
+
+def test_writing_changes_nothing_of_the_request(spider: StubSpider, writer: RequestWriter) -> None:
+    request = Request(URL, meta={"not_before": 1.5}, callback=spider.parse)
+    before = plain(request)
+    writer.write(request)
+    assert plain(request) == before
+
+
+def function(response: Any) -> None:
+    """Of no spider."""
+
+
+@pytest.mark.parametrize("field", ["callback", "errback"])
+@pytest.mark.parametrize(
+    "foreign",
+    [lambda _: None, function, StubSpider().parse, StubSpider()._parse, partial(function, 1), print],
+    ids=["lambda", "function", "of another spider", "private", "partial", "built in"],
+)
+def test_callbacks_that_are_no_public_methods_of_the_spider_are_refused(
+    writer: RequestWriter, field: str, foreign: Any
+) -> None:
+    with pytest.raises(UnwritableRequestError, match=f"^{field} .* give a public method of the spider"):
+        writer.write(Request(URL, **{field: foreign}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"flags": [1]}, "Expected `str`, got `int` - at `$.flags[0]`"),
+        ({"cookies": [{"name": "a"}, 1]}, "Expected `object`, got `int` - at `$.cookies[1]`"),
+        ({"priority": True}, "Expected `int`, got `bool` - at `$.priority`"),
+    ],
+)
+def test_a_field_that_could_not_be_read_again_is_refused(
+    writer: RequestWriter, fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UnwritableRequestError) as caught:
+        writer.write(Request(URL, **fields))
+    assert said in str(caught.value)
+
+
+def test_a_private_method_of_the_spider_itself_is_refused(spider: StubSpider, writer: RequestWriter) -> None:
+    with pytest.raises(UnwritableRequestError, match="give a public method of the spider"):
+        writer.write(Request(URL, callback=spider._parse))
+
+
+class OwnRequest(Request):
+    pass
+
+
+@pytest.mark.parametrize("request_", [OwnRequest(URL), XmlRpcRequest(URL, params=(), methodname="a")])
+def test_other_classes_of_requests_are_refused(writer: RequestWriter, request_: Request) -> None:
+    expected = (
+        f"class {type(request_).__name__} .* use one of FormRequest, JsonRequest, Request; nothing was queued"
+    )
+    with pytest.raises(UnwritableRequestError, match=expected):
+        writer.write(request_)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(object(), "an object"), ({1}, "a set"), (b"a", "a bytes"), (float("nan"), "the number nan")],
+)
+def test_meta_that_json_does_not_give_back_is_refused_by_its_place(
+    writer: RequestWriter, value: Any, said: str
+) -> None:
+    with pytest.raises(UnwritableRequestError) as caught:
+        writer.write(Request(URL, meta={"a": [value]}))
+    assert str(caught.value).startswith(f"meta['a'][0]: {said} cannot be kept")
+
+
+@pytest.mark.parametrize("delay", ["soon", -1, [2, 1], [1], None, {"least": 1}])
+def test_a_delay_that_is_none_is_refused_when_it_is_enqueued(writer: RequestWriter, delay: Any) -> None:
+    with pytest.raises(UnwritableRequestError, match=r"^meta\['delay'\] cannot be: "):
+        writer.write(Request(URL, meta={"delay": delay}))
+
+
+def planted() -> None:
+    raise AssertionError("it was run")
+
+
+class Planted:
+    def __reduce__(self) -> Any:
+        return planted, ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pickle.dumps(Planted()),
+        b'{"v":1,"url":"https://a/","kind":"XmlRpcRequest"}',
+        b'{"v":1,"url":"https://a/","kind":"os.system"}',
+        b'{"v":1,"url":"https://a/","cb":"_parse"}',
+        b'{"v":1,"url":"https://a/","cb":"__init__"}',
+        b'{"v":1,"url":"https://a/","eb":"name"}',
+        b'{"v":1,"url":"https://a/","cb":"parse.__globals__"}',
+        b'{"v":3,"url":"https://a/"}',
+        b"",
+    ],
+)
+def test_foreign_bytes_are_refused_and_load_nothing(writer: RequestWriter, body: bytes) -> None:
+    with pytest.raises(UnreadableRequestError, match="nothing of it was run"):
+        writer.read(body, attempt=1)
+
+
+@pytest.mark.parametrize("url", ["", "no address"])
+def test_an_address_that_scrapy_refuses_is_unreadable(writer: RequestWriter, url: str) -> None:
+    with pytest.raises(UnreadableRequestError):
+        writer.read(f'{{"v":1,"url":"{url}"}}'.encode(), attempt=1)

@@ -1,0 +1,100 @@
+"""The asking for a sample, of sites whose size is counted here."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.http import Response
+
+from tests.harvest.test_sample import Pyramid, island, roads
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.politeness.rules import Rules
+from tileharvest.spiders.site_sample import SiteSampleSpider
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+LOOKED = 3
+"""Requests that the look at the site has taken."""
+DESCRIPTION: Any = SimpleNamespace(name="small", zooms=None, zones=(), max_depth=None)
+
+
+class Layers:
+    """A site that answers for the tiles of these pyramids, after so many redirects for each."""
+
+    def __init__(self, *pyramids: Pyramid, redirects: int = 0, status: int = 404) -> None:
+        self.spider: SiteSampleSpider
+        self.tiles = sum(len(pyramid.sizes) for pyramid in pyramids)
+        self._pyramids = pyramids
+        self._redirects = redirects
+        self._missing = status
+        """The status for a tile that is not there."""
+        layers = [
+            SimpleNamespace(
+                name=str(place), depth=one.depth, host="h", tile_url=f"http://h/{place}/{{}}".format
+            )
+            for place, one in enumerate(pyramids)
+        ]
+        self.site: Any = SimpleNamespace(layers=layers)
+
+    async def download_async(self, request: Request) -> Response:
+        for _ in range(1 + self._redirects):
+            self.spider.count()
+        place, name = request.url.split("/")[-2:]
+        size = self._pyramids[int(place)].sizes.get(Tile.parse(name))
+        if size is None:
+            return Response(request.url, status=self._missing)
+        return Response(request.url, headers={"Content-Length": str(size)})
+
+    def sampled(self, requests: int | None) -> SiteSampleSpider:
+        async def ask() -> SiteSampleSpider:
+            self.spider = spider = SiteSampleSpider(DESCRIPTION, Rules("h", 4), requests, random.Random(1))
+            spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
+            spider.made = LOOKED
+            spider.estimate = await spider.sample(self.site)
+            return spider
+
+        return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("redirects", [0, 1])
+@pytest.mark.parametrize("requests", [260, 400, 1000])
+def test_no_more_is_asked_than_allowed_of_all_layers_together(requests: int, redirects: int) -> None:
+    layers = Layers(island(3, 5), island(7, 50), roads(6), redirects=redirects)
+    spider = layers.sampled(requests)
+    assert spider.estimate is not None
+    assert requests / 2 < spider.made <= requests
+    assert not spider.estimate.is_exact
+
+
+def test_a_map_of_several_layers_is_counted_exactly_where_the_requests_suffice() -> None:
+    layers = Layers(island(3, 5), island(4, 8))
+    spider = layers.sampled(600)
+    assert spider.estimate is not None
+    assert spider.estimate.is_exact
+    assert spider.estimate.expected.tiles == layers.tiles
+    assert spider.made == LOOKED + spider.estimate.expected.requests - layers.tiles
+
+
+def test_a_map_of_many_layers_is_asked_more_than_usual() -> None:
+    layers = Layers(*[island(5, 12)] * 8)
+    assert 200 < layers.sampled(None).made <= LOOKED + 8 * 40
+
+
+@pytest.mark.parametrize("redirects", [0, 1])
+def test_what_would_suffice_is_told(redirects: int) -> None:
+    layers = Layers(island(5, 12), island(6, 20), redirects=redirects)
+    with pytest.raises(ConfigurationError, match=f"--requests 90 .* write --requests {LOOKED + 88}, or more"):
+        layers.sampled(90)
+    layers.sampled((LOOKED + 88) * (1 + redirects))
+
+
+def test_a_site_of_which_too_much_fails_is_not_planned() -> None:
+    layers = Layers(island(6, 30), status=503)
+    with pytest.raises(SiteError, match=r"no usable answer \(503 Service Unavailable\), nor do others"):
+        layers.sampled(None)

@@ -1,0 +1,138 @@
+"""The picture of a difference: a place before and after, side by side, with what differs framed."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
+
+from tileharvest.history.recorded_versions import shown
+from tileharvest.pictures.pixels import UNREADABLE, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import date
+
+    from tileharvest.history.database import History
+    from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import TileRange
+
+LARGEST_FILE: Final = 1_000_000
+"""Bytes that all services take."""
+PANEL: Final = 588
+"""Width of each half in pixels: both are less than 1200 wide, and 2, 3 or 4 scaled tiles fit exactly."""
+
+_GAP: Final = 8
+_HEADING: Final = 32
+_TEXT: Final = 18
+_BACKGROUND: Final = "#1a1a1a"
+"""The colour that Overviewer shows where there is no tile."""
+_PAPER: Final = "#ffffff"
+_INK: Final = "#202020"
+_FRAME: Final = "#ff00c8"
+"""No block of the game has this colour."""
+_CELL: Final = 3
+"""Width in pixels of a cell, which is compared as one, and of the frame."""
+_NOTICEABLE: Final = 12
+"""By how much of 255 a cell must differ. Lossy images that show the same differ by a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One side of the picture."""
+
+    heading: str
+    image: Image.Image
+    """RGB, square, as wide as a panel."""
+
+
+def change_picture(
+    history: History,
+    store: TileStore,
+    places: Iterable[tuple[int, TileRange]],
+    day: date,
+    before: date | None,
+) -> bytes | None:
+    """Returns a PNG of the first place with a visible difference between the day before `day` and `day`.
+
+    Returns None where no place has one: most maps have many places with blank tiles only. A place is a
+    layer's id and an area of it. `before` is the day of the harvest before, for the heading; None when there
+    was none. An image that cannot be read is left blank. Takes a quarter of a second per place. Raises
+    HistoryError.
+    """
+    eve = day - timedelta(days=1)
+    for layer, area in places:
+        halves = (
+            Half("before" if before is None else str(before), _seen(history, store, layer, area, eve)),
+            Half(str(day), _seen(history, store, layer, area, day)),
+        )
+        differing = differing_cells(halves[0].image, halves[1].image)
+        if differing.getbbox() is not None:
+            return as_small_png(side_by_side(*halves, frame_around(differing)))
+    return None
+
+
+def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
+    """Returns a mask, a pixel for each cell, of what differs noticeably between images of one size."""
+    red, green, blue = ImageChops.difference(before, after).split()
+    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return strongest.reduce(_CELL).point([255 if value >= _NOTICEABLE else 0 for value in range(256)])
+
+
+def frame_around(differing: Image.Image) -> Image.Image:
+    """Returns a mask, as large as the images, of frames a few pixels away from what differs."""
+    # One frame around what lies close together, not one around each leaf.
+    around = differing.filter(ImageFilter.MaxFilter(7))
+    frame = ImageChops.subtract(around.filter(ImageFilter.MaxFilter(3)), around)
+    return frame.resize((frame.width * _CELL, frame.height * _CELL), Image.Resampling.NEAREST)
+
+
+def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
+    """Returns both halves below their headings, with the frame in each."""
+    width, height = before.image.size
+    whole = Image.new("RGB", (2 * width + _GAP, height + _HEADING), _PAPER)
+    draw = ImageDraw.Draw(whole)
+    for left, half in ((0, before), (width + _GAP, after)):
+        whole.paste(half.image, (left, _HEADING))
+        whole.paste(_FRAME, (left, _HEADING), frame)
+        draw.text((left + _GAP, _HEADING // 2), half.heading, _INK, ImageFont.load_default(_TEXT), "lm")
+    return whole
+
+
+def as_small_png(image: Image.Image, most: int = LARGEST_FILE) -> bytes:
+    """Returns a PNG of less than `most` bytes, with fewer colours and then fewer pixels if it must be."""
+    body = _as_png(image)
+    while len(body) >= most:
+        # The octree keeps rare colours. By Pillow's default a red roof in a green land fades, and other ways
+        # can take minutes.
+        body = _as_png(image.quantize(256, Image.Quantize.FASTOCTREE))
+        image = image.reduce(2)
+    return body
+
+
+def _seen(history: History, store: TileStore, layer: int, area: TileRange, day: date) -> Image.Image:
+    """Returns the area as it was by the end of the day."""
+    size = PANEL // len(area.columns)
+    canvas = Image.new("RGB", (size * len(area.columns), size * len(area.rows)), _BACKGROUND)
+    for tile, seen in shown(history, layer, area, day).items():
+        image = None if seen.image is None else _image(store, seen.image, size)
+        if image is not None:
+            column, row = area.columns.index(tile.x), area.rows.index(tile.y)
+            canvas.paste(image, (column * size, (len(area.rows) - 1 - row) * size), image)
+    return canvas
+
+
+def _image(store: TileStore, name: str, size: int) -> Image.Image | None:
+    try:
+        return stored(store, name, size)
+    except UNREADABLE:
+        return None
+
+
+def _as_png(image: Image.Image) -> bytes:
+    body = io.BytesIO()
+    image.save(body, "PNG", optimize=True)
+    return body.getvalue()

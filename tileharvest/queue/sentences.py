@@ -1,0 +1,110 @@
+"""The sentences for a person when a queue cannot be used, and when a request is given up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AFRESH: Final = "start afresh with -a fresh=1"
+"""The way out when a queue cannot be used. The history knows what was harvested, so requests are only made
+again."""
+
+WORKER_ENDED: Final = "its worker ended {attempts} times while it was under way"
+"""Why a request is given up whose worker was killed at each attempt."""
+
+_LOST: Final = "no request in it was lost"
+_UNREADABLE: Final = (
+    "{queue} cannot be read ({said}); it was not deleted, and the history is unharmed: "
+    f"{AFRESH}, or move the file away"
+)
+_NOT_ALLOWED: Final = (
+    f"{{queue}} cannot be written here ({{said}}); {_LOST};"
+    " make the file and its folder writable, or name another place"
+)
+_LOCKED: Final = (
+    f"{{queue}} is locked by another program for too long; {_LOST}; let the other program end and run again"
+)
+_FULL: Final = f"disk full: {{queue}} could not be written; {_LOST}; free space and run again"
+_LOGIN: Final = (
+    f"{{queue}} refuses the login ({{said}}); {_LOST}; correct name and password in REDIS_URL or REDIS_PARAMS"
+)
+_AWAY: Final = (
+    f"{{queue}} does not answer ({{said}}); {_LOST}; see that it runs and can be reached, and run again"
+)
+_PERMISSION: Final = "let an administrator allow it: ~tileharvest:* &tileharvest:* +@all -@admin"
+
+_SENTENCES: Final = {
+    # By the names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
+    "SQLITE_PERM": _NOT_ALLOWED,
+    "SQLITE_READONLY": _NOT_ALLOWED,
+    "SQLITE_BUSY": _LOCKED,
+    "SQLITE_LOCKED": _LOCKED,
+    "SQLITE_CORRUPT": _UNREADABLE,
+    "SQLITE_NOTADB": _UNREADABLE,
+    "SQLITE_FULL": _FULL,
+    # The disk is too full for the shared memory file that lies beside a database.
+    "SQLITE_IOERR_SHMSIZE": _FULL,
+    "SQLITE_CANTOPEN": (
+        f"{{queue}} cannot be opened ({{said}}); {_LOST};"
+        " make sure that its folder exists and is writable, or name another place"
+    ),
+    "SQLITE": f"{{queue}} failed ({{said}}); {_LOST}; run again, or check the disk",
+    # By the first word of Redis' errors; AWAY where nothing answers.
+    "AWAY": _AWAY,
+    "CLUSTERDOWN": _AWAY,
+    "MASTERDOWN": _AWAY,
+    "WRONGPASS": _LOGIN,
+    "NOAUTH": _LOGIN,
+    "NOPERM": f"{{queue}} does not allow its user something ({{said}}); {_LOST}; {_PERMISSION}",
+    "OOM": f"{{queue}} is out of memory ({{said}}); {_LOST}; give it more (maxmemory), and run again",
+    "READONLY": (
+        f"{{queue}} is a replica that cannot be written ({{said}}); {_LOST}; name the primary in REDIS_URL"
+    ),
+    "MISCONF": f"{{queue}} cannot write to its disk ({{said}}); {_LOST}; free space there, and run again",
+    "LOADING": f"{{queue}} still reads its data ({{said}}); {_LOST}; run again when it is ready",
+    "BUSY": f"{{queue}} is kept busy by a script ({{said}}); {_LOST}; run again later",
+    "MOVED": (
+        f"{{queue}} is a node of a cluster ({{said}}); {_LOST};"
+        " write REDIS_PARAMS = {{'redis_cls': 'redis.asyncio.RedisCluster'}}"
+    ),
+    "REDIS": f"{{queue}} failed ({{said}}); {_LOST}; run again; Redis must be of version 6 or newer",
+    # What stands in the place of a queue.
+    "not permitted": (
+        f"{{queue}} does not allow its user all that is needed ({{said}}); nothing was changed; {_PERMISSION}"
+    ),
+    "foreign key": (
+        "{queue}: {said} is of another program; nothing was changed; name another database with REDIS_DB"
+    ),
+    "foreign file": (
+        "{said} is a database of another program; nothing was changed; name another place for the queue"
+    ),
+    "format": (
+        "{queue} was written by another version of TileHarvest (its format is {said}); nothing was changed;"
+        f" finish it with that version or {AFRESH}"
+    ),
+    "closed": f"{{queue}} is not open; {_LOST}; the program is about to end",
+    "lost": (
+        "{queue} has lost {said}: it was deleted, or Redis did not keep it when it was started again; what"
+        " was harvested is kept; run again, and the rest is asked for"
+    ),
+    "evicting": (
+        "{queue} may throw requests away when its memory is full (maxmemory-policy {said});"
+        " nothing was changed; let an administrator set maxmemory-policy noeviction"
+    ),
+}
+
+
+def sentence(case: str, queue: str, said: str) -> str:
+    """One line: what happened, that nothing was lost, and what to do next.
+
+    `case` is the name of SQLite's result code, the first word of Redis' error, or what stands in the place of
+    a queue. `queue` says which queue it is and where, `said` what the backend says, without passwords.
+    """
+    is_sqlite = case.startswith("SQLITE_")
+    primary = "_".join(case.split("_")[:2]) if is_sqlite else case
+    form = _SENTENCES.get(case) or _SENTENCES.get(primary) or _SENTENCES["SQLITE" if is_sqlite else "REDIS"]
+    return form.format(queue=queue, said=" ".join(said.split()))
+
+
+def expired(lease_seconds: float) -> str:
+    """Why a request is given up whose leases all expired; {attempts} is to be filled in."""
+    return f"not finished within {lease_seconds:g} s in {{attempts}} attempts"

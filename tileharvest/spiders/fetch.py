@@ -1,0 +1,41 @@
+"""Fetches through Scrapy's engine what a probe asks of a site."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+
+from tileharvest.errors import SiteError, TileHarvestError
+from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.renderers.overviewer import Fetched
+from tileharvest.scheduler.crawl import crawl_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from tileharvest.renderers.overviewer import Fetch
+
+
+def fetch_with(crawler: Crawler) -> Fetch:
+    """Ask as the harvest asks: with its rules, its patience and its counts."""
+    crawl = crawl_of(crawler)
+
+    async def fetch(method: str, url: str) -> Fetched:
+        request = Request(url, method=method, meta={STATE: RequestState(is_aside=True)})
+        try:
+            response = await crawler.engine.download_async(request)
+        except TileHarvestError:
+            # Of the turn that it has waited for.
+            raise
+        # Whatever download handlers and middlewares raise means the same here: no answer.
+        except Exception as error:
+            raise SiteError(
+                f"{url} cannot be reached ({no_answer_in_words(error)}): nothing was changed; try again later"
+            ) from error
+        if crawl.scheduler is not None:
+            await crawl.scheduler.received_aside(len(response.body))
+        return Fetched(response.status, response.body, response.url)
+
+    return fetch

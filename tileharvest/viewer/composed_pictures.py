@@ -1,0 +1,85 @@
+"""Replies with pictures of levels that the history lacks."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
+from tileharvest.pictures.pixels import LARGEST
+from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
+from tileharvest.viewer.replies import AFTER_ASKING, FOR_EVER, NEVER, RefusedError, Reply, quoted, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from tileharvest.history.outlines import LayerOutline
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.viewer.replies import Caller
+    from tileharvest.viewer.served_maps import ServedMaps
+
+
+class ComposedPictures:
+    """May be used by several threads."""
+
+    def __init__(self, served: ServedMaps, composer: Composer) -> None:
+        self._served = served
+        self._composer = composer
+
+    def answer(self, names: Sequence[str], query: Sequence[tuple[str, str]], caller: Caller) -> Reply:
+        """Replies with the picture of a tile on a day, both in the address; the layer is a parameter.
+
+        The reply may be kept for ever where the day is before the map's last one: the past does not change.
+        Raises RefusedError where there was nothing by that day, where the tile has an image of its own, and
+        while the viewer is being stopped.
+        """
+        map_name, tile_name, picture_name = names
+        layer_name = Parameters(query, ("layer",)).text("layer")
+        tile, day = parse_tile(tile_name), _day_of(picture_name)
+        past = self._past(map_name, layer_name, tile, day)
+        try:
+            return self._composed(past, tile, day, caller)
+        except ComposerStoppedError:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
+
+    def _composed(self, past: PastLayer, tile: Tile, day: date, caller: Caller) -> Reply:
+        composition = self._composer.composition(past, tile)
+        if composition is None:
+            raise unknown(f"there was nothing at {tile} by {day}")
+        tag = f'"{composition.key}"'
+        lasts = FOR_EVER if day < past.settled else AFTER_ASKING
+        headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
+        if caller.knows(tag):
+            return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
+        picture = self._composer.picture(past, composition)
+        if not picture.whole:
+            headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
+        return Reply(picture.body, headers)
+
+    def stop(self) -> None:
+        """Ends what is being composed."""
+        self._composer.stop()
+
+    def _past(self, map_name: str, layer_name: str, tile: Tile, day: date) -> PastLayer:
+        history, outline, layer = self._served.layer(map_name, layer_name)
+        source = layer.source_zoom(tile.zoom, day)
+        if source is None:
+            raise unknown(f"there was nothing at {tile} by {day}")
+        if source == tile.zoom:
+            raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
+        return PastLayer(history, layer.id, day, source, _tile_size(layer, day), outline.days[-1])
+
+
+def _day_of(name: str) -> date:
+    day = parse_day(name.removesuffix(".png")) if name.endswith(".png") else None
+    if day is None:
+        raise unknown(f"{quoted(name)} is no picture's name: write its day, as in 2021-02-13.png")
+    return day
+
+
+def _tile_size(layer: LayerOutline, day: date) -> int:
+    size = layer.described(day).tile_size
+    if size > LARGEST:
+        raise unknown(f"tiles of {size} pixels are not composed")
+    return size

@@ -235,7 +235,7 @@ def test_classes_named_in_meta_stay_plain_values():
 
 def test_a_tile_of_the_first_version_is_read_as_it_was_asked():
     body = (
-        b'{"v":1,"url":"http://a.example/","meta":{"layer":"day","tile":[-1,2,-2],"late":true,'
+        b'{"v":1,"url":"http://a.example/","meta":{"layer":"day","tile":[-1,2,-2],"late":true,"expected_bytes":9,'
         b'"download_slot":"a.example"}}'
     )
     queued = decode(body)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.scheduler.driving import Driven, entry
+from tests.scheduler.driving import Driven, QueueAtOnce, entry
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Pace
@@ -43,7 +43,7 @@ def polite(inside: LimitedQueue, folder: Path | None) -> Driven:
 @pytest.fixture
 def alone() -> Iterator[Driven]:
     """Without a folder."""
-    with polite(SqliteQueue(), None) as queue:
+    with polite(QueueAtOnce(), None) as queue:
         yield queue
 
 
@@ -74,7 +74,7 @@ def test_a_map_that_knows_of_no_others_keeps_its_pace(alone: Driven) -> None:
 
 
 def test_the_gap_holds_over_the_end_of_a_process(tmp_path: Path) -> None:
-    inside = SqliteQueue()
+    inside = QueueAtOnce()
     with polite(inside, tmp_path) as queue:
         set_pace(queue, 30.0)
         assert starts(queue, 1) == [0.0]
@@ -93,7 +93,7 @@ def test_what_was_held_up_before_it_was_closed_is_not_when_it_is_open_again(alon
     assert alone.exchange().held_until is None
 
 
-class Spoiling(SqliteQueue):
+class Spoiling(QueueAtOnce):
     """While it leases for the first time, the file of the hosts becomes something else."""
 
     def __init__(self, spoil: Callable[[], None]) -> None:
@@ -144,7 +144,7 @@ def test_the_queue_inside_is_thrown_away(tmp_path: Path) -> None:
 
 def test_a_queue_that_cannot_share_its_pace_is_closed_again(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    inside = SqliteQueue()
+    inside = QueueAtOnce()
     with not_open(inside, tmp_path / "file") as queue, pytest.raises(QueueError, match="cannot be written"):
         queue.open()
     with not_open(inside, None) as queue:

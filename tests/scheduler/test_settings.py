@@ -13,7 +13,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvesting_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.redis.queue import RedisQueue
-from tileharvest.queue.settings import QueueKind, has_queue, queue_kind, sqlite_queue
+from tileharvest.queue.settings import QueueKind, has_queue, local_queue, queue_kind
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import scheduling_for
@@ -132,7 +132,7 @@ def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -
 
 def test_a_map_without_a_queue_file_has_no_queue(settings: Settings) -> None:
     assert not has_queue(settings, "m")
-    file = sqlite_queue(settings, "m")._file
+    file = local_queue(settings, "m")._file
     file.parent.mkdir(parents=True)
     file.touch()
     assert has_queue(settings, "m")

@@ -230,7 +230,7 @@ class _WatchedCrawl:
         self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
         assert spider.crawl.rules is not None
         self._crawl = spider.crawl
-        self._courtesy = spider.crawl.rules
+        self._rules = spider.crawl.rules
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
@@ -239,7 +239,7 @@ class _WatchedCrawl:
 
     def quiet_until(self) -> str | None:
         now = datetime.now(self.harvesting.description.zone_info)
-        return moment_in_words(self._courtesy.quiet_until(now))
+        return moment_in_words(self._rules.quiet_until(now))
 
     async def paused_since(self) -> str | None:
         return (await orders_for(self._settings, self.harvesting.description.name)).paused

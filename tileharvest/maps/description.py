@@ -164,7 +164,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
         _check(self.concurrency >= 1, "concurrency")
         _check_rate(self.requests_per_second)
-        _check_rules(self)
+        _check_politeness(self)
         _check(0 <= self.audit <= 1, "audit")
         _check(self.full_every >= 1, "full_every")
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
@@ -215,7 +215,7 @@ def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Ga
     return None if not said else said[0].at_least(said[-1])
 
 
-def _check_rules(description: MapDescription) -> None:
+def _check_politeness(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
     texts: dict[str, Callable[[], object]] = {
         "delay": lambda: description.gap,

@@ -125,13 +125,15 @@ def headers_as_bytes(headers: Headers) -> dict[bytes, list[bytes]]:
 
 def _from_first_version(queued: QueuedRequest) -> QueuedRequest:
     """Version 1 kept the question in meta, key by key, and the tile as a list."""
-    fields = {*TileQuestion.__struct_fields__, *Asked.__struct_fields__}
+    fields = {*TileQuestion.__struct_fields__, *Asked.__struct_fields__, "expected_bytes"}
     found = {key: value for key, value in queued.meta.items() if key in fields}
     meta = {key: value for key, value in queued.meta.items() if key not in fields}
     if not {"layer", "tile"} <= found.keys():
         return msgspec.structs.replace(queued, version=VERSION)
     if found["tile"] is not None:
         found["tile"] = dict(zip(("zoom", "x", "y"), found["tile"], strict=True))
+    # The length of an answer is not foreseen any more.
+    found.pop("expected_bytes", None)
     found["asked"] = {key: found.pop(key) for key in Asked.__struct_fields__ if key in found}
     question = msgspec.convert(found, TileQuestion)
     return msgspec.structs.replace(queued, version=VERSION, meta=meta, question=question)

@@ -25,33 +25,33 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Who works on a queue. Times are Redis' own, in seconds since 1970."""
+    """A process that works on a queue. Times are Redis' own, in seconds since 1970."""
 
     host: str
     machine: str
-    """The same for all workers under one operating system, containers too; another on every other one."""
+    """All workers under one operating system have the same, in its containers too."""
     pid: int
     segment: str
-    """What it works for; empty before it has joined."""
+    """The segment that it works for; empty before it has joined."""
     started: float
     heartbeat: float
-    """When it was last heard of."""
+    """The time at which it was last heard of."""
     leased: int
     share: int | None
-    """Requests that it may have on the way at the same time; None without a pace."""
+    """It may have so many requests on the way at the same time; None without a pace."""
     finished: int
-    """Requests since it started."""
+    """Requests that it has finished since it started."""
     rate: float
-    """Requests per second finished lately."""
+    """Requests per second that it has finished lately."""
 
 
 SILENT: Final = 30.0
-"""Seconds after which a worker that was not heard of is taken for gone: six signs of life missed."""
+"""A worker that was not heard of for so many seconds is taken for gone: it has missed six signs of life."""
 
 
 def silent_after(lease_seconds: float) -> float:
-    """Seconds after which a worker that was not heard of is taken for gone: when its leases have run out
-    there is no more reason to wait for it."""
+    """Returns after how many seconds a worker that was not heard of is taken for gone. When its leases have
+    run out there is no more reason to wait for it."""
     return min(SILENT, lease_seconds)
 
 
@@ -67,15 +67,15 @@ class SharedQueue(RequestQueue, Protocol):
     async def join(self, segment: str, harvest: str) -> bool:
         """Work for a harvest from now on.
 
-        Whether the first requests are still to be pushed, in which case every worker that is told so may push
-        them. Where the segment holds the work of another harvest, all of that is forgotten before.
+        Returns whether the first requests are still to be pushed; every worker that is told so may push them.
+        Where the segment holds the work of another harvest, all of that is forgotten before.
         """
         ...
 
     async def ending(self, segment: str) -> Ending:
-        """How far the work is. Who is told that it is theirs to end keeps that right until it has pushed
-        something or called `ended`, or `close`, or was not heard of for half a minute. Raises QueueError
-        where the queue has lost the work."""
+        """Returns how far the work is. A worker that is told YOURS keeps that right until it pushes, or calls
+        `ended` or `close`, or was not heard of for half a minute. Raises QueueError where the queue has lost
+        the work."""
         ...
 
     async def ended(self, segment: str) -> None:
@@ -83,35 +83,36 @@ class SharedQueue(RequestQueue, Protocol):
         ...
 
     async def doubtful(self, segment: str) -> Mapping[bytes, bytes]:
-        """Requests dropped as seen, body by fingerprint, each once."""
+        """Returns the requests that were dropped as seen: each body once, by its fingerprint."""
         ...
 
     async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
-        """These are doubtful no more: they were seen, or have been pushed again."""
+        """Take these for doubtful no more: they were seen, or have been pushed again."""
         ...
 
     async def wait_for_work(self, timeout: float) -> bool:  # noqa: ASYNC109 - the time is the purpose, no limit
-        """Whether there may be something to lease, or the work has ended, before so many seconds are over.
-        A hint: it may be missed."""
+        """Wait for so many seconds at most. Returns whether there may be something to lease, or the work has
+        ended. It is a hint, and may be missed."""
         ...
 
     async def workers(self) -> Sequence[Worker]:
-        """Those that were heard of lately, the oldest first, this one among them."""
+        """Returns those that were heard of lately, the oldest first. A worker finds itself among them."""
         ...
 
     def surely_pushed(self, segment: str, fingerprint: bytes) -> bool:
-        """Whether this worker has pushed the request lately, so that pushing it again would change nothing.
-        At once, from memory. False where it is not known, and of everything after the queue was away."""
+        """Returns whether this worker has pushed the request lately, so that pushing it again would change
+        nothing. The answer comes from memory, at once. It is False where that is not known, and of everything
+        after the queue was away."""
         ...
 
     async def time(self, now: float) -> float:
-        """The present time by the clock that workers' times are of; `now` is the caller's."""
+        """Returns the present time by the clock that the workers' times are of; `now` is the caller's."""
         ...
 
     async def oldest_lease(self) -> float | None:
-        """Seconds since the oldest lease was handed out; None if nothing is leased."""
+        """Returns the seconds since the oldest lease was handed out, or None if nothing is leased."""
         ...
 
     async def dead_letters(self) -> Sequence[object]:
-        """What was found to be no request, the oldest first."""
+        """Returns what was found where requests are, and is no request; the oldest first."""
         ...

@@ -1,4 +1,4 @@
-"""The three lanes, and whose turn it is. Pure."""
+"""The three lanes in which requests wait, and which of them is asked first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Lane(IntEnum):
 
 
 def lane_of(priority: int) -> Lane:
-    """The lane of a priority: above 0 plus, 0 normal, below 0 minus."""
+    """Returns the lane of a priority: plus above 0, normal for 0, minus below 0."""
     if priority > 0:
         return Lane.PLUS
     return Lane.NORMAL if priority == 0 else Lane.MINUS
@@ -33,7 +33,7 @@ class Turns:
         self._polls = 0
 
     def next_is_minus(self) -> bool:
-        """Whether the next poll asks the minus lane first. Each call is a poll."""
+        """Returns whether the next poll asks the minus lane first. Each call is a poll."""
         if not self._share:
             return False
         self._polls = (self._polls + 1) % self._share

@@ -19,18 +19,19 @@ class Entry:
     body: bytes
     """The encoded request; a queue does not look inside."""
     segment: str
-    """The empty name is that of none: what a person has pushed waits in it until it is made."""
+    """What a person has pushed waits in the segment with the empty name until it is made."""
     fingerprint: bytes | None
-    """What makes it the same request as another; None for one that is never filtered nor counted as seen."""
+    """Two requests with the same one are the same request. One with None is never filtered, nor counted as
+    seen."""
     priority: int = 0
     """Above 0 the plus lane, 0 normal, below 0 minus."""
     due: float | None = None
-    """Seconds since 1970 before which it is not offered; None: at once."""
+    """Seconds since 1970 before which it is not offered. None offers it at once."""
     maybe_seen: bool | None = None
-    """What a filter over this very queue says: False where the fingerprint is surely new in the segment. None
-    where no filter was asked."""
+    """What a filter over this very queue says. False: the fingerprint is surely new in the segment, and the
+    queue takes its word for it. None: no filter was asked."""
     attempt: int = 1
-    """Which attempt this is, at least 1."""
+    """The number of this attempt; the first is 1."""
 
     def __post_init__(self) -> None:
         if self.attempt < 1:
@@ -41,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A request handed out and not yet finished. `id` and `attempt` together prove who holds it."""
+    """A request handed out and not finished yet. `id` and `attempt` together prove who holds it."""
 
     id: int
     attempt: int
@@ -51,7 +52,7 @@ class Lease:
     until: float
     """Seconds since 1970 at which it expires."""
     start: float = 0.0
-    """Seconds since 1970 before which it is not to be made, so that all workers together keep the pace."""
+    """It is not made before this, in seconds since 1970, so that all workers together keep the pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +66,28 @@ class Failure:
     attempts: int
     reason: str
     failed: float
-    """When, in seconds since 1970."""
+    """The time of it, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a scheduler has to tell the queue. Applied in the order of the fields, all or nothing."""
+    """What a scheduler has to tell the queue. It is applied in the order of the fields, all or nothing."""
 
     pushed: Sequence[Entry] = ()
     taken_up: Sequence[int] = ()
-    """Ids of failures that `pushed` brings back: they leave the failure list. Pushed without fingerprint
-    where it may have been seen in their segment, so that they are not taken for duplicates of themselves."""
+    """Ids of failures that `pushed` brings back, and that leave the failure list. They are pushed without
+    fingerprint where it may have been seen in their segment: they are no duplicates of themselves."""
     finished: Sequence[Lease] = ()
     failed: Sequence[tuple[Lease, str]] = ()
     """Leases that go to the failure list, each with a reason."""
     returned: Sequence[Lease] = ()
-    """Leases that were never started: they go back to their lane, attempts uncounted."""
+    """Leases that were never started. They go back to their lane, and the attempt does not count."""
     is_seeded: bool = False
     """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
     in_flight: int = 0
     """Requests that this worker has on the way."""
     share: int | None = None
-    """Requests that it may have on the way, for those who look at a queue that several workers share."""
+    """Requests that it may have on the way. Only queues that several workers share look at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +103,21 @@ class Exchange:
     refused: int = 0
     """Finished, failed or returned leases that their worker did not hold any more."""
     next_due: float | None = None
-    """When the next delayed entry is due; None if none is delayed."""
+    """The time at which the next delayed entry is due; None if nothing is delayed."""
     leased_elsewhere: int = 0
     """Leases that other workers hold."""
     held_until: float | None = None
-    """When to ask again for what is due and was not leased, as the pace did not allow it, the host rests, or
-    other workers are to have it; None if nothing was held back."""
+    """The time at which to ask again for what is due and was held back: the pace did not allow it, the host
+    rests, or other workers are to have it. None if nothing was held back."""
     rests_until: float | None = None
-    """Until when the host asks to be left alone, by what any worker has heard; None if it does not."""
+    """The host asks to be left alone until then, as any worker has heard; None if it does not."""
     share: int | None = None
-    """Requests that this worker may have on the way at the same time; None where others do not matter."""
+    """This worker may have so many requests on the way at the same time; None where others do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much is where; all segments together but for `done` and `seen`."""
+    """How many requests are where: of all segments together, but for `done` and `seen`."""
 
     pending: Mapping[Lane, int]
     delayed: int
@@ -125,7 +126,7 @@ class Counts:
     done: int
     """Finished in the newest segment."""
     seen: int
-    """Different requests accepted in the newest segment; those without fingerprint are not counted."""
+    """Different requests that the newest segment has accepted. Those without fingerprint do not count."""
 
     @property
     def left(self) -> int:
@@ -133,7 +134,7 @@ class Counts:
         return sum(self.pending.values()) + self.delayed + self.leased
 
     def as_plain(self) -> dict[str, int]:
-        """By name, for statistics and for programs."""
+        """Returns the counts by name, for statistics and for programs."""
         return {
             **{f"pending/{lane.name.lower()}": count for lane, count in sorted(self.pending.items())},
             "delayed": self.delayed,
@@ -164,8 +165,8 @@ class RequestQueue(Protocol):
     """
 
     async def open(self, now: float) -> None:
-        """Begin to work on the queue. A local queue, whose worker is the only one, takes the leases of a
-        former worker back at once. Raises QueueError if another worker has a local queue open."""
+        """Begin to work on the queue. A local queue has one worker: it takes the leases of a former one back
+        at once, and raises QueueError if another worker has it open."""
         ...
 
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
@@ -173,23 +174,23 @@ class RequestQueue(Protocol):
         ...
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Let the leases last for the full time again, from now; how many of them are still held."""
+        """Let the leases last for the full time again, from now. Returns how many of them are still held."""
         ...
 
     async def counts(self, now: float) -> Counts:
-        """May read everything that waits: for people, not for every request."""
+        """Count everything. This may read all that waits: it is for people, not for every request."""
         ...
 
     async def failures(self) -> Sequence[Failure]:
-        """The failure list, oldest first."""
+        """Returns the failure list, oldest first."""
         ...
 
     async def clear_failures(self) -> int:
-        """Empty the failure list; how many it had."""
+        """Empty the failure list. Returns how many it had."""
         ...
 
     def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
-        """All fingerprints seen in the segment, some thousands at a time."""
+        """Yields all fingerprints seen in the segment, some thousands at a time."""
         ...
 
     async def forget(self, segment: str) -> None:
@@ -202,13 +203,14 @@ class RequestQueue(Protocol):
         ...
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        """A remark kept with the segment and dropped with it: read it, or write it when `value` is given, the
-        empty one to drop it; what it was before. The segment without name is never dropped."""
+        """Read or write a remark, which is kept with the segment and dropped with it. Returns what it was
+        before. A `value` is written; an empty one drops the remark. The segment without name is never
+        dropped."""
         ...
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        """All remarks kept with the segment, by key. Cheap: looked at every second while requests are
-        made."""
+        """Returns all remarks of the segment, by key. This is cheap: it is asked every second while requests
+        are made."""
         ...
 
     async def close(self) -> None:

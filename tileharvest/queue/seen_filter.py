@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _SMALLEST: Final = 1_000
-"""Requests that the first filter has room for at least; that costs 4 kB."""
+"""The first filter has room for so many requests at least, which costs 4 kB."""
 
 
 class SeenFilter:
@@ -44,16 +44,16 @@ class SeenFilter:
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
 
     def __len__(self) -> int:
-        """How many different requests were seen, less those that were wrongly called seen."""
+        """Returns how many different requests were seen, less those that were wrongly called seen."""
         return sum(bloom.count for bloom in (*self._full, self._filling))
 
     @property
     def memory_bytes(self) -> int:
-        """What the filters' bits take."""
+        """The bytes that the filters' bits take."""
         return sum(bloom.bitarray.nbytes for bloom in (*self._full, self._filling))
 
     def add(self, fingerprint: bytes) -> bool:
-        """True if it was probably seen before; False if it is surely new, and now seen."""
+        """Returns True if it was probably seen before, and False if it is surely new; then it is seen now."""
         # pybloom hashes the UTF-8 of `str(key)`: of bytes that is their `repr`, of this the text itself.
         key = fingerprint.hex()
         if self._full and any(key in bloom for bloom in self._full):

@@ -1,17 +1,20 @@
-"""Opens the queue that the settings name."""
+"""The segments and the queue that the settings name."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
-from tileharvest.errors import QueueError
+from scrapy.utils.misc import load_object
+
+from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder
 from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.orders import Orders, orders_of
+from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -19,28 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from datetime import datetime
     from pathlib import Path
-
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.queue.polite_queue import LimitedQueue
-    from tileharvest.queue.port import RequestQueue
-    from tileharvest.queue.redis.queue import RedisQueue
-
-
-from enum import Enum
-from typing import TYPE_CHECKING
-
-from scrapy.utils.misc import load_object
-
-from tileharvest.errors import ConfigurationError
-from tileharvest.queue.segments import parse_resolver
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
     from zoneinfo import ZoneInfo
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.queue.port import RequestQueue
+    from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
 
 
@@ -80,14 +67,31 @@ def queue_kind(settings: BaseSettings) -> QueueKind:
         raise ConfigurationError(f"SCHEDULER_QUEUE '{name}' is none of: {kinds}") from None
 
 
-def sqlite_queue(settings: BaseSettings, name: str) -> SqliteQueue:
-    """The map's queue in the data folder; not opened yet."""
-    return SqliteQueue(_queue_file(settings, name), **_queue_options(settings))
+def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -> SqliteQueue:
+    """The map's queue for one worker, in the data folder or in memory; not opened yet."""
+    return SqliteQueue(None if in_memory else _queue_file(settings, name), **_queue_options(settings))
 
 
-def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
-    """The map's queue in Redis; not opened yet."""
-    return _redis_queue(settings, name, is_harvest=True)
+def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -> RedisQueue:
+    """The map's queue in Redis; not opened yet. What its filter drops is kept for a harvest only, which has
+    a history to look it up in."""
+    # Where it is not used it need not be loaded: 0.1 s of each command.
+    from tileharvest.queue.redis.connection import connect, connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
+
+    parameters: Mapping[str, Any] = {
+        **{key: settings[key] for key in ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_ENCODING")},
+        "REDIS_DB": settings.get("REDIS_DB"),
+        "REDIS_PARAMS": settings.getdict("REDIS_PARAMS"),
+    }
+    return RedisQueue(
+        partial(connect, connection_parameters(parameters)),
+        name,
+        **_queue_options(settings),
+        expected=settings.getint("SEEN_EXPECTED"),
+        error_rate=settings.getfloat("SEEN_ERROR_RATE_SHARED"),
+        keeps_doubtful=is_harvest,
+    )
 
 
 def has_queue(settings: BaseSettings, name: str) -> bool:
@@ -105,7 +109,7 @@ def queue_lock(settings: BaseSettings, name: str) -> Path:
 async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
     """The map's queue, open for a command beside whoever works on it. Raises QueueError."""
     is_redis = queue_kind(settings) is QueueKind.REDIS
-    queue = redis_queue(settings, name) if is_redis else sqlite_queue(settings, name)
+    queue = redis_queue(settings, name) if is_redis else local_queue(settings, name)
     await queue.open_beside()
     try:
         yield queue
@@ -131,13 +135,13 @@ async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -
 
 def workers_on(settings: BaseSettings, name: str) -> int:
     """How many work on the map's queue at this moment; 0 where that cannot be found out."""
-    if queue_kind(settings) is not QueueKind.REDIS:
-        return int(is_locked(queue_lock(settings, name)))
 
     async def count() -> int:
         async with open_beside(settings, name) as queue:
-            return len(await queue.workers())  # type: ignore[union-attr]
+            return len(await queue.workers()) if isinstance(queue, SharedQueue) else 0
 
+    if queue_kind(settings) is not QueueKind.REDIS:
+        return int(is_locked(queue_lock(settings, name)))
     try:
         return asyncio.run(count())
     except QueueError:
@@ -147,32 +151,6 @@ def workers_on(settings: BaseSettings, name: str) -> int:
 def is_being_harvested(settings: BaseSettings, name: str) -> bool:
     """Whether a worker works on the map's queue at this moment; False where that cannot be found out."""
     return workers_on(settings, name) > 0
-
-
-def _redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool) -> RedisQueue:
-    # Where it is not used it need not be loaded: 0.1 s of each command.
-    from tileharvest.queue.redis.connection import connect, connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
-
-    parameters: Mapping[str, Any] = {
-        **{key: settings[key] for key in ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_ENCODING")},
-        "REDIS_DB": settings.get("REDIS_DB"),
-        "REDIS_PARAMS": settings.getdict("REDIS_PARAMS"),
-    }
-    return RedisQueue(
-        partial(connect, connection_parameters(parameters)),
-        name,
-        **_queue_options(settings),
-        expected=settings.getint("SEEN_EXPECTED"),
-        error_rate=settings.getfloat("SEEN_ERROR_RATE_SHARED"),
-        # Only a harvest has a history to look them up in.
-        keeps_doubtful=is_harvest,
-    )
-
-
-def _own_queue(settings: BaseSettings, name: str, kind: QueueKind) -> LimitedQueue:
-    file = _queue_file(settings, name) if kind is QueueKind.SQLITE else None
-    return SqliteQueue(file, **_queue_options(settings))
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

@@ -222,10 +222,6 @@ class Scheduler(BaseScheduler):
         if self._offers is not None:
             self._politeness.rest(host, seconds)
 
-    def cut_short(self) -> None:
-        """The crawl ends: nobody waits any more for what is held back."""
-        self._politeness.cut_short()
-
     # What politeness tells
 
     def wake(self) -> None:
@@ -237,9 +233,13 @@ class Scheduler(BaseScheduler):
         if self._crawl.harvest is not None:
             self._crawl.harvest.check_room()
 
-    def fail(self, error: QueueError) -> None:
+    def fail(self, error: TileHarvestError) -> None:
         """The queue cannot go on. What was leased is offered again next time."""
         self._crawl.end(error)
+
+    def cut_short(self) -> None:
+        """The crawl ends: nobody waits any more for what is held back."""
+        self._politeness.cut_short()
 
     def stop(self, error: BudgetError | None) -> None:
         """Nothing further starts: a budget is spent, or a person has said so."""

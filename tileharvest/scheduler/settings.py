@@ -14,7 +14,7 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder
 from tileharvest.queue.hosts import HostFile, HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
-from tileharvest.queue.settings import QueueKind, _own_queue, _redis_queue, queue_kind, segment_resolver
+from tileharvest.queue.settings import QueueKind, local_queue, queue_kind, redis_queue, segment_resolver
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
@@ -97,7 +97,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
-    shared = _redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
+    shared = redis_queue(settings, name, is_harvest=harvesting is not None) if kind is _REDIS else None
     return Scheduling(
         name=name,
         queue=_polite(settings, name, shared, kind, is_kept=not refused),
@@ -141,7 +141,8 @@ def _polite(
     # A dry run makes no folder.
     if is_kept and (kind is QueueKind.SQLITE or folder.is_dir()):
         hosts = HostFile(folder / "hosts")
-    return PoliteQueue(_own_queue(settings, name, kind), hosts, name, clock=time.time, random=random.random)
+    queue = local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
+    return PoliteQueue(queue, hosts, name, clock=time.time, random=random.random)
 
 
 def _patience(setting: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""How a queue in Redis is spoken to: its keys, its scripts, and what goes in and comes out."""
+"""The language of a queue in Redis: keys, scripts, arguments and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
 FORMAT: Final = "2"
-"""Of what is in Redis. To be raised when older scripts could not go on with it."""
+"""The format of what is in Redis. It is raised when older scripts could not go on with it."""
 
 _NAMES: Final = (
     *("plus", "normal", "minus", "delayed"),
@@ -69,24 +69,24 @@ class Keys:
         return f"{self._prefix}{name}".encode()
 
     def client(self, client: str) -> bytes:
-        """What is known of a worker, and its last call."""
+        """Holds what is known of a worker, and its last call."""
         return self.named(f"client:{client}")
 
     def filter(self, segment: str) -> bytes:
-        """The bitmap of what was seen in the segment."""
+        """Holds the bitmap of what was seen in the segment."""
         return f"{self._prefix}seen:{segment}".encode(errors="backslashreplace")
 
     def doubtful(self, segment: str) -> bytes:
-        """What was dropped as seen in the segment: bodies by fingerprint."""
+        """Holds what was dropped as seen in the segment: bodies by fingerprint."""
         return f"{self._prefix}doubtful:{segment}".encode(errors="backslashreplace")
 
     def of_segment(self, segment: str) -> tuple[bytes, bytes]:
-        """In the order in which the scripts expect them."""
+        """Returns both, in the order in which the scripts expect them."""
         return self.filter(segment), self.doubtful(segment)
 
     @property
     def pattern(self) -> bytes:
-        """Matches all of them, in SCAN."""
+        """Matches all of the map's keys, in SCAN."""
         return self.named("*")
 
 
@@ -98,7 +98,7 @@ class Script:
         self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     async def run(self, client: Client, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
-        """The answer of one call, in MessagePack; a server that does not know the script is told it."""
+        """Returns the answer of one call, in MessagePack. Sends the script to a server that has it not."""
         encoded = _ENCODER.encode(argument)
         try:
             answer: bytes = await client.evalsha(self._digest, len(keys), *keys, encoded)
@@ -144,7 +144,7 @@ _TRUTH: Final = msgspec.msgpack.Decoder(bool)
 def told(
     changes: Changes, shapes: Mapping[str, FilterShape], *, keeps_doubtful: bool = False
 ) -> dict[str, Any]:
-    """The part of an exchange's argument that tells the changes. `shapes` has all their segments."""
+    """Returns the part of an exchange's argument that tells the changes. `shapes` has all their segments."""
     numbers = {name: number for number, name in enumerate(shapes, 1)}
     return {
         "segments": [{"name": text(name), "filter": shape.text} for name, shape in shapes.items()],
@@ -170,17 +170,17 @@ def told(
 
 
 def text(value: str) -> msgspec.Raw:
-    """A text for a script, which gets it as bytes; half surrogate pairs become escapes."""
+    """Returns a text for a script, which gets it as bytes. Half surrogate pairs become escapes."""
     return string(value.encode(errors="backslashreplace"))
 
 
 def string(content: bytes) -> msgspec.Raw:
-    """Bytes for a script, written as MessagePack's longest kind of text: its reader knows no bytes."""
+    """Returns bytes for a script, as MessagePack's longest kind of text: its reader there knows no bytes."""
     return msgspec.Raw(b"\xdb" + len(content).to_bytes(4, "big") + content)
 
 
 def text_of(content: bytes) -> str:
-    """What came from Redis, where anything may stand, as a text."""
+    """Returns as a text what came from Redis, where anything may stand."""
     return content.decode(errors="backslashreplace")
 
 
@@ -189,7 +189,7 @@ def exchanged(answer: bytes) -> Filters | Done:
 
 
 def decoded(answer: bytes, kind: type[Value]) -> Value:
-    """An answer of this kind; texts in it are bytes. For what is not asked for every request."""
+    """Returns an answer of this kind. It is for what is not asked for every request."""
     return msgspec.msgpack.decode(answer, type=kind)
 
 
@@ -215,8 +215,8 @@ def counts(answer: bytes) -> Counts:
 
 
 def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
-    """Those of the segment, by key, out of those of all segments. As `note.lua` has them, each field is the
-    length of the segment's name, a colon, the name, and the key."""
+    """Returns the remarks of the segment, by key, out of those of all segments. `note.lua` writes each field
+    as the length of the segment's name, a colon, the name, and the key."""
     name = segment.encode(errors="backslashreplace")
     start = b"%d:%b" % (len(name), name)
     return {

@@ -1,4 +1,4 @@
-"""Connections to Redis, from the settings that scrapy-redis has for them."""
+"""Connections to Redis, made from the settings that scrapy-redis has for them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Client: TypeAlias = Any
 
 
 def connect(parameters: Mapping[str, Any]) -> Client:
-    """A client that connects when it is first used, and again whenever it must. It repeats no call itself.
+    """Returns a client that connects when it is first used, and again whenever it must. It repeats no call.
 
     Raises ConfigurationError, without any password in it, for parameters that cannot be.
     """
@@ -79,14 +79,14 @@ def connect(parameters: Mapping[str, Any]) -> Client:
 
 
 def parameters_of(client: Client) -> dict[str, Any]:
-    """Of each of its connections; the password is among them."""
+    """Returns the parameters of each of its connections; the password is among them."""
     owner = client if isinstance(client, RedisCluster) else client.connection_pool
     parameters: dict[str, Any] = owner.connection_kwargs
     return parameters
 
 
 def place(client: Client) -> str:
-    """Where its server is, for messages: without name and password."""
+    """Returns where its server is, for messages: without name and password."""
     if isinstance(client, RedisCluster):
         node = next(iter(client.nodes_manager.startup_nodes.values()))
         return f"redis://{node.host}:{node.port}, a cluster"
@@ -99,7 +99,7 @@ def place(client: Client) -> str:
 
 
 def masked(said: str, parameters: Mapping[str, Any]) -> str:
-    """The words without any password that the parameters have."""
+    """Returns the words without any password that the parameters have."""
     secrets = [str(parameters[name]) for name in _SECRETS if parameters.get(name)]
     url = str(parameters.get("url") or "")
     login, at, _ = url.rpartition("@")
@@ -120,7 +120,7 @@ def _class(named: Any) -> Any:
 
 
 def _checked(client: Client) -> Client:
-    """Makes a connection that is never used: only that tells of parameters that it does not know."""
+    """Make a connection that is never used: only that finds parameters that it does not know."""
     if isinstance(client, Redis):
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)

@@ -28,7 +28,7 @@ LATELY: Final = 25_000
 
 @dataclass(frozen=True, slots=True)
 class FilterShape:
-    """What all workers must agree on, or they would look at different bits.
+    """The form of a filter. All workers must agree on it, or they would look at different bits.
 
     `text` is how it stands in Redis: the hashes, the bits of each and the capacity of one filter or, after
     it has grown, of several that follow each other in the bitmap, such as `30 1439 1000;31 1443 1000`. A
@@ -41,8 +41,8 @@ class FilterShape:
 
     @classmethod
     def fitting(cls, expected: int, error_rate: float) -> FilterShape:
-        """For as many requests as expected, as pybloom-live would have it: 43.1 bits for each at an error
-        rate of one in a billion. Raises ValueError for what no bitmap of Redis can do."""
+        """Returns the shape for as many requests as expected. Its size is pybloom-live's: 43.1 bits for each
+        request at an error rate of one in a billion. Raises ValueError for what no bitmap of Redis can do."""
         if expected < 1:
             raise ValueError(f"a filter for {expected} requests would be full at once")
         if not 0 < error_rate < 1:
@@ -57,7 +57,7 @@ class FilterShape:
 
     @property
     def filters(self) -> list[tuple[int, int, int]]:
-        """Hashes, bits of each, and capacity."""
+        """Returns hashes, bits of each, and capacity of each filter."""
         parts = [part.split() for part in self.text.split(";")]
         return [(int(hashes), int(bits), int(capacity)) for hashes, bits, capacity in parts]
 
@@ -66,8 +66,8 @@ class FilterShape:
         return sum(capacity for _, _, capacity in self.filters)
 
     def places(self, fingerprint: bytes) -> bytes:
-        """The numbers of the bits of this fingerprint, 4 bytes each, the lowest first. In each filter they
-        are those that pybloom-live sets for the fingerprint's hexadecimal text, as does `SeenFilter`."""
+        """Returns the numbers of the bits of this fingerprint, 4 bytes each, the lowest first. In each filter
+        they are those that pybloom-live sets for the fingerprint's hexadecimal text, as does `SeenFilter`."""
         key = fingerprint.hex()
         return b"".join(
             numbers.pack(*map(int.__add__, hash_of(key), slices))
@@ -78,7 +78,7 @@ class FilterShape:
 class KnownShapes:
     """The shapes of the filters of all segments, as this worker believes them to be.
 
-    Which they are, the first says who pushes into the segment; others learn it from Redis.
+    The first worker that pushes into a segment says which it is; the others learn it from Redis.
     """
 
     def __init__(self, of_new: FilterShape) -> None:
@@ -89,12 +89,12 @@ class KnownShapes:
         return {name: self._known.get(name, self._of_new) for name in segments}
 
     def keep(self, shapes: Mapping[str, FilterShape]) -> None:
-        """They were as they were believed to be."""
+        """Keep what was confirmed."""
         self._known.update(shapes)
 
     def learn(self, segment: str, text: str, seen: int) -> None:
-        """Another worker has opened the segment with other expectations, or its filter has grown just now,
-        as it had seen so many."""
+        """Take another shape for the segment's. Another worker has opened it with other expectations; or its
+        filter has grown just now, when it had seen so many requests."""
         self._known[segment] = learned = FilterShape(text)
         *_, (_, _, added) = learned.filters
         if seen:
@@ -118,17 +118,17 @@ class Pushed:
         self._old: set[tuple[str, bytes]] = set()
 
     def __contains__(self, one: tuple[str, bytes]) -> bool:
-        """Of a segment and a fingerprint."""
+        """Returns whether this segment and fingerprint are remembered."""
         return one in self._new or one in self._old
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Only what the queue has answered for."""
+        """Remember these. The queue must have answered for them."""
         self._new.update((one.segment, one.fingerprint) for one in entries if one.fingerprint is not None)
         if len(self._new) >= self._lately:
             self._new, self._old = set(), self._new
 
     def forget(self) -> None:
-        """All of it: the queue may have lost something."""
+        """Forget everything, as the queue may have lost something."""
         self._new, self._old = set(), set()
 
 

@@ -166,10 +166,6 @@ class RedisQueue:
         """Whether something was left that was due at the last exchange. Asks nobody."""
         return self._waits
 
-    def hosts(self) -> RedisHosts:
-        """What all workers on this Redis know of hosts, for as long as the queue is open."""
-        return RedisHosts(self._link, silent=self._workers.silent, server_clock=self._has_server_clock)
-
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         """Also tells that this worker is alive."""
         session = self._opened()
@@ -225,6 +221,10 @@ class RedisQueue:
         """Reads those of all segments, which are few."""
         found = await self._link.attempt(lambda client: client.hgetall(self._keys.remarks))
         return calls.remarks(segment, found)
+
+    def hosts(self) -> RedisHosts:
+        """Returns what all workers on this Redis know of hosts, for as long as the queue is open."""
+        return RedisHosts(self._link, silent=self._workers.silent, server_clock=self._has_server_clock)
 
     async def join(self, segment: str, harvest: str) -> bool:
         session = self._opened()

@@ -1,4 +1,4 @@
-"""What a queue in Redis has while it is open: who it is there, and the number of its calls."""
+"""A queue in Redis while it is open: which client it is there, and the numbers of its calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-"""Another one after each start of Linux, and the same in all its containers."""
+"""Linux draws another one at each start; all its containers see the same."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Joined:
     """Whether it knows that all first requests have been pushed."""
 
     def told(self) -> dict[str, Any]:
-        """What every script is told of it."""
+        """Returns what every script is told of it."""
         return {
             "joined": calls.text(self.segment),
             "harvest": calls.text(self.harvest),
@@ -48,7 +48,7 @@ class Joined:
 
 
 class Session:
-    """From one opening of the queue to its closing; another client in Redis each time.
+    """Lasts from one opening of the queue to its closing, and is another client in Redis each time.
 
     Raises QueueError where Redis cannot be used.
     """
@@ -77,12 +77,12 @@ class Session:
         """Held during calls with numbers."""
         self.wake = WakeUp(link.client, keys.channel, self.client)
         self.joined: Joined | None = None
-        """None for who works for no harvest, as other spiders than those of maps."""
+        """None where it works for no harvest, as for other spiders than those of maps."""
         self._now = 0.0
         self._is_known = False
 
     async def open(self, now: float) -> int:
-        """How many requests were seen in the newest segment."""
+        """Begin. Returns how many requests were seen in the newest segment."""
         await self._link.check_server()
         argument = {**self.argument(now), "format": calls.FORMAT}
         answer = await self._link.run("open", [*self._all_keys(), self._keys.trial], argument)
@@ -104,7 +104,7 @@ class Session:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
 
     def argument(self, now: float | None = None) -> dict[str, Any]:
-        """What every script is told; of the caller's time the last that is known."""
+        """Returns what every script is told. Without a time it tells the last one that the caller gave."""
         self._now = self._now if now is None else now
         argument = {**self._options, "now": self._now, "client": self.client, "number": self.number}
         argument |= {"joined": False} if self.joined is None else self.joined.told()
@@ -113,17 +113,17 @@ class Session:
         return argument
 
     async def run(self, name: str, argument: Mapping[str, Any], segments: Iterable[str] = ()) -> bytes:
-        """The answer of a script, which is told of these segments."""
+        """Returns the answer of a script, which is told of these segments."""
         return await self._link.run(name, self._all_keys(segments), argument)
 
     async def run_once(self, name: str, particular: Mapping[str, Any], segments: Iterable[str] = ()) -> bytes:
-        """With a number, so that it does nothing again when it is repeated."""
+        """As `run`, with a number, so that the script does nothing again when the call is repeated."""
         async with self.turn:
             self.number += 1
             return await self.run(name, {**self.argument(), **particular}, segments)
 
     def joined_to(self, segment: str) -> Joined:
-        """Raises RuntimeError if it does not work for it."""
+        """Returns what it works for. Raises RuntimeError if that is not this segment."""
         if self.joined is None or self.joined.segment != segment:
             raise RuntimeError(f"only who has joined segment '{segment}' ends it")
         return self.joined

@@ -1,4 +1,4 @@
-"""Wakes a worker that has nothing to do when another one has pushed something."""
+"""Messages that wake a worker with nothing to do when another one has pushed something."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSE: Final = 1.0
 
 
 class WakeUp:
-    """Messages on the channel of a map, but for those of this worker. They are hints, and may be missed.
+    """Hears the messages on the channel of a map, but for those of this worker. They may be missed.
 
     It has a connection of its own from its first use on.
     """
@@ -32,8 +32,9 @@ class WakeUp:
         self._is_allowed = True
 
     async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109 - the time is the purpose, no limit
-        """Whether there may be something before so many seconds are over. True also when that is not known:
-        at the first time, as what came before is not told, and after the connection was lost."""
+        """Wait for so many seconds at most. Returns whether there may be something to do. That is also True
+        where it is not known: at the first time, because what came before is not told, and after the
+        connection was lost."""
         end = asyncio.get_running_loop().time() + timeout
         if not self._is_allowed:
             await asyncio.sleep(timeout)

@@ -1,4 +1,4 @@
-"""One worker for each queue file."""
+"""The lock that keeps a queue file to one worker."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class WorkerLock:
         self._held = file
 
     def release(self) -> None:
-        """Harmless when it is not held."""
+        """Let go of it. That is harmless when it is not held."""
         if self._held is not None:
             self._held.close()
             self._held = None
 
     def _lock(self, file: TextIO) -> None:
-        """Raises BlockingIOError if another process has it, and keeps it."""
+        """Take the lock. Raises BlockingIOError if another process has it, and keeps it."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,7 +80,7 @@ class WorkerLock:
 
 
 def is_locked(file: Path) -> bool:
-    """Whether a process holds the file's lock, as the one worker of a queue does.
+    """Returns whether a process holds the file's lock, as the one worker of a queue does.
 
     Found out by taking the lock, shared and without waiting: that fails where it is held. A process that was
     killed holds nothing, and one in another container does, neither of which the number in the file would

@@ -31,6 +31,10 @@ class LimitedQueue(RequestQueue, Protocol):
         """Whether something is left that was due at the last exchange. Cheap."""
         ...
 
+    async def discard(self) -> None:
+        """Throw away whatever there is, to start afresh. Raises QueueError if somebody works on it."""
+        ...
+
 
 class PoliteQueue:
     """A `RequestQueue` around another one, whose `exchange` leases what rate limit, rests and budget allow.
@@ -116,11 +120,8 @@ class PoliteQueue:
             await self._queue.close()
 
     async def discard(self) -> None:
-        """Throw away whatever there is, to start afresh. Raises QueueError if somebody works on it; a queue
-        that ends with its process has nothing to throw away."""
-        discard = getattr(self._queue, "discard", None)
-        if discard is not None:
-            await discard()
+        """As the queue inside does."""
+        await self._queue.discard()
 
     # Rate limit
 

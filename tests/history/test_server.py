@@ -303,4 +303,5 @@ def test_a_transaction_that_was_broken_off_for_another_is_tried_again(postgresql
     other.start()
     lock("a", "b")
     other.join()
-    assert len(attempts) == 3
+    # Whoever is broken off may take its first row again before the other one has it, and is broken off anew.
+    assert len(attempts) >= 3

@@ -5,35 +5,23 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Account, Host, Spent, is_spent
-from tileharvest.queue.port import Changes, RequestQueue
+from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from tileharvest.politeness.rate_limit import Pace, Standing
     from tileharvest.queue.hosts import Hosts
-    from tileharvest.queue.port import Counts, Exchange, Failure, Lease
+    from tileharvest.queue.port import Counts, Exchange, Failure, Lease, RequestQueue
 
     Result = TypeVar("Result")
 
 _logger = logging.getLogger(__name__)
-
-
-class LimitedQueue(RequestQueue, Protocol):
-    """One that can be told how much to lease."""
-
-    async def has_waiting(self) -> bool:
-        """Whether something is left that was due at the last exchange. Cheap."""
-        ...
-
-    async def discard(self) -> None:
-        """Throw away whatever there is, to start afresh. Raises QueueError if somebody works on it."""
-        ...
 
 
 class PoliteQueue:
@@ -53,7 +41,7 @@ class PoliteQueue:
 
     def __init__(
         self,
-        queue: LimitedQueue,
+        queue: RequestQueue,
         hosts: Hosts,
         map_name: str,
         *,
@@ -120,7 +108,6 @@ class PoliteQueue:
             await self._queue.close()
 
     async def discard(self) -> None:
-        """As the queue inside does."""
         await self._queue.discard()
 
     # Rate limit
@@ -251,7 +238,7 @@ class PoliteQueue:
         if wanted > 0:
             is_short = len(leases) < len(answer.leases) or answer.held_until is not None
             if len(answer.leases) == standing.allowed < wanted:
-                is_short = is_short or await self._queue.has_waiting()
+                is_short = is_short or answer.has_more
             again = standing.ask_again(next_start, now + ahead, has_some=bool(leases)) - ahead
             self._held_until = again if is_short else None
             self._is_busy = self._is_busy or is_short
@@ -275,9 +262,6 @@ class PoliteQueue:
 
     async def failures(self) -> Sequence[Failure]:
         return await self._queue.failures()
-
-    async def clear_failures(self) -> int:
-        return await self._queue.clear_failures()
 
     def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
         return self._queue.fingerprints(segment)

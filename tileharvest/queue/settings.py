@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder
-from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.segments import parse_resolver
+from tileharvest.queue.shared_queue import SharedQueue
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -76,7 +75,7 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
     """The map's queue in Redis; not opened yet. What its filter drops is kept for a harvest only, which has
     a history to look it up in."""
     # Where it is not used it need not be loaded: 0.1 s of each command.
-    from tileharvest.queue.redis.connection import connect, connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
     parameters: Mapping[str, Any] = {
@@ -85,7 +84,7 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
         "REDIS_PARAMS": settings.getdict("REDIS_PARAMS"),
     }
     return RedisQueue(
-        partial(connect, connection_parameters(parameters)),
+        connection_parameters(parameters),
         name,
         **_queue_options(settings),
         expected=settings.getint("SEEN_EXPECTED"),
@@ -146,11 +145,6 @@ def workers_on(settings: BaseSettings, name: str) -> int:
         return asyncio.run(count())
     except QueueError:
         return 0
-
-
-def is_being_harvested(settings: BaseSettings, name: str) -> bool:
-    """Whether a worker works on the map's queue at this moment; False where that cannot be found out."""
-    return workers_on(settings, name) > 0
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import ResponseError
 
-from tileharvest.queue.fleet import Worker, silent_after
 from tileharvest.queue.redis.calls import text_of
+from tileharvest.queue.shared_queue import Worker, silent_after
 
 if TYPE_CHECKING:
     from tileharvest.queue.redis.calls import Keys

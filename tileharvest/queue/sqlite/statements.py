@@ -225,10 +225,6 @@ class Statements:
         """The failure list, oldest first."""
         return [Failure(*row) for row in self._connection.execute(_FAILURES)]
 
-    def clear_failures(self) -> int:
-        """Empty the failure list. Returns how many it had."""
-        return self._connection.execute("DELETE FROM failures").rowcount
-
     def fingerprints_after(self, segment: str, last: bytes | str, most: int) -> list[bytes]:
         """Up to so many of those above `last`, in order; with the first of them the log is worked in."""
         if last == BELOW_ALL:

@@ -110,6 +110,16 @@ local function remember(answer, ...)
     redis.call('EXPIRE', CLIENT, call.remembered)
 end
 
+-- The answer of the work, which is done once, however often this very call is made.
+local function once(work)
+    local answer = recall()
+    if not answer then
+        answer = pack(work())
+        remember(answer)
+    end
+    return answer
+end
+
 -- The worker is alive, and has finished so many more; those that were not heard of for long leave the list.
 local function heartbeat(now, finished)
     if not call.worker then

@@ -56,7 +56,7 @@ class PoliteQueue:
         self._clock = clock
         self._random = random
         self._host = ""
-        """That of the map; empty while neither pace nor budget is set."""
+        """The host of the map; empty while neither pace nor budget is set."""
         self._pace: Pace | None = None
         self._is_open = False
         self._is_lost = False
@@ -71,7 +71,7 @@ class PoliteQueue:
         self._under_way = 0
         """Requests that were started and have not ended."""
         self.budget = Budget()
-        """Of the run; without limits before `allow`."""
+        """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
         """The part of the budget that is spent, while something waits that it keeps from being leased."""
         self._requests = 0
@@ -113,8 +113,8 @@ class PoliteQueue:
     # Rate limit
 
     async def set_pace(self, pace: Pace) -> None:
-        """From now on this pace holds, for all processes of the map; what has been leased keeps its start.
-        May be set before the queue is open. Raises ValueError for another host."""
+        """Keep this pace from now on, in all processes of the map. What has been leased keeps its start. It
+        may be set before the queue is open. Raises ValueError for another host."""
         if self._pace is not None and pace.host != self._pace.host:
             raise ValueError(
                 f"'{pace.host}' is not the host of map '{self._map_name}', '{self._pace.host}' is"
@@ -127,9 +127,11 @@ class PoliteQueue:
             )
 
     async def rest(self, host: str, seconds: float) -> float:
-        """The host asks to be left alone for so long: nothing is leased to any process of it meanwhile, of
-        whatever map. Of several rests the one that ends last counts: for how many seconds that is from now
-        on, is told; with 0 seconds nothing else is done. Raises ValueError for what is no time."""
+        """Leave the host alone for so long: nothing is leased meanwhile to any process of any of its maps.
+
+        Of several rests the one that ends last counts. Returns for how many seconds it lasts from now on.
+        With 0 seconds nothing else is done. Raises ValueError for what is no time.
+        """
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
         if seconds <= 0:
@@ -140,8 +142,8 @@ class PoliteQueue:
         )
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
-        """Whether this process, and for so many seconds no other one, may make the one request that finds out
-        whether a host that was down answers again. Once only for who has claimed it, too. Raises ValueError
+        """Returns whether this process may make the one request that finds out whether a host that was down
+        answers again. For so many seconds no other process may, nor this one a second time. Raises ValueError
         for what is no time."""
         if not host or not (isfinite(seconds) and seconds > 0):
             raise ValueError(f"a probe of host '{host}' cannot take {seconds} s")
@@ -152,7 +154,7 @@ class PoliteQueue:
     # Budget
 
     async def allow(self, host: str, budget: Budget, worked: float = 0.0) -> None:
-        """Spend from now on; so many seconds have been worked by now.
+        """Spend this budget from now on. So many seconds have been worked by now.
 
         The first process of a run sets what all processes of it may spend together. Of those that come while
         others are at it the budget does not matter.
@@ -169,12 +171,12 @@ class PoliteQueue:
         self._seconds = self._seconds_before + worked
 
     async def work(self, worked: float) -> None:
-        """So many seconds have been worked by now. Hears what the others have spent."""
+        """Tell that so many seconds have been worked by now, and hear what the others have spent."""
         self._seconds = self._seconds_before + worked
         await self._tell()
 
     async def spend(self, requests: int = 1) -> bool:
-        """Whether so many requests may be made besides those that are leased; they count then."""
+        """Returns whether so many requests may be made besides those that are leased. Then they count."""
         account = self._account()
         self._requests += requests
 
@@ -187,23 +189,23 @@ class PoliteQueue:
         return may_spend
 
     def begin_request(self) -> None:
-        """One of those that were leased is started."""
+        """Tell that one of those that were leased is started."""
         self._requests += 1
         self._under_way += 1
 
     def end_request(self, received_bytes: int, *, was_sent: bool) -> None:
-        """It is over, and has cost so much; nothing at all if it was not sent."""
+        """Tell that it is over, and what it has cost: nothing at all if it was not sent."""
         self._under_way -= 1
         self._requests -= not was_sent
         self._received_bytes += received_bytes
 
     def receive(self, received_bytes: int) -> None:
-        """So long was the answer to a request that was not leased."""
+        """Tell how long the answer to a request was that was not leased."""
         self._received_bytes += received_bytes
 
     @property
     def spent(self) -> Spent:
-        """In the present run, by all processes, as far as is known here."""
+        """Returns what all processes have spent in the present run, as far as is known here."""
         others = self._others
         return Spent(
             others.requests + self._requests,
@@ -290,7 +292,8 @@ class PoliteQueue:
     async def _started(
         self, leases: Sequence[Lease], standing: Standing, now: float
     ) -> tuple[Sequence[Lease], float]:
-        """The leases, each with its start, and when the next request may start, by the hosts' clock."""
+        """Returns the leases, each with its start; and when the next request may start, by the clock of the
+        hosts."""
         number = len(leases) if standing.has_gap else 0
 
         def take(known: Host, now: float) -> tuple[list[float], float]:
@@ -319,7 +322,7 @@ class PoliteQueue:
             )
 
     async def _changed(self, now: float, step: Callable[[Host, float], Result]) -> Result:
-        """The step's result; learns what the others have spent."""
+        """Returns the step's result, and learns what the others have spent."""
 
         def both(known: Host, now: float) -> tuple[Result, Spent]:
             return step(known, now), known.spent(self._map_name, but=self._hosts.process)

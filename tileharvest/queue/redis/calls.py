@@ -12,6 +12,7 @@ from redis.exceptions import NoScriptError
 
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.port import Counts, Failure, Lease
+from tileharvest.queue.shared_queue import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,12 @@ _NAMES: Final = (
     *("numbers", "dead", "workers", "harvests"),
 )
 """In the order in which the scripts expect the keys."""
+
+WORKER_FACTS: Final = (
+    *("host", "machine", "pid", "segment", "started"),
+    *("heartbeat", "finished", "rate", "share"),
+)
+"""The fields of a worker's key that `worker` reads."""
 
 _FIRST: Final = ("common", "requests")
 """What stands before all scripts."""
@@ -208,6 +215,27 @@ def counts(answer: bytes) -> Counts:
     )
     pending = {Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}
     return Counts(pending, delayed, leased, failed, done, seen, dead, oldest)
+
+
+def worker(facts: list[Any], held: bytes) -> Worker | None:
+    """Returns a worker, of which these WORKER_FACTS are known and so many leases. Returns None for one that
+    has just signed off, or is none."""
+    host, machine, pid, segment, started, heartbeat, finished, rate, share = facts
+    try:
+        return Worker(
+            host=text_of(host),
+            machine=text_of(machine),
+            pid=int(pid),
+            segment=text_of(segment),
+            started=float(started),
+            heartbeat=float(heartbeat),
+            leased=int(held),
+            share=int(share) if share else None,
+            finished=int(finished),
+            rate=float(rate or 0.0),
+        )
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -78,7 +78,7 @@ class RedisHosts:
             wrong *= 2
 
     def close(self) -> None:
-        """What it has not told is known only until it has been silent for long."""
+        """Forget what it knows. The others know what it has told until it has been silent for long."""
         self._known.clear()
 
     async def _swap(self, host: str, *arguments: bytes | str | float) -> tuple[bool, float]:

@@ -8,9 +8,12 @@ import logging
 import os
 import secrets
 import socket
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import ResponseError
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.lanes import Turns
@@ -20,9 +23,8 @@ from tileharvest.queue.redis.filter import FilterShape, warn_of_growth
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.redis.wake import WakeUp
-from tileharvest.queue.redis.workers import Workers
 from tileharvest.queue.sentences import expired, sentence
-from tileharvest.queue.shared_queue import Ending
+from tileharvest.queue.shared_queue import Ending, silent_after
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -43,6 +45,9 @@ _REMEMBERED: Final = 600
 
 _AGAIN: Final = 0.1
 """Seconds after which it is worth asking again for what other workers were to have."""
+
+_IDLE: Final = 15.0
+"""Seconds after which a worker that was not heard of finishes nothing: three signs of life missed."""
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Linux draws another one at each start; all its containers see the same."""
@@ -96,9 +101,11 @@ class RedisQueue:
         self._error_rate = error_rate
         self._link = RedisLink(parameters, map_name, patience)
         self._keys = calls.Keys(map_name)
-        self._workers = Workers(
-            self._link, self._keys, lease_seconds=lease_seconds, has_server_clock=server_clock
-        )
+        self._silent = silent_after(lease_seconds)
+        """Seconds after which a worker that was not heard of is taken for gone."""
+        self._listed = max(self._silent, lease_seconds)
+        """Seconds for which one that holds leases is listed after it was last heard of: so long one that
+        sleeps may take itself for their holder."""
         self._has_server_clock = server_clock
         self._keeps_doubtful = keeps_doubtful
         self._was_short = False
@@ -112,8 +119,8 @@ class RedisQueue:
             "minus_share": minus_share,
             "kept": kept_seconds,
             "remembered": max(_REMEMBERED, int(2 * lease_seconds)),
-            "listed": self._workers.listed,
-            "silent": self._workers.silent,
+            "listed": self._listed,
+            "silent": self._silent,
             "server_clock": server_clock,
             "channel": self._keys.channel,
         }
@@ -144,7 +151,7 @@ class RedisQueue:
         """Delete all keys of the map, whatever they hold. This is not one step."""
         self._link.open()
         try:
-            if present := await self._workers.present():
+            if present := await self.workers():
                 others = ", ".join(f"{worker.host} (pid {worker.pid})" for worker in present)
                 raise QueueError(
                     f"the queue cannot start afresh while others work on it: {others}; nothing was changed;"
@@ -187,7 +194,7 @@ class RedisQueue:
         )
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Also tells that this worker is alive."""
+        """Let the leases last, and tell that this worker is alive."""
         self._told["now"] = now
         held = [(lease.id, lease.attempt) for lease in leases]
         return calls.decoded(await self._run("extend", {"leases": held}), int)
@@ -239,7 +246,7 @@ class RedisQueue:
 
     def hosts(self) -> RedisHosts:
         """Returns what all workers on this Redis know of hosts, for as long as the queue is open."""
-        return RedisHosts(self._link, silent=self._workers.silent, server_clock=self._has_server_clock)
+        return RedisHosts(self._link, silent=self._silent, server_clock=self._has_server_clock)
 
     async def join(self, segment: str, harvest: str) -> bool:
         self._opened()
@@ -253,8 +260,8 @@ class RedisQueue:
         return is_first
 
     async def ending(self, segment: str) -> Ending:
-        """What was pushed into an ended harvest is made first: it goes on until that is done, and is ended
-        then. It has ended, too, for a worker whose harvest another one has taken the place of.
+        """Returns how far the work is. What was pushed into an ended harvest is made first: it goes on until
+        that is done, and is ended then. It has ended, too, where another harvest has taken its place.
 
         Raises QueueError if Redis has lost the work, and RuntimeError if this worker has not joined it.
         """
@@ -292,12 +299,24 @@ class RedisQueue:
 
     async def workers(self) -> Sequence[Worker]:
         """Returns those that were heard of in the last half minute. Who holds leases may be silent as long as
-        they last."""
-        return await self._workers.present()
+        they last. This takes a call for each. What is no worker is left out."""
+        known = await self._link.attempt(self._known_workers)
+        now = await self.time(max((one.heartbeat for one in known), default=0.0)) if known else 0.0
+        return [
+            one if now - one.heartbeat < _IDLE else replace(one, rate=0.0)
+            for one in known
+            if now - one.heartbeat < (self._listed if one.leased else self._silent)
+        ]
 
     async def time(self, now: float) -> float:
-        """Returns Redis' own time; `now` where that does not count."""
-        return await self._workers.time() if self._has_server_clock else now
+        """Returns Redis' own time, in a cluster that of the node that has the map; `now` where that does not
+        count."""
+        if not self._has_server_clock:
+            return now
+        seconds, fraction = await self._link.attempt(
+            lambda client: client.eval("return redis.call('TIME')", 1, self._keys.workers)
+        )
+        return int(seconds) + int(fraction) / 1e6
 
     async def close(self) -> None:
         """Closing twice is harmless, and so is closing when Redis is gone."""
@@ -305,7 +324,7 @@ class RedisQueue:
         try:
             if wake is not None:
                 await wake.close()
-                await self._workers.sign_off(self._client)
+                await self._link.attempt(self._sign_off, patience=0.0)
         except QueueError as error:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
         finally:
@@ -388,6 +407,22 @@ class RedisQueue:
         if self._segment != segment:
             raise RuntimeError(f"only who has joined segment '{segment}' ends it")
         return calls.decoded(await self._run_once("ending", {"is_over": is_over}), str)
+
+    async def _known_workers(self, client: Client) -> list[Worker]:
+        found = []
+        try:
+            held = await client.hgetall(self._keys.held)
+            for name in await client.zrange(self._keys.workers, 0, -1):
+                facts = await client.hmget(self._keys.client(calls.text_of(name)), calls.WORKER_FACTS)
+                found.append(calls.worker(facts, held.get(name, b"0")))
+        except ResponseError:
+            # A key is not of the right kind: no worker of this version could work on it.
+            return []
+        return sorted((one for one in found if one is not None), key=lambda one: one.started)
+
+    async def _sign_off(self, client: Client) -> None:
+        await client.zrem(self._keys.workers, self._client)
+        await client.delete(self._keys.client(self._client))
 
     async def _delete_all(self, client: Client) -> None:
         async for key in client.scan_iter(match=self._keys.pattern, count=1000):

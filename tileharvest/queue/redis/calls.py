@@ -41,16 +41,8 @@ WORKER_FACTS: Final = (
 )
 """The fields of a worker's key that `worker` reads."""
 
-_FIRST: Final = ("common", "requests")
+_FIRST: Final = ("common", "requests", "segments", "filter", "harvests")
 """What stands before all scripts."""
-
-_BEFORE: Final = {
-    "ending": ("fleet",),
-    "exchange": ("filter", "fleet"),
-    "forget": ("forgetting",),
-    "join": ("fleet", "forgetting"),
-}
-"""What stands before a script besides."""
 
 _LARGEST: Final = 2**53
 """Priorities beyond count as this: scores in Redis are floating-point numbers."""
@@ -98,7 +90,7 @@ class Keys:
 async def run(client: Client, name: str, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
     """Returns the answer of one call of a script of the folder `scripts`, in MessagePack. Sends the script to
     a server that has it not."""
-    script, encoded = script_of(*_FIRST, *_BEFORE.get(name, ()), name), _ENCODER.encode(argument)
+    script, encoded = script_of(*_FIRST, name), _ENCODER.encode(argument)
     digest = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
     try:
         answer: bytes = await client.evalsha(digest, len(keys), *keys, encoded)

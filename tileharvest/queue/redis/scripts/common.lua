@@ -1,4 +1,4 @@
--- Stands before every script: the keys, the clock, who calls, and the segments.
+-- Stands before every script: the keys, the clock, and who calls.
 --
 -- One argument: a map in MessagePack, of which each script says what it reads. The answer is MessagePack
 -- too, so that it is one string for the client, whatever its size. Nothing that is read from Redis is
@@ -149,20 +149,4 @@ local function heartbeat(now, finished)
     redis.call('EXPIRE', CLIENT, call.remembered)
     redis.call('ZADD', WORKERS, now, call.client)
     redis.call('ZREMRANGEBYSCORE', WORKERS, '-inf', now - call.listed)
-end
-
-local function open_segment(name)
-    if not redis.call('ZSCORE', SEGMENTS, name) then
-        redis.call('ZADD', SEGMENTS, redis.call('HINCRBY', NUMBERS, 'segment', 1), name)
-    end
-end
-
--- The newest segment that has a name; nil if there is none.
-local function newest_segment()
-    for _, name in ipairs(redis.call('ZREVRANGE', SEGMENTS, 0, 1)) do
-        if name ~= '' then
-            return name
-        end
-    end
-    return nil
 end

@@ -27,10 +27,8 @@ PROJECT = Path(__file__).parents[2]
 
 WALKING = """
 import asyncio, sys
-from functools import partial
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.redis.queue import RedisQueue
-from tileharvest.queue.redis.connection import connect
 
 async def walk(url, last, most):
     queue = RedisQueue({"url": url}, "walk", lease_seconds=0.3, max_attempts=1000)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from tests.servers.redis import RedisServer
     from tileharvest.queue.hosts import Hosts
-    from tileharvest.queue.polite_queue import LimitedQueue
-    from tileharvest.queue.port import Exchange
+    from tileharvest.queue.port import Exchange, RequestQueue
 
 _NUMBERS = count()
 
@@ -111,7 +110,7 @@ def in_redis(server: RedisServer) -> Opening:
     return opened
 
 
-def _polite(asked: AskedHost, map_name: str, inside: LimitedQueue, hosts: Hosts) -> PoliteQueue:
+def _polite(asked: AskedHost, map_name: str, inside: RequestQueue, hosts: Hosts) -> PoliteQueue:
     return PoliteQueue(inside, hosts, map_name, clock=asked.clock, random=asked.chance.random)
 
 

@@ -16,9 +16,9 @@ from tileharvest.errors import QueueError
 from tileharvest.extensions.metrics import MetricsServer
 from tileharvest.history.costs import Traffic
 from tileharvest.monitoring.overview import Crew, Overview
-from tileharvest.queue.fleet import Worker
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.port import Counts
+from tileharvest.queue.shared_queue import Worker
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

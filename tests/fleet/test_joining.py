@@ -11,7 +11,6 @@ from tests.fleet.records import assert_harvested
 from tests.fleet.workers import HARVEST, MAP
 from tests.scheduler.driving import Driven
 from tests.servers.redis import queue_on
-from tileharvest.queue.redis import session
 from tileharvest.queue.redis.calls import text
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def test_a_history_in_a_file_is_refused_beside_a_worker_of_another_machine(
     site = misbehaving(small.folder)
     fleet.describe(site.url)
     far = {"host": text("box-2"), "machine": text("another"), "pid": 12}
-    monkeypatch.setattr(session, "_worker", lambda: far)
+    monkeypatch.setattr("tileharvest.queue.redis.queue._worker", lambda: far)
     with Driven(lambda: queue_on(redis, MAP, server_clock=True)).open():
         worker = fleet.start(command=HARVEST)
         fleet.await_ends(worker)

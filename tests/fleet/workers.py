@@ -8,12 +8,10 @@ import re
 import signal
 import time
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.end_to_end.project import Project
 from tests.fleet.processes import fork, start
-from tileharvest.queue.redis.connection import connect
 from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fleet.processes import Process
-    from tileharvest.queue.fleet import Worker as Known
     from tileharvest.queue.port import Counts
+    from tileharvest.queue.shared_queue import Worker as Known
 
 MAP: Final = "world"
 DAY: Final = "2021-02-13"
@@ -178,7 +176,7 @@ class Fleet:
     def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]]) -> Any:
         async def look() -> Any:
             queue = RedisQueue(
-                partial(connect, {"url": self.redis_url}),
+                {"url": self.redis_url},
                 MAP,
                 max_attempts=5,
                 lease_seconds=300.0,

@@ -13,8 +13,8 @@ from tests.scheduler.driving import entry
 from tests.servers.redis import redis_server
 from tileharvest.commands.terminal import write_table
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, Crew, look, seconds_in_words
-from tileharvest.queue.fleet import Worker
 from tileharvest.queue.orders import pause, set_rate
+from tileharvest.queue.shared_queue import Worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:

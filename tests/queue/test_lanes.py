@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.queue.lanes import Lane, Turns, lane_of
-
-
-@pytest.mark.parametrize(
-    ("priority", "lane"),
-    [(1, Lane.PLUS), (1000, Lane.PLUS), (0, Lane.NORMAL), (-1, Lane.MINUS), (-1000, Lane.MINUS)],
-)
-def test_lane_is_the_sign_of_the_priority(priority, lane):
-    assert lane_of(priority) is lane
+from tileharvest.queue.lanes import Lane, Turns
 
 
 def test_lanes_are_polled_plus_then_normal_then_minus():

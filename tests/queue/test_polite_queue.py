@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tileharvest.queue.polite_queue import LimitedQueue
-    from tileharvest.queue.port import Changes, Exchange
+    from tileharvest.queue.port import Changes, Exchange, RequestQueue
 
 HOST = "map.example.net"
 
 
-def not_open(inside: LimitedQueue, folder: Path | None) -> Driven:
+def not_open(inside: RequestQueue, folder: Path | None) -> Driven:
     def make() -> PoliteQueue:
         hosts = HostMemory() if folder is None else HostFile(folder)
         return PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=lambda: 0.5)
@@ -33,7 +32,7 @@ def not_open(inside: LimitedQueue, folder: Path | None) -> Driven:
     return Driven(make)
 
 
-def polite(inside: LimitedQueue, folder: Path | None) -> Driven:
+def polite(inside: RequestQueue, folder: Path | None) -> Driven:
     """Filled, and open at time 0."""
     driven = not_open(inside, folder).open()
     driven.push(*(entry(str(number)) for number in range(9)))

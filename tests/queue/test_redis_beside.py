@@ -88,12 +88,10 @@ WORKS: list[Callable[[RedisQueue], Any]] = [
     lambda queue: queue.extend([], 0.0),
     lambda queue: queue.counts(0.0),
     lambda queue: queue.failures(),
-    lambda queue: queue.clear_failures(),
     lambda queue: queue.forget(DAY),
     lambda queue: queue.forget_others(1, DAY),
     lambda queue: queue.note(DAY, "depth"),
     lambda queue: queue.workers(),
-    lambda queue: queue.dead_letters(),
     lambda queue: queue.wait_for_work(60),
 ]
 

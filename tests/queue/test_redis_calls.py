@@ -115,7 +115,7 @@ def test_a_call_that_is_repeated_is_only_answered_again(world: RedisMap) -> None
     worker = world.worker()
     worker.push(entry("1"), entry("2"), entry("3"))
     leases = worker.lease(2)
-    worker.queue._session.number -= 1
+    worker.queue._number -= 1
     assert worker.lease(2, now=1.0) == leases
     assert worker.counts().leased == 2
 
@@ -126,7 +126,7 @@ def test_a_lease_that_was_lost_since_is_not_answered_again(world: RedisMap) -> N
     first, second = worker.lease(2)
     worker.extend(second, now=50.0)
     (taken,) = world.worker().lease(now=LEASE)
-    worker.queue._session.number -= 1
+    worker.queue._number -= 1
     assert taken.id == first.id
     assert [lease.id for lease in worker.lease(2, now=LEASE)] == [second.id]
 
@@ -139,10 +139,11 @@ def test_other_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMa
             leases = (await queue.exchange(Changes(pushed=pushed), 3, 0.0)).leases
             await queue.exchange(Changes(failed=[(leases[0], "no")]), 0, 0.0)
             await queue.note(DAY, "depth", "12")
-            answers = []
+            (failed,) = await queue.failures()
+            answers: list[Any] = []
             for work in (
                 lambda: queue.note(DAY, "depth", "13"),
-                queue.clear_failures,
+                lambda: queue.exchange(Changes(taken_up=[failed.id]), 0, 0.0),
                 lambda: queue.extend(leases, 1.0),
                 queue.failures,
                 lambda: queue.forget_others(1, NEXT_DAY),
@@ -150,9 +151,10 @@ def test_other_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMa
                 proxy.cuts = list(cuts)
                 answers.append(await work())
                 assert proxy.cuts == []
+            del answers[1]
             return answers
 
-    assert asyncio.run(call()) == ["12", 1, 2, [], [DAY]]
+    assert asyncio.run(call()) == ["12", 2, [], [DAY]]
 
 
 def test_a_cancelled_exchange_mixes_nothing_up(world: RedisMap) -> None:
@@ -181,7 +183,7 @@ def test_a_call_that_comes_after_its_successor_does_nothing(world: RedisMap) -> 
     worker = world.worker()
     worker.note(DAY, "depth", "12")
     worker.note(DAY, "depth", "13")
-    worker.queue._session.number = 0
+    worker.queue._number = 0
     with pytest.raises(QueueError, match="a call came after its successor"):
         worker.note(DAY, "depth", "12")
     assert world.worker().note(DAY, "depth") == "13"

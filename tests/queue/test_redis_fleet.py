@@ -12,8 +12,8 @@ from tests.queue.test_redis_calls import CUTS, behind_proxy
 from tests.scheduler.driving import DAY, LEASE, Driven, entry
 from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
-from tileharvest.queue.fleet import Ending
 from tileharvest.queue.port import Changes
+from tileharvest.queue.shared_queue import Ending
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap

@@ -50,7 +50,6 @@ def everything(first: Driven, second: Driven) -> None:
     for round_number in range(1, 5):
         second.exchange(2, now=200.0 * round_number)
     second.run(second.queue.workers())
-    second.run(second.queue.dead_letters())
     assert len(first.failures()) > 1
     first.counts()
     first.note(DAY, "depth", "12")
@@ -61,7 +60,6 @@ def everything(first: Driven, second: Driven) -> None:
         worker.run(worker.queue.join(DAY, "the first"))
     first.exchange(9, pushed=[entry("1"), entry("1")], is_seeded=True)
     first.run(first.queue.confirm(DAY, [*first.run(first.queue.doubtful(DAY))]))
-    first.run(first.queue.oldest_lease())
     for worker in (first, second):
         worker.extend(now=900.0)
         worker.exchange(9, now=900.0)
@@ -106,8 +104,8 @@ def test_scripts_touch_only_the_keys_that_were_named_and_those_have_one_slot(wor
             touched.add(words[1])
     names = {key.split(":")[2] for key in touched}
     wanted = {key.decode().split(":")[2] for key in calls.Keys("x").fixed}
-    # Nothing was found that is no request.
-    assert names == wanted - {"dead"} | {"seen", "client", "doubtful"}
+    assert names == wanted | {"seen", "client", "doubtful"}
+    assert first.counts().dead == 0
 
 
 def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:

@@ -1,14 +1,10 @@
-"""What workers on a queue in Redis know: of doubtful requests, of what they have pushed, of each other."""
+"""What workers on a queue in Redis know: of doubtful requests, of each other."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from tests.queue.test_redis_calls import behind_proxy
-from tests.scheduler.driving import DAY, Driven, entry
-from tileharvest.queue.port import Changes
-from tileharvest.queue.redis.filter import Pushed
+from tests.scheduler.driving import DAY, entry
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap
@@ -42,56 +38,6 @@ def test_without_the_option_nothing_is_doubtful(world: RedisMap) -> None:
     assert worker.run(worker.queue.doubtful(DAY)) == {}
 
 
-# What this worker has pushed
-
-
-def surely(worker: Driven, *fingerprints: bytes) -> list[bool]:
-    return [worker.queue.surely_pushed(DAY, one) for one in fingerprints]
-
-
-def test_what_was_pushed_here_is_known_to_be_pushed(world: RedisMap) -> None:
-    worker, other = world.worker(), world.worker()
-    other.push(entry("2"))
-    worker.push(entry("1"), entry("2"), entry("3", fingerprint=None))
-    assert surely(worker, b"1", b"2", b"3") == [True, True, False]
-    assert surely(other, b"1") == [False]
-    worker.restart()
-    assert surely(worker, b"1") == [False]
-
-
-def test_nothing_is_sure_after_a_call_was_repeated(world: RedisMap) -> None:
-    async def push() -> list[bool]:
-        async with behind_proxy(world.server, map_name=world.name) as (proxy, queue):
-            await queue.exchange(Changes(pushed=[entry("1")]), 0, 0.0)
-            known = [queue.surely_pushed(DAY, b"1")]
-            proxy.cuts = ["answer"]
-            await queue.extend([], 0.0)
-            known.append(queue.surely_pushed(DAY, b"1"))
-            await queue.exchange(Changes(pushed=[entry("2")]), 0, 0.0)
-            return [*known, queue.surely_pushed(DAY, b"1"), queue.surely_pushed(DAY, b"2")]
-
-    assert asyncio.run(push()) == [True, False, False, True]
-
-
-def test_nothing_is_sure_when_redis_has_lost_the_last_exchange(world: RedisMap) -> None:
-    worker = world.worker()
-    worker.push(entry("1"))
-    worker.push(entry("2"))
-    assert surely(worker, b"1", b"2") == [True, True]
-    world.ask("HSET", f"client:{worker.queue._session.client}", "exchanged", 1)
-    worker.push(entry("3"))
-    assert surely(worker, b"1", b"2", b"3") == [False, False, True]
-
-
-def test_the_memory_of_what_was_pushed_is_bounded() -> None:
-    pushed = Pushed(lately=10)
-    for number in range(100):
-        pushed.add([entry(f"{number}")])
-        known = [one for one in range(100) if (DAY, b"%d" % one) in pushed]
-        assert known == list(range(number + 1 - len(known), number + 1))
-        assert min(10, number + 1) <= len(known) < 20
-
-
 # Who works
 
 
@@ -119,9 +65,9 @@ def test_the_rate_is_that_of_the_last_seconds(world: RedisMap) -> None:
 
 def test_the_oldest_lease_is_as_old_as_when_it_was_handed_out(world: RedisMap) -> None:
     worker = world.worker()
-    assert worker.run(worker.queue.oldest_lease()) is None
+    assert worker.counts().oldest_lease is None
     worker.push(entry("1"), entry("2"))
     (lease,) = worker.lease(now=10.0)
     worker.lease(now=20.0)
     worker.extend(lease, now=60.0)
-    assert worker.run(worker.queue.oldest_lease()) == 50.0
+    assert worker.counts(60.0).oldest_lease == 50.0

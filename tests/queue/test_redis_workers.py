@@ -27,13 +27,11 @@ PROJECT = Path(__file__).parents[2]
 
 WALKING = """
 import asyncio, sys
-from functools import partial
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.redis.queue import RedisQueue
-from tileharvest.queue.redis.connection import connect
 
 async def walk(url, last, most):
-    queue = RedisQueue(partial(connect, {"url": url}), "walk", lease_seconds=0.3, max_attempts=1000)
+    queue = RedisQueue({"url": url}, "walk", lease_seconds=0.3, max_attempts=1000)
     await queue.open(0.0)
     changes = Changes(pushed=[entry(1)])
     while True:
@@ -259,7 +257,7 @@ def test_a_worker_is_listed_for_half_a_minute_or_while_it_may_hold_leases(
 def test_who_was_last_heard_of_long_ago_is_gone_though_nobody_came_since(world: RedisMap) -> None:
     killed, beside = world.worker(server_clock=True), world.beside(server_clock=True)
     assert len(workers(beside)) == 1
-    world.ask("HSET", f"client:{killed.queue._session.client}", "heartbeat", time.time() - 31)
+    world.ask("HSET", f"client:{killed.queue._client}", "heartbeat", time.time() - 31)
     assert workers(beside) == []
 
 

@@ -110,7 +110,9 @@ class Driven:
         return [(failure.body.decode(), failure.reason) for failure in self.failures()]
 
     def clear_failures(self) -> int:
-        return self.run(self.queue.clear_failures())
+        failures = self.failures()
+        self.exchange(taken_up=[failure.id for failure in failures])
+        return len(failures)
 
     def seen(self, segment: str = DAY) -> list[bytes]:
         """All fingerprints of the segment, in the order in which the queue tells them."""

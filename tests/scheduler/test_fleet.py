@@ -12,7 +12,7 @@ import pytest
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError
-from tileharvest.queue.fleet import SILENT, Worker
+from tileharvest.queue.shared_queue import SILENT, Worker
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
@@ -110,7 +110,6 @@ def test_a_fleet_of_one_begins_and_ends_everything() -> None:
         assert not one.is_ended
         # Nobody would tell it.
         assert not one.awaits_end
-        assert not one.surely_pushed(DAY, b"a")
         await one.stop()
 
     asyncio.run(test())

@@ -102,13 +102,13 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
     found = scheduling(settings, dry="1")
-    assert of_this_worker(found).is_in_memory
+    assert of_this_worker(found)._file is None
     assert found.shared is None
 
 
 def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     settings.set("SCHEDULER_QUEUE", "memory")
-    assert of_this_worker(scheduling(settings)).is_in_memory
+    assert of_this_worker(scheduling(settings))._file is None
 
 
 def test_a_spider_that_harvests_no_map_has_no_rules(settings: Settings) -> None:

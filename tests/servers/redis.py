@@ -10,13 +10,11 @@ import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import redis
 
-from tileharvest.queue.redis.connection import connect
 from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
@@ -165,7 +163,7 @@ def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> Re
     parameters = options.pop("parameters", {"url": server.socket_url})
     defaults = {"max_attempts": 3, "lease_seconds": 100.0, "minus_share": 0, "expected": 1_000}
     options = defaults | {"server_clock": False, "patience": _PATIENCE} | options
-    return RedisQueue(partial(connect, parameters), map_name, **options)
+    return RedisQueue(parameters, map_name, **options)
 
 
 def _free_port() -> int:

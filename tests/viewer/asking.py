@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import maps_file
-from tileharvest.queue.settings import is_being_harvested
+from tileharvest.queue.settings import workers_on
 from tileharvest.store.settings import open_store_for_reading
 from tileharvest.viewer.server import listening, viewer
 
@@ -114,7 +114,7 @@ def serving(world: World, only: Collection[str] = ()) -> Iterator[Client]:
             maps_file(settings),
             lambda: open_history_if_any(settings),
             open_store_for_reading(settings),
-            lambda name: is_being_harvested(settings, name),
+            lambda name: bool(workers_on(settings, name)),
             only,
         ) as application,
         running(application) as client,

@@ -76,7 +76,7 @@ class Command(MapCommand, ScrapyCommand):
                 f" else the next one"
             )
         elif opts.clear:
-            number = ask_queue(settings, name, lambda queue: queue.clear_failures()) if is_there else 0
+            number = ask_queue(settings, name, _clear) if is_there else 0
             write_line(f"{number} failures of map '{name}' are forgotten")
         else:
             failures = ask_queue(settings, name, lambda queue: queue.failures()) if is_there else []
@@ -88,6 +88,12 @@ async def _retry(queue: RequestQueue) -> int:
     failures = await queue.failures()
     entries = [Entry(failure.body, PUSHED, None, max(1, failure.priority)) for failure in failures]
     await queue.exchange(Changes(entries, [failure.id for failure in failures]), 0, time.time())
+    return len(failures)
+
+
+async def _clear(queue: RequestQueue) -> int:
+    failures = await queue.failures()
+    await queue.exchange(Changes(taken_up=[failure.id for failure in failures]), 0, time.time())
     return len(failures)
 
 

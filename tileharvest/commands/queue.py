@@ -18,7 +18,7 @@ from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_w
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
 from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import has_queue, is_being_harvested
+from tileharvest.queue.settings import has_queue, workers_on
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,7 @@ def _without_figures(state: State | None) -> str:
 
 def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
     crew = overview.crew
-    return int(is_being_harvested(settings, name)) if crew is None else len(crew.workers)
+    return workers_on(settings, name) if crew is None else len(crew.workers)
 
 
 def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:

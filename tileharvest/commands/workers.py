@@ -13,8 +13,8 @@ from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
-from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
+from tileharvest.queue.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
     import argparse

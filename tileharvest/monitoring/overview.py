@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
-from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.port import Counts
+from tileharvest.queue.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tileharvest.queue.fleet import Worker
     from tileharvest.queue.port import RequestQueue
+    from tileharvest.queue.shared_queue import Worker
 
 
 WORKER_COLUMNS: Final = ("host", ">pid", "segment", ">silent", ">req/s", ">leased", ">share")
@@ -122,7 +122,7 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     if not isinstance(queue, SharedQueue):
         return Overview(counts, orders=orders)
     crew = await crew_of(queue, now)
-    return Overview(counts, crew, await queue.oldest_lease(), len(await queue.dead_letters()), orders)
+    return Overview(counts, crew, counts.oldest_lease, counts.dead, orders)
 
 
 async def crew_of(queue: SharedQueue, now: float) -> Crew:

@@ -78,7 +78,7 @@ _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
 
 
 def encode(queued: QueuedRequest) -> bytes:
-    """One line of JSON, without what has its default value.
+    """Returns one line of JSON, without what has its default value.
 
     Raises UnwritableRequestError, naming the place of what JSON would not give back as it was.
     """
@@ -94,7 +94,7 @@ def encode(queued: QueuedRequest) -> bytes:
 
 
 def decode(body: bytes) -> QueuedRequest:
-    """The request that `encode` wrote, in this version or the first one.
+    """Returns the request that `encode` wrote, in this version or the first one.
 
     Raises UnreadableRequestError, and nothing else, for all other bytes. The names in it are checked by
     whoever looks them up.
@@ -111,7 +111,7 @@ def decode(body: bytes) -> QueuedRequest:
 
 
 def headers_as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
-    """What `headers` of `Request.to_dict` holds, for `QueuedRequest.headers`."""
+    """Returns for `QueuedRequest.headers` what `headers` of `Request.to_dict` holds."""
     return tuple(
         (name.decode("latin-1"), tuple(value.decode("latin-1") for value in values))
         for name, values in headers.items()
@@ -119,7 +119,7 @@ def headers_as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
 
 
 def headers_as_bytes(headers: Headers) -> dict[bytes, list[bytes]]:
-    """What `headers_as_text` was given. Raises ValueError for a text that stands for no bytes."""
+    """Returns what `headers_as_text` was given. Raises ValueError for a text that stands for no bytes."""
     return {name.encode("latin-1"): [value.encode("latin-1") for value in values] for name, values in headers}
 
 

@@ -57,14 +57,15 @@ class Hosts(Protocol):
         ...
 
     async def look(self, host: str, now: float) -> tuple[Host, float]:
-        """What is known of the host, and the present time by its clock; nothing is kept. Raises
+        """Returns what is known of the host, and the present time by its clock. Nothing is kept. Raises
         QueueError."""
         ...
 
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
-        """The step's result. It is given what is known of the host, and the present time by its clock; what
-        it changes there is kept. Nobody else's change comes between, as it is given anew what another one
-        has changed meanwhile: it must do nothing else. Raises QueueError."""
+        """Returns the step's result. The step is given what is known of the host, and the present time by its
+        clock; what it changes there is kept. Nobody else's change comes between: where another one was
+        faster, the step is made again on what that one has kept. So it must do nothing else. Raises
+        QueueError."""
         ...
 
     def close(self) -> None:
@@ -178,7 +179,7 @@ class HostFile:
             ) from error
 
     async def _begun(self) -> sqlite3.Connection:
-        """In turns with whatever else this process does, so that it never stands still."""
+        """Begin a transaction. This process goes on with whatever else it does meanwhile."""
         end = time.monotonic() + self._patience
         while True:
             try:
@@ -222,7 +223,7 @@ class HostFile:
 
 
 def decoded(content: bytes, place: object) -> Host:
-    """What is kept of a host at a place; nothing is known where nothing is kept, or it cannot be read."""
+    """Returns what is kept of a host at a place: an empty one where nothing is kept, or it cannot be read."""
     if content:
         try:
             return msgspec.json.decode(content, type=Host)

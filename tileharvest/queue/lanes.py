@@ -13,13 +13,6 @@ class Lane(IntEnum):
     MINUS = 2
 
 
-def lane_of(priority: int) -> Lane:
-    """Returns the lane of a priority: plus above 0, normal for 0, minus below 0."""
-    if priority > 0:
-        return Lane.PLUS
-    return Lane.NORMAL if priority == 0 else Lane.MINUS
-
-
 class Turns:
     """Keeps the minus lane from starving: of every `minus_share` polls the last asks it first.
 

@@ -39,7 +39,8 @@ class Orders:
 
     @classmethod
     def read(cls, notes: Mapping[str, str]) -> Orders:
-        """What cannot be understood, as a later version may have written it, counts as not said."""
+        """Returns the orders in these remarks. One that a later version has written, and that cannot be
+        understood, counts as not given."""
         stop, _, spent = notes.get(_STOP, "").partition(" ")
         try:
             rate = parse_rate(notes[_RATE]) if notes.get(_RATE) else None
@@ -49,7 +50,7 @@ class Orders:
 
 
 async def orders_of(queue: RequestQueue) -> Orders:
-    """Those that hold now. Raises QueueError, as all that follow."""
+    """Returns those that hold now. Raises QueueError, as all that follow do."""
     return Orders.read(await queue.notes(PUSHED))
 
 

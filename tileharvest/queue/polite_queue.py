@@ -5,35 +5,23 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Account, Host, Spent, is_spent
-from tileharvest.queue.port import Changes, RequestQueue
+from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from tileharvest.politeness.rate_limit import Pace, Standing
     from tileharvest.queue.hosts import Hosts
-    from tileharvest.queue.port import Counts, Exchange, Failure, Lease
+    from tileharvest.queue.port import Counts, Exchange, Failure, Lease, RequestQueue
 
     Result = TypeVar("Result")
 
 _logger = logging.getLogger(__name__)
-
-
-class LimitedQueue(RequestQueue, Protocol):
-    """One that can be told how much to lease."""
-
-    async def has_waiting(self) -> bool:
-        """Whether something is left that was due at the last exchange. Cheap."""
-        ...
-
-    async def discard(self) -> None:
-        """Throw away whatever there is, to start afresh. Raises QueueError if somebody works on it."""
-        ...
 
 
 class PoliteQueue:
@@ -53,7 +41,7 @@ class PoliteQueue:
 
     def __init__(
         self,
-        queue: LimitedQueue,
+        queue: RequestQueue,
         hosts: Hosts,
         map_name: str,
         *,
@@ -68,7 +56,7 @@ class PoliteQueue:
         self._clock = clock
         self._random = random
         self._host = ""
-        """That of the map; empty while neither pace nor budget is set."""
+        """The host of the map; empty while neither pace nor budget is set."""
         self._pace: Pace | None = None
         self._is_open = False
         self._is_lost = False
@@ -83,7 +71,7 @@ class PoliteQueue:
         self._under_way = 0
         """Requests that were started and have not ended."""
         self.budget = Budget()
-        """Of the run; without limits before `allow`."""
+        """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
         """The part of the budget that is spent, while something waits that it keeps from being leased."""
         self._requests = 0
@@ -120,14 +108,13 @@ class PoliteQueue:
             await self._queue.close()
 
     async def discard(self) -> None:
-        """As the queue inside does."""
         await self._queue.discard()
 
     # Rate limit
 
     async def set_pace(self, pace: Pace) -> None:
-        """From now on this pace holds, for all processes of the map; what has been leased keeps its start.
-        May be set before the queue is open. Raises ValueError for another host."""
+        """Keep this pace from now on, in all processes of the map. What has been leased keeps its start. It
+        may be set before the queue is open. Raises ValueError for another host."""
         if self._pace is not None and pace.host != self._pace.host:
             raise ValueError(
                 f"'{pace.host}' is not the host of map '{self._map_name}', '{self._pace.host}' is"
@@ -140,9 +127,11 @@ class PoliteQueue:
             )
 
     async def rest(self, host: str, seconds: float) -> float:
-        """The host asks to be left alone for so long: nothing is leased to any process of it meanwhile, of
-        whatever map. Of several rests the one that ends last counts: for how many seconds that is from now
-        on, is told; with 0 seconds nothing else is done. Raises ValueError for what is no time."""
+        """Leave the host alone for so long: nothing is leased meanwhile to any process of any of its maps.
+
+        Of several rests the one that ends last counts. Returns for how many seconds it lasts from now on.
+        With 0 seconds nothing else is done. Raises ValueError for what is no time.
+        """
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
         if seconds <= 0:
@@ -153,8 +142,8 @@ class PoliteQueue:
         )
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
-        """Whether this process, and for so many seconds no other one, may make the one request that finds out
-        whether a host that was down answers again. Once only for who has claimed it, too. Raises ValueError
+        """Returns whether this process may make the one request that finds out whether a host that was down
+        answers again. For so many seconds no other process may, nor this one a second time. Raises ValueError
         for what is no time."""
         if not host or not (isfinite(seconds) and seconds > 0):
             raise ValueError(f"a probe of host '{host}' cannot take {seconds} s")
@@ -165,7 +154,7 @@ class PoliteQueue:
     # Budget
 
     async def allow(self, host: str, budget: Budget, worked: float = 0.0) -> None:
-        """Spend from now on; so many seconds have been worked by now.
+        """Spend this budget from now on. So many seconds have been worked by now.
 
         The first process of a run sets what all processes of it may spend together. Of those that come while
         others are at it the budget does not matter.
@@ -182,12 +171,12 @@ class PoliteQueue:
         self._seconds = self._seconds_before + worked
 
     async def work(self, worked: float) -> None:
-        """So many seconds have been worked by now. Hears what the others have spent."""
+        """Tell that so many seconds have been worked by now, and hear what the others have spent."""
         self._seconds = self._seconds_before + worked
         await self._tell()
 
     async def spend(self, requests: int = 1) -> bool:
-        """Whether so many requests may be made besides those that are leased; they count then."""
+        """Returns whether so many requests may be made besides those that are leased. Then they count."""
         account = self._account()
         self._requests += requests
 
@@ -200,23 +189,23 @@ class PoliteQueue:
         return may_spend
 
     def begin_request(self) -> None:
-        """One of those that were leased is started."""
+        """Tell that one of those that were leased is started."""
         self._requests += 1
         self._under_way += 1
 
     def end_request(self, received_bytes: int, *, was_sent: bool) -> None:
-        """It is over, and has cost so much; nothing at all if it was not sent."""
+        """Tell that it is over, and what it has cost: nothing at all if it was not sent."""
         self._under_way -= 1
         self._requests -= not was_sent
         self._received_bytes += received_bytes
 
     def receive(self, received_bytes: int) -> None:
-        """So long was the answer to a request that was not leased."""
+        """Tell how long the answer to a request was that was not leased."""
         self._received_bytes += received_bytes
 
     @property
     def spent(self) -> Spent:
-        """In the present run, by all processes, as far as is known here."""
+        """Returns what all processes have spent in the present run, as far as is known here."""
         others = self._others
         return Spent(
             others.requests + self._requests,
@@ -251,7 +240,7 @@ class PoliteQueue:
         if wanted > 0:
             is_short = len(leases) < len(answer.leases) or answer.held_until is not None
             if len(answer.leases) == standing.allowed < wanted:
-                is_short = is_short or await self._queue.has_waiting()
+                is_short = is_short or answer.has_more
             again = standing.ask_again(next_start, now + ahead, has_some=bool(leases)) - ahead
             self._held_until = again if is_short else None
             self._is_busy = self._is_busy or is_short
@@ -275,9 +264,6 @@ class PoliteQueue:
 
     async def failures(self) -> Sequence[Failure]:
         return await self._queue.failures()
-
-    async def clear_failures(self) -> int:
-        return await self._queue.clear_failures()
 
     def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
         return self._queue.fingerprints(segment)
@@ -306,7 +292,8 @@ class PoliteQueue:
     async def _started(
         self, leases: Sequence[Lease], standing: Standing, now: float
     ) -> tuple[Sequence[Lease], float]:
-        """The leases, each with its start, and when the next request may start, by the hosts' clock."""
+        """Returns the leases, each with its start; and when the next request may start, by the clock of the
+        hosts."""
         number = len(leases) if standing.has_gap else 0
 
         def take(known: Host, now: float) -> tuple[list[float], float]:
@@ -335,7 +322,7 @@ class PoliteQueue:
             )
 
     async def _changed(self, now: float, step: Callable[[Host, float], Result]) -> Result:
-        """The step's result; learns what the others have spent."""
+        """Returns the step's result, and learns what the others have spent."""
 
         def both(known: Host, now: float) -> tuple[Result, Spent]:
             return step(known, now), known.spent(self._map_name, but=self._hosts.process)

@@ -75,7 +75,7 @@ class Changes:
 
     pushed: Sequence[Entry] = ()
     taken_up: Sequence[int] = ()
-    """Ids of failures that `pushed` brings back, and that leave the failure list. They are pushed without
+    """Ids of failures that leave the failure list. Those that `pushed` brings back are pushed without
     fingerprint where it may have been seen in their segment: they are no duplicates of themselves."""
     finished: Sequence[Lease] = ()
     failed: Sequence[tuple[Lease, str]] = ()
@@ -106,6 +106,8 @@ class Exchange:
     """The time at which the next delayed entry is due; None if nothing is delayed."""
     leased_elsewhere: int = 0
     """Leases that other workers hold."""
+    has_more: bool = False
+    """Whether something is left that is due now."""
     held_until: float | None = None
     """The time at which to ask again for what is due and was held back: the pace did not allow it, the host
     rests, or other workers are to have it. None if nothing was held back."""
@@ -127,6 +129,11 @@ class Counts:
     """Finished in the newest segment."""
     seen: int
     """Different requests that the newest segment has accepted. Those without fingerprint do not count."""
+    dead: int = 0
+    """What was found in place of requests, and is none. Such entries are set aside and never offered."""
+    oldest_lease: float | None = None
+    """Seconds since the oldest lease was handed out, however often it was extended. None if nothing is
+    leased, or the queue keeps no such time."""
 
     @property
     def left(self) -> int:
@@ -182,11 +189,7 @@ class RequestQueue(Protocol):
         ...
 
     async def failures(self) -> Sequence[Failure]:
-        """Returns the failure list, oldest first."""
-        ...
-
-    async def clear_failures(self) -> int:
-        """Empty the failure list. Returns how many it had."""
+        """Returns the failure list, oldest first. What an `exchange` takes up leaves it."""
         ...
 
     def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
@@ -211,6 +214,12 @@ class RequestQueue(Protocol):
     async def notes(self, segment: str) -> Mapping[str, str]:
         """Returns all remarks of the segment, by key. This is cheap: it is asked every second while requests
         are made."""
+        ...
+
+    async def discard(self) -> None:
+        """Delete everything, whatever it is and whoever wrote it, when a person has asked to start afresh.
+        The queue must not be open here. Raises QueueError if somebody works on it. What a program beside it
+        pushes at this moment may be lost."""
         ...
 
     async def close(self) -> None:

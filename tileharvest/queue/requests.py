@@ -47,7 +47,7 @@ class RequestState:
 
 
 def state_of(request: Any) -> RequestState:
-    """The state of a Scrapy request, which gets one if it has none."""
+    """Returns the state of a Scrapy request, which gets one if it has none."""
     meta = request.meta
     if STATE not in meta:
         meta[STATE] = RequestState()
@@ -56,13 +56,13 @@ def state_of(request: Any) -> RequestState:
 
 
 def question_of(request: Any) -> TileQuestion | None:
-    """What a Scrapy request asks of a tile; None for one that asks for no tile."""
+    """Returns what a Scrapy request asks of a tile, or None if it asks for no tile."""
     state: RequestState = request.meta.get(STATE, _NONE)
     return state.question
 
 
 def is_offered(request: Any) -> bool:
-    """Whether our scheduler has offered a Scrapy request; False for one that was made beside it."""
+    """Returns whether our scheduler has offered a Scrapy request: not so one that was made beside it."""
     state: RequestState = request.meta.get(STATE, _NONE)
     return state.attempt > 0
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from pybloom_live import BloomFilter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncIterable, Iterable
 
-_LOGGER = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 _SMALLEST: Final = 1_000
 """The first filter has room for so many requests at least, which costs 4 kB."""
 
@@ -29,17 +29,14 @@ class SeenFilter:
     processor's cache. Not thread-safe.
     """
 
-    def __init__(
-        self, expected: int, error_rate: float = 1e-6, warn: Callable[[str], object] = _LOGGER.warning
-    ) -> None:
-        """`expected` is how many requests a segment of the map will have; more make it grow, and call
-        `warn` with a line for a person each time."""
+    def __init__(self, expected: int, error_rate: float = 1e-6) -> None:
+        """`expected` is how many requests a segment of the map will have. More make it grow, and a warning
+        tells it each time."""
         if expected < 1:
             raise ValueError(f"a filter for {expected} requests would be full at once")
         if not 0 < error_rate < 1:
             raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
         self._expected = expected
-        self._warn = warn
         self._full: list[BloomFilter] = []
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
 
@@ -76,7 +73,11 @@ class SeenFilter:
         self._full.append(last)
         capacity = max(last.capacity + last.capacity // 20, seen * 2 // 3)
         self._filling = BloomFilter(capacity, last.error_rate / 2)
-        self._warn(
-            f"the filter of seen requests is full: {self._expected} were expected and {seen} seen; added "
-            f"room for {capacity} more, all together {self.memory_bytes} bytes. Nothing is lost"
+        _logger.warning(
+            "the filter of seen requests is full: %d were expected and %d seen; added room for %d more, all"
+            " together %d bytes. Nothing is lost",
+            self._expected,
+            seen,
+            capacity,
+            self.memory_bytes,
         )

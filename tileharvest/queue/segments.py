@@ -44,7 +44,7 @@ class Segment:
             raise ValueError(f"segment {self.name} ends before it begins")
 
     def contains(self, moment: datetime) -> bool:
-        """Whether the moment, in whatever zone, lies in the segment."""
+        """Returns whether the moment, in whatever zone, lies in the segment."""
         return self.begins <= moment and (self.ends is None or moment < self.ends)
 
 
@@ -127,7 +127,7 @@ class RunSegment:
     started: datetime
 
     def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        """The same for every moment, even for one before the start, to which a clock may be set back."""
+        """Returns the same for every moment. It may lie before the start, when the clock was set back."""
         _in_utc(moment)
         started = _in_utc(self.started)
         return Segment(f"run-{started:%Y%m%dT%H%M%S.%fZ}", started, None)
@@ -151,7 +151,7 @@ class LatestSegment:
 
 
 def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResolver:
-    """The resolver of that name: `day`, `hour`, `week`, `run`, or an interval such as `every:3d`.
+    """Returns the resolver of that name: `day`, `hour`, `week`, `run`, or an interval such as `every:3d`.
 
     `zone` is the map's, `started` the moment at which the run began. Intervals are numbers from 1 to 9999
     of hours (h), days (d) or weeks (w). Raises ConfigurationError.
@@ -190,7 +190,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def _beginning(day: date, zone: ZoneInfo) -> datetime:
-    """The first instant at which the clocks of the zone show this day or a later one, in UTC."""
+    """Returns the first instant at which the clocks of the zone show this day or a later one, in UTC."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
     # PEP 495: of a repeated time fold=0 is the first; a skipped one is later with fold=0 than with 1.
     first, second = midnight.astimezone(UTC), midnight.replace(fold=1).astimezone(UTC)
@@ -198,8 +198,8 @@ def _beginning(day: date, zone: ZoneInfo) -> datetime:
 
 
 def _shift(zone: ZoneInfo, after: datetime, until: datetime) -> datetime:
-    """The first whole second after `after`, and not after `until`, at which the zone's offset is another.
-    Both are in UTC, `after` a whole second, and there is such a shift between them."""
+    """Returns the first whole second after `after`, and not after `until`, at which the offset of the zone is
+    another. Both are in UTC, `after` a whole second, and there is such a shift between them."""
     before = after.astimezone(zone).utcoffset()
 
     def has_shifted(seconds: int) -> bool:

@@ -94,7 +94,7 @@ _SENTENCES: Final = {
 
 
 def sentence(case: str, queue: str, said: str) -> str:
-    """One line: what happened, that nothing was lost, and what to do next.
+    """Returns one line: what happened, that nothing was lost, and what to do next.
 
     `case` is the name of SQLite's result code, the first word of Redis' error, or what stands in the place of
     a queue. `queue` says which queue it is and where, `said` what the backend says, without passwords.
@@ -106,5 +106,5 @@ def sentence(case: str, queue: str, said: str) -> str:
 
 
 def expired(lease_seconds: float) -> str:
-    """Why a request is given up whose leases all expired; {attempts} is to be filled in."""
+    """Returns why a request is given up whose leases all expired. {attempts} is to be filled in."""
     return f"not finished within {lease_seconds:g} s in {{attempts}} attempts"

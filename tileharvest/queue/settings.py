@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder
-from tileharvest.queue.fleet import SharedQueue
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.segments import parse_resolver
+from tileharvest.queue.shared_queue import SharedQueue
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 def segment_resolver(
     settings: BaseSettings, name: str | None, zone: ZoneInfo, started: datetime
 ) -> SegmentResolver:
-    """The resolver of that name, or of the setting SEGMENT, or the user's own class, made with the map's
-    zone and the moment of the start. Raises ConfigurationError."""
+    """Returns the resolver of that name, or of the setting SEGMENT, or one of the user's own class. It has
+    the map's zone and the moment of the start. Raises ConfigurationError."""
     own = settings["SEGMENT_RESOLVER"]
     if name is None and own:
         resolver: SegmentResolver = load_object(own)(zone, started)
@@ -56,7 +55,7 @@ REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 
 
 def queue_kind(settings: BaseSettings) -> QueueKind:
-    """As SCHEDULER_QUEUE has it. Raises ConfigurationError for what names none."""
+    """Returns what SCHEDULER_QUEUE names. Raises ConfigurationError for what names none."""
     name = settings["SCHEDULER_QUEUE"]
     if not name:
         return QueueKind.REDIS if any(settings[one] for one in REDIS_SETTINGS) else QueueKind.SQLITE
@@ -68,15 +67,15 @@ def queue_kind(settings: BaseSettings) -> QueueKind:
 
 
 def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -> SqliteQueue:
-    """The map's queue for one worker, in the data folder or in memory; not opened yet."""
+    """Returns the map's queue for one worker, in the data folder or in memory. It is not opened yet."""
     return SqliteQueue(None if in_memory else _queue_file(settings, name), **_queue_options(settings))
 
 
 def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -> RedisQueue:
-    """The map's queue in Redis; not opened yet. What its filter drops is kept for a harvest only, which has
-    a history to look it up in."""
+    """Returns the map's queue in Redis, not opened yet. What its filter drops is kept for a harvest only: it
+    has a history to look that up in."""
     # Where it is not used it need not be loaded: 0.1 s of each command.
-    from tileharvest.queue.redis.connection import connect, connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
     parameters: Mapping[str, Any] = {
@@ -85,7 +84,7 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
         "REDIS_PARAMS": settings.getdict("REDIS_PARAMS"),
     }
     return RedisQueue(
-        partial(connect, connection_parameters(parameters)),
+        connection_parameters(parameters),
         name,
         **_queue_options(settings),
         expected=settings.getint("SEEN_EXPECTED"),
@@ -95,19 +94,19 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
 
 
 def has_queue(settings: BaseSettings, name: str) -> bool:
-    """Whether the map has a queue that a command may look into; always so in Redis."""
+    """Returns whether the map has a queue that a command may look into. In Redis it always has."""
     return queue_kind(settings) is QueueKind.REDIS or _queue_file(settings, name).is_file()
 
 
 def queue_lock(settings: BaseSettings, name: str) -> Path:
-    """The file that the one worker of the map's queue file locks; it need not exist."""
+    """Returns the file that the one worker of the map's queue file locks. It need not exist."""
     queue = _queue_file(settings, name)
     return queue.with_name(f"{queue.name}.lock")
 
 
 @asynccontextmanager
 async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
-    """The map's queue, open for a command beside whoever works on it. Raises QueueError."""
+    """Opens the map's queue for a command, beside whoever works on it. Raises QueueError."""
     is_redis = queue_kind(settings) is QueueKind.REDIS
     queue = redis_queue(settings, name) if is_redis else local_queue(settings, name)
     await queue.open_beside()
@@ -118,7 +117,8 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
 
 
 async def orders_for(settings: BaseSettings, name: str) -> Orders:
-    """What holds for a map now; nothing for one that has no queue yet, which gets none. Raises QueueError."""
+    """Returns what holds for a map now. A map without a queue has no orders, and gets no queue. Raises
+    QueueError."""
     if not has_queue(settings, name):
         return Orders()
     async with open_beside(settings, name) as queue:
@@ -126,15 +126,15 @@ async def orders_for(settings: BaseSettings, name: str) -> Orders:
 
 
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
-    """Whether anybody harvests the map whose open queue this is. A worker of a shared queue that was killed
-    counts until it has been silent for long. Raises QueueError."""
+    """Returns whether anybody harvests the map whose open queue this is. A worker of a shared queue that was
+    killed counts until it has been silent for long. Raises QueueError."""
     if isinstance(queue, SharedQueue):
         return bool(await queue.workers())
     return is_locked(queue_lock(settings, name))
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:
-    """How many work on the map's queue at this moment; 0 where that cannot be found out."""
+    """Returns how many work on the map's queue at this moment, or 0 where that cannot be found out."""
 
     async def count() -> int:
         async with open_beside(settings, name) as queue:
@@ -146,11 +146,6 @@ def workers_on(settings: BaseSettings, name: str) -> int:
         return asyncio.run(count())
     except QueueError:
         return 0
-
-
-def is_being_harvested(settings: BaseSettings, name: str) -> bool:
-    """Whether a worker works on the map's queue at this moment; False where that cannot be found out."""
-    return workers_on(settings, name) > 0
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

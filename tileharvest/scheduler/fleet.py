@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.errors import QueueError
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import UnreadableRequestError
-from tileharvest.queue.fleet import Ending
+from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tileharvest.queue.fleet import SharedQueue, Worker
     from tileharvest.queue.port import Failure
+    from tileharvest.queue.shared_queue import SharedQueue, Worker
     from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
@@ -88,12 +88,6 @@ class Fleet:
     def goes_on(self) -> None:
         """Something is pushed, so it is not the end yet."""
         self.ending = Ending.GOES_ON
-
-    def surely_pushed(self, segment: str, fingerprint: bytes | None) -> bool:
-        """As `SharedQueue.surely_pushed`. What has no fingerprint never was."""
-        if self._shared is None or fingerprint is None:
-            return False
-        return self._shared.surely_pushed(segment, fingerprint)
 
     # What a harvest asks
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
-from tileharvest.queue.fleet import Ending, silent_after
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED
 from tileharvest.queue.seen_filter import SeenFilter
+from tileharvest.queue.shared_queue import Ending, silent_after
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fleet import HEARTBEAT, Fleet, refuse_company
 from tileharvest.scheduler.request_writer import RequestWriter
@@ -165,9 +165,9 @@ class Offers:
     # What a scheduler is asked
 
     def push(self, request: Request) -> bool:
-        """Returns False for what is dropped here: too deep, not to be written, or surely seen.
+        """Returns False for what is dropped here: too deep, or not to be written.
 
-        Whether any other was seen in its segment is known when the queue has looked. It is then dropped there
+        Whether a request was seen in its segment is known when the queue has looked. It is then dropped there
         and counted.
         """
         entry = self._entry_of(request)
@@ -175,9 +175,6 @@ class Offers:
             return False
         if self._fleet is not None:
             self._fleet.goes_on()
-            if self._fleet.surely_pushed(entry.segment, entry.fingerprint):
-                self._count("dropped/seen")
-                return False
         self.worker.push(entry)
         return True
 

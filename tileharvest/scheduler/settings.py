@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.politeness.rules import Rules
-    from tileharvest.queue.fleet import SharedQueue
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.redis.queue import RedisQueue
+    from tileharvest.queue.shared_queue import SharedQueue
 
 _REDIS: Final = QueueKind.REDIS
 

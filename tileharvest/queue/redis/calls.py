@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,6 +12,7 @@ from redis.exceptions import NoScriptError
 
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.port import Counts, Failure, Lease
+from tileharvest.queue.shared_queue import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,17 +35,14 @@ _NAMES: Final = (
 )
 """In the order in which the scripts expect the keys."""
 
-_FIRST: Final = ("common", "requests")
-"""What stands before all scripts."""
+WORKER_FACTS: Final = (
+    *("host", "machine", "pid", "segment", "started"),
+    *("heartbeat", "finished", "rate", "share"),
+)
+"""The fields of a worker's key that `worker` reads."""
 
-_BEFORE: Final = {
-    "ended": ("fleet",),
-    "ending": ("fleet",),
-    "exchange": ("filter", "fleet"),
-    "forget": ("forgetting",),
-    "join": ("fleet", "forgetting"),
-}
-"""What stands before a script besides."""
+_FIRST: Final = ("common", "requests", "segments", "filter", "harvests")
+"""What stands before all scripts."""
 
 _LARGEST: Final = 2**53
 """Priorities beyond count as this: scores in Redis are floating-point numbers."""
@@ -60,7 +57,7 @@ class Keys:
         self._prefix = f"tileharvest:{{{map_name}}}:"
         self.fixed = tuple(map(self.named, _NAMES))
         self.segments, self.held = self.named("segments"), self.named("held")
-        self.workers, self.dead = self.named("workers"), self.named("dead")
+        self.workers = self.named("workers")
         self.remarks = self.named("remarks")
         self.trial = self.named("trial")
         self.channel = f"{self._prefix}wake"
@@ -90,25 +87,23 @@ class Keys:
         return self.named("*")
 
 
-class Script:
-    """A script of the folder `scripts`, with what they share before it."""
-
-    def __init__(self, name: str) -> None:
-        self._text = "".join(_text(f"{part}.lua") for part in (*_FIRST, *_BEFORE.get(name, ()), name))
-        self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
-
-    async def run(self, client: Client, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
-        """Returns the answer of one call, in MessagePack. Sends the script to a server that has it not."""
-        encoded = _ENCODER.encode(argument)
-        try:
-            answer: bytes = await client.evalsha(self._digest, len(keys), *keys, encoded)
-        except NoScriptError:
-            answer = await client.eval(self._text, len(keys), *keys, encoded)
-        return answer
+async def run(client: Client, name: str, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
+    """Returns the answer of one call of a script of the folder `scripts`, in MessagePack. Sends the script to
+    a server that has it not."""
+    script, encoded = script_of(*_FIRST, name), _ENCODER.encode(argument)
+    digest = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+    try:
+        answer: bytes = await client.evalsha(digest, len(keys), *keys, encoded)
+    except NoScriptError:
+        answer = await client.eval(script, len(keys), *keys, encoded)
+    return answer
 
 
-def _text(name: str) -> str:
-    return resources.files(__package__).joinpath("scripts", name).read_text(encoding="utf-8")
+@cache
+def script_of(*parts: str) -> str:
+    """Returns these files of the folder `scripts`, one after the other."""
+    folder = resources.files(__package__).joinpath("scripts")
+    return "".join(folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in parts)
 
 
 class Filters(msgspec.Struct, array_like=True, tag="filters"):
@@ -128,17 +123,14 @@ class Done(msgspec.Struct, array_like=True, tag="done"):
     leased_elsewhere: int
     until: float
     buried: int
-    waits: bool
+    has_more: bool
     """Whether something waits that was not leased."""
-    before: int
-    """Number of the exchange before this one, as Redis remembers it; 0 if it remembers none."""
     leases: list[tuple[int, int, int, bytes, bytes]]
     """Id, attempt, priority, segment, body."""
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _EXCHANGED: Final[msgspec.msgpack.Decoder[Filters | Done]] = msgspec.msgpack.Decoder(Filters | Done)
-_TRUTH: Final = msgspec.msgpack.Decoder(bool)
 
 
 def told(
@@ -210,8 +202,32 @@ def failures(answer: bytes) -> list[Failure]:
 
 
 def counts(answer: bytes) -> Counts:
-    plus, normal, minus, *others = decoded(answer, list[int])
-    return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
+    (plus, normal, minus, delayed, leased, failed, done, seen, dead), oldest = decoded(
+        answer, tuple[tuple[int, int, int, int, int, int, int, int, int], float | None]
+    )
+    pending = {Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}
+    return Counts(pending, delayed, leased, failed, done, seen, dead, oldest)
+
+
+def worker(facts: list[Any], held: bytes) -> Worker | None:
+    """Returns a worker, of which these WORKER_FACTS are known and so many leases. Returns None for one that
+    has just signed off, or is none."""
+    host, machine, pid, segment, started, heartbeat, finished, rate, share = facts
+    try:
+        return Worker(
+            host=text_of(host),
+            machine=text_of(machine),
+            pid=int(pid),
+            segment=text_of(segment),
+            started=float(started),
+            heartbeat=float(heartbeat),
+            leased=int(held),
+            share=int(share) if share else None,
+            finished=int(finished),
+            rate=float(rate or 0.0),
+        )
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
@@ -224,32 +240,6 @@ def remarks(segment: str, found: Mapping[bytes, bytes]) -> dict[str, str]:
         for field, value in found.items()
         if field.startswith(start)
     }
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """What was found where requests are, and is none."""
-
-    id: str
-    what: str
-    """`unreadable`, `unreadable failure`, or `missing`: there was an id without a request."""
-    content: bytes
-
-
-def dead_letter(found: bytes) -> DeadLetter:
-    head, _, content = found.partition(b"\n")
-    name, _, what = text_of(head).partition(" ")
-    return DeadLetter(name, what, content)
-
-
-def truth(answer: bytes) -> bool:
-    return _TRUTH.decode(answer)
-
-
-@cache
-def script(name: str) -> Script:
-    """Read once from the package's files."""
-    return Script(name)
 
 
 def _limited(priority: int) -> int:

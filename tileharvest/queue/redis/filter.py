@@ -1,4 +1,4 @@
-"""What was seen: the filter that all workers share, and what this worker has pushed itself."""
+"""The filter of what was seen, which all workers share: its shape, and the places of a fingerprint."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ from typing import TYPE_CHECKING, Final
 from pybloom_live.pybloom import make_hashfuncs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from tileharvest.queue.port import Entry
+    from collections.abc import Callable, Iterable
 
 _logger = logging.getLogger(__name__)
 
 BITMAP_BITS: Final = 2**32
 """The longest string of Redis has 512 MB."""
-
-LATELY: Final = 25_000
-"""Requests that a worker remembers to have pushed at least. It remembers twice as many at most, which take
-9 MB. A push costs a microsecond more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,61 +69,17 @@ class FilterShape:
         )
 
 
-class KnownShapes:
-    """The shapes of the filters of all segments, as this worker believes them to be.
-
-    The first worker that pushes into a segment says which it is; the others learn it from Redis.
-    """
-
-    def __init__(self, of_new: FilterShape) -> None:
-        self._of_new = of_new
-        self._known: dict[str, FilterShape] = {}
-
-    def of(self, segments: Iterable[str]) -> dict[str, FilterShape]:
-        return {name: self._known.get(name, self._of_new) for name in segments}
-
-    def keep(self, shapes: Mapping[str, FilterShape]) -> None:
-        """Keep what was confirmed."""
-        self._known.update(shapes)
-
-    def learn(self, segment: str, text: str, seen: int) -> None:
-        """Take another shape for the segment's. Another worker has opened it with other expectations; or its
-        filter has grown just now, when it had seen so many requests."""
-        self._known[segment] = learned = FilterShape(text)
-        *_, (_, _, added) = learned.filters
-        if seen:
-            _logger.warning(
-                "the filter of segment '%s' is full: %d were seen, and it was made for %d; added room for %d"
-                " more. Nothing is lost; a higher SEEN_EXPECTED saves time and memory",
-                segment,
-                seen,
-                learned.capacity - added,
-                added,
-            )
-
-
-class Pushed:
-    """An exact memory of what is surely in the queue, or was. What is new takes the place of what is oldest:
-    half of it at once, as to keep the order of all would cost as much again."""
-
-    def __init__(self, lately: int = LATELY) -> None:
-        self._lately = lately
-        self._new: set[tuple[str, bytes]] = set()
-        self._old: set[tuple[str, bytes]] = set()
-
-    def __contains__(self, one: tuple[str, bytes]) -> bool:
-        """Returns whether this segment and fingerprint are remembered."""
-        return one in self._new or one in self._old
-
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Remember these. The queue must have answered for them."""
-        self._new.update((one.segment, one.fingerprint) for one in entries if one.fingerprint is not None)
-        if len(self._new) >= self._lately:
-            self._new, self._old = set(), self._new
-
-    def forget(self) -> None:
-        """Forget everything, as the queue may have lost something."""
-        self._new, self._old = set(), set()
+def warn_of_growth(segment: str, shape: FilterShape, seen: int) -> None:
+    """Warn that the filter of the segment has grown to this shape, when it had seen so many requests."""
+    *_, (_, _, added) = shape.filters
+    _logger.warning(
+        "the filter of segment '%s' is full: %d were seen, and it was made for %d; added room for %d"
+        " more. Nothing is lost; a higher SEEN_EXPECTED saves time and memory",
+        segment,
+        seen,
+        shape.capacity - added,
+        added,
+    )
 
 
 @lru_cache(maxsize=16)

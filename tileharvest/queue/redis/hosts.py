@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from functools import cache
-from importlib import resources
 from math import ceil
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
@@ -14,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from tileharvest.queue.hosts import decoded
+from tileharvest.queue.redis.calls import script_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,13 +78,13 @@ class RedisHosts:
             wrong *= 2
 
     def close(self) -> None:
-        """What it has not told any more is known when it has been silent for long."""
+        """Forget what it knows. The others know what it has told until it has been silent for long."""
         self._known.clear()
 
     async def _swap(self, host: str, *arguments: bytes | str | float) -> tuple[bool, float]:
-        """Whether it is kept, and Redis' time. Learns what there is now."""
+        """Returns whether it is kept, and Redis' time. Learns what there is now."""
         is_kept, self._known[host], seconds, fraction = await self._link.attempt(
-            lambda client: client.eval(_script(), 1, _key(host), *arguments)
+            lambda client: client.eval(script_of("swap"), 1, _key(host), *arguments)
         )
         return bool(is_kept), int(seconds) + int(fraction) / 1e6
 
@@ -99,8 +98,3 @@ class RedisHosts:
 def _key(host: str) -> bytes:
     """Quoted, as whatever a link names may come here, and a brace would end the hash tag."""
     return f"tileharvest:limit:{{{quote(host, safe=':[]', errors='backslashreplace')}}}".encode()
-
-
-@cache
-def _script() -> str:
-    return resources.files(__package__).joinpath("scripts", "swap.lua").read_text(encoding="utf-8")

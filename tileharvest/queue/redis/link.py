@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -22,8 +22,8 @@ from redis.exceptions import (
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.redis.calls import script
-from tileharvest.queue.redis.connection import masked, parameters_of, place
+from tileharvest.queue.redis import calls
+from tileharvest.queue.redis.connection import connect, masked, parameters_of, place
 from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _CASES: Final = {
 
 
 def case_of(error: BaseException) -> str:
-    """The case of the error, for its sentence: the first word of the server's answer, or AWAY."""
+    """Returns the case of the error, for its sentence: the first word of the server's answer, or AWAY."""
     if case := _CASES.get(type(error).__name__):
         return case
     if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException, OSError)):
@@ -74,7 +74,8 @@ def case_of(error: BaseException) -> str:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same call may succeed a moment later, and be repeated: it was not made, or it bears it."""
+    """Returns whether the same call may succeed a moment later, and be repeated: it was not made, or it bears
+    being made twice."""
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return False
     if isinstance(error, (ConnectionError, TimeoutError, BusyLoadingError, ClusterDownError)):
@@ -90,15 +91,12 @@ class RedisLink:
     seconds; so each must bear being made twice. The client's own time limits come on top of the patience.
     """
 
-    def __init__(self, connect: Callable[[], Client], map_name: str, patience: float) -> None:
-        self._connect = connect
+    def __init__(self, parameters: Mapping[str, Any], map_name: str, patience: float) -> None:
+        """`parameters` are those of `connection.connect`. Connects to nothing yet."""
+        self._parameters = parameters
         self._map_name = map_name
         self._patience = patience
         self._client: Client | None = None
-        self.is_cluster = False
-        """Known when the server has been checked."""
-        self.interruptions = 0
-        """How often a call had to be repeated."""
 
     @property
     def client(self) -> Client:
@@ -116,7 +114,7 @@ class RedisLink:
         """Raises ConfigurationError for parameters that cannot be; does not connect yet."""
         if self._client is not None:
             raise RuntimeError("the queue is open already")
-        self._client = self._connect()
+        self._client = connect(self._parameters)
 
     async def close(self) -> None:
         """Closing twice is harmless."""
@@ -125,13 +123,13 @@ class RedisLink:
             await client.aclose()
 
     async def run(self, name: str, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
-        """The answer of a script that may be run twice with this argument. Raises QueueError."""
-        return await self.attempt(lambda client: script(name).run(client, keys, argument))
+        """Returns the answer of a script that may be run twice with this argument. Raises QueueError."""
+        return await self.attempt(lambda client: calls.run(client, name, keys, argument))
 
     async def attempt(
         self, work: Callable[[Client], Awaitable[Result]], patience: float | None = None
     ) -> Result:
-        """The result of what may be done twice. Raises QueueError."""
+        """Returns the result of what may be done twice. Raises QueueError."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(may_pass),
             wait=_PAUSES,
@@ -152,7 +150,6 @@ class RedisLink:
         """The first call. Raises QueueError if there is no Redis that lets one in, and for one that is too
         old, or that may throw requests away."""
         about = await self.attempt(_information, min(self._patience, _TO_OPEN))
-        self.is_cluster = about.get("redis_mode") == "cluster" or isinstance(self.client, RedisCluster)
         version = str(about.get("redis_version", _OLDEST))
         major, _, _ = version.partition(".")
         if major.isdigit() and int(major) < _OLDEST:
@@ -167,7 +164,6 @@ class RedisLink:
         assert error is not None
         if call.attempt_number == 1:
             _logger.warning("%s; trying again", self._sentence(error))
-        self.interruptions += 1
         if isinstance(error, ReadOnlyError) and isinstance(self.client, Redis):
             # A server that has become a replica is left: its name may belong to another one by now.
             await self.client.connection_pool.disconnect(inuse_connections=False)
@@ -178,7 +174,7 @@ class RedisLink:
 
 
 async def _information(client: Client) -> dict[str, Any]:
-    """What the server tells of itself; nothing if it may not be asked."""
+    """Returns what the server tells of itself, or nothing if it may not be asked."""
     try:
         information: dict[str, Any] = await client.info()
     except NoPermissionError:

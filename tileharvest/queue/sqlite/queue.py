@@ -62,11 +62,6 @@ class SqliteQueue:
         self._statements: Statements | None = None
         self._thread: ThreadPoolExecutor | None = None
 
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether it ends with this object."""
-        return self._file is None
-
     async def open(self, now: float) -> None:
         await self._open(lambda: self._open_as_worker(now))
         self._is_worker = True
@@ -81,11 +76,6 @@ class SqliteQueue:
         self._is_worker = False
 
     async def discard(self) -> None:
-        """Delete everything, whatever it is and whoever wrote it, when a person has asked to start afresh.
-
-        The queue must not be open here; raises QueueError if another process is its worker. What a
-        process beside it pushes at this moment is lost.
-        """
         self._expect_closed()
         await asyncio.to_thread(self._discard)
 
@@ -113,13 +103,14 @@ class SqliteQueue:
     async def failures(self) -> Sequence[Failure]:
         return await self._run(Statements.failures)
 
-    async def clear_failures(self) -> int:
-        return await self._run(Statements.clear_failures)
-
     async def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
-        """In ascending order; what is pushed meanwhile may come or not."""
+        """They come in ascending order. What is pushed meanwhile may come or not."""
         last: bytes | str = BELOW_ALL
-        while batch := await self._fingerprints(segment, last):
+
+        def some(statements: Statements) -> list[bytes]:
+            return statements.fingerprints_after(segment, last, FINGERPRINTS)
+
+        while batch := await self._run(some):
             yield batch
             last = batch[-1]
 
@@ -136,10 +127,6 @@ class SqliteQueue:
 
     async def notes(self, segment: str) -> Mapping[str, str]:
         return await self._run(lambda statements: statements.notes(segment))
-
-    async def has_waiting(self) -> bool:
-        """Whether something is left that was due at the last exchange. Looks at one row."""
-        return await self._run(Statements.has_waiting)
 
     async def close(self) -> None:
         """Closing twice is harmless."""
@@ -161,16 +148,13 @@ class SqliteQueue:
             raise
 
     async def _run(self, work: Callable[[Statements], Result]) -> Result:
-        """The work in one transaction, in the queue's thread."""
+        """Do the work in one transaction, in the queue's thread."""
         if self._thread is None:
             raise QueueError(sentence("closed", self._name, ""))
         return await self._in_thread(lambda: self._transact(work))
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def _fingerprints(self, segment: str, last: bytes | str) -> list[bytes]:
-        return await self._run(lambda statements: statements.fingerprints_after(segment, last, FINGERPRINTS))
 
     def _expect_closed(self) -> None:
         if self._thread is not None:
@@ -243,6 +227,7 @@ class SqliteQueue:
             len(changes.finished) + len(changes.failed) + len(changes.returned) - held,
             statements.next_due(),
             0 if self._is_worker else statements.count_leased(),
+            statements.has_waiting(),
         )
 
     @contextmanager

@@ -118,7 +118,7 @@ class Statements:
             raise
 
     def settle(self, now: float) -> None:
-        """Leases that have expired, and delayed requests that are due, go where they belong."""
+        """Put leases that have expired, and delayed requests that are due, where they belong."""
         if self._exists("FROM requests WHERE until <= ?", now):
             self._take_back(now, now, expired(self._lease_seconds))
         self._connection.execute("UPDATE requests SET due = NULL WHERE due <= ?", (now,))
@@ -153,11 +153,11 @@ class Statements:
         return duplicates, false_alarms
 
     def take_up(self, failures: Sequence[int]) -> None:
-        """They leave the failure list."""
+        """Let these leave the failure list."""
         self._change("DELETE FROM failures WHERE id = ?", [(failure,) for failure in failures])
 
     def finish(self, leases: Sequence[Lease]) -> int:
-        """They are done."""
+        """End these, which are done."""
         by_segment: dict[str, list[tuple[int, int]]] = {}
         for lease in leases:
             by_segment.setdefault(lease.segment, []).append((lease.id, lease.attempt))
@@ -169,7 +169,7 @@ class Statements:
         return held
 
     def fail(self, leases: Iterable[tuple[Lease, str]], now: float) -> int:
-        """They go to the failure list, each with a reason."""
+        """Put these into the failure list, each with a reason."""
         held = 0
         for lease, reason in leases:
             held += self._change(_FAIL, [(reason, now, lease.id, lease.attempt)])
@@ -177,11 +177,11 @@ class Statements:
         return held
 
     def give_back(self, leases: Sequence[Lease]) -> int:
-        """They wait again, and keep attempt and place."""
+        """Let these wait again. They keep attempt and place."""
         return self._change(_GIVE_BACK, [(lease.id, lease.attempt) for lease in leases])
 
     def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """They last for the full time from now."""
+        """Let these last for the full time from now."""
         until = now + self._lease_seconds
         return self._change(_EXTEND, [(until, lease.id, lease.attempt) for lease in leases])
 
@@ -203,16 +203,16 @@ class Statements:
         ]
 
     def has_waiting(self) -> bool:
-        """Whether anything could be leased. Looks at one row."""
+        """Returns whether anything could be leased. Looks at one row."""
         return self._exists(_WAITING)
 
     def next_due(self) -> float | None:
-        """When the first delayed request is due."""
+        """Returns when the first delayed request is due."""
         due: float | None = self._value("SELECT min(due) FROM requests WHERE due IS NOT NULL")
         return due
 
     def count_leased(self) -> int:
-        """How many leases there are."""
+        """Returns how many leases there are."""
         leased: int = self._value("SELECT count(*) FROM requests WHERE until IS NOT NULL")
         return leased
 
@@ -222,15 +222,11 @@ class Statements:
         return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
 
     def failures(self) -> list[Failure]:
-        """The failure list, oldest first."""
+        """Returns the failure list, oldest first."""
         return [Failure(*row) for row in self._connection.execute(_FAILURES)]
 
-    def clear_failures(self) -> int:
-        """Empty the failure list. Returns how many it had."""
-        return self._connection.execute("DELETE FROM failures").rowcount
-
     def fingerprints_after(self, segment: str, last: bytes | str, most: int) -> list[bytes]:
-        """Up to so many of those above `last`, in order; with the first of them the log is worked in."""
+        """Returns up to `most` of those above `last`, in order. The log is worked in before the first."""
         if last == BELOW_ALL:
             self._work_in()
         return [row[0] for row in self._connection.execute(_FINGERPRINTS, (segment, last, most))]
@@ -260,7 +256,7 @@ class Statements:
         return before
 
     def notes(self, segment: str) -> dict[str, str]:
-        """All remarks of the segment, by key."""
+        """Returns all remarks of the segment, by key."""
         return dict(self._connection.execute(_REMARKS, (segment,)).fetchall())
 
     def _log_surely_new(self, entries: Sequence[Entry], segments: dict[str, int]) -> None:
@@ -290,7 +286,7 @@ class Statements:
         self._connection.execute(_TAKE_BACK, (until,))
 
     def _opened(self, segment: str) -> int:
-        """The segment's id; a new one is opened."""
+        """Returns the segment's id. A new one is opened."""
         number: int | None = self._value("SELECT id FROM segments WHERE name = ?", segment)
         if number is None:
             number = self._value("INSERT INTO segments (name) VALUES (?) RETURNING id", segment)
@@ -298,20 +294,20 @@ class Statements:
         return number
 
     def _change(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        """How many rows were changed."""
+        """Returns how many rows were changed."""
         return self._connection.executemany(statement, rows).rowcount if rows else 0
 
     def _exists(self, what: str, *values: object) -> bool:
         return bool(self._value(f"SELECT EXISTS (SELECT 1 {what})", *values))
 
     def _value(self, statement: str, *values: object) -> Any:
-        """The first value of the first row; None without a row."""
+        """Returns the first value of the first row, or None without a row."""
         rows = self._connection.execute(statement, values).fetchall()
         return rows[0][0] if rows else None
 
 
 def _in_turn(front: Iterable[Any], minus: Iterable[Any], minus_first: Sequence[bool]) -> list[Any]:
-    """One row for each turn. `front` has a row for each, so that no turn stays empty."""
+    """Returns one row for each turn. `front` has a row for each, so that no turn stays empty."""
     front, minus = iter(front), iter(minus)
     taken: dict[int, Any] = {}
     for is_minus in minus_first:

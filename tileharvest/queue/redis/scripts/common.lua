@@ -1,4 +1,4 @@
--- Stands before every script: the keys, the clock, who calls, and the segments.
+-- Stands before every script: the keys, the clock, and who calls.
 --
 -- One argument: a map in MessagePack, of which each script says what it reads. The answer is MessagePack
 -- too, so that it is one string for the client, whatever its size. Nothing that is read from Redis is
@@ -110,6 +110,16 @@ local function remember(answer, ...)
     redis.call('EXPIRE', CLIENT, call.remembered)
 end
 
+-- The answer of the work, which is done once, however often this very call is made.
+local function once(work)
+    local answer = recall()
+    if not answer then
+        answer = pack(work())
+        remember(answer)
+    end
+    return answer
+end
+
 -- The worker is alive, and has finished so many more; those that were not heard of for long leave the list.
 local function heartbeat(now, finished)
     if not call.worker then
@@ -139,20 +149,4 @@ local function heartbeat(now, finished)
     redis.call('EXPIRE', CLIENT, call.remembered)
     redis.call('ZADD', WORKERS, now, call.client)
     redis.call('ZREMRANGEBYSCORE', WORKERS, '-inf', now - call.listed)
-end
-
-local function open_segment(name)
-    if not redis.call('ZSCORE', SEGMENTS, name) then
-        redis.call('ZADD', SEGMENTS, redis.call('HINCRBY', NUMBERS, 'segment', 1), name)
-    end
-end
-
--- The newest segment that has a name; nil if there is none.
-local function newest_segment()
-    for _, name in ipairs(redis.call('ZREVRANGE', SEGMENTS, 0, 1)) do
-        if name ~= '' then
-            return name
-        end
-    end
-    return nil
 end

@@ -2,6 +2,7 @@
 -- has pushed for later: what is of another segment is made too, or dropped by who leases it.
 --
 -- was_seeded: whether the worker knows that all first requests were pushed
+-- is_over: whether the worker ends the harvest now; channel, on which all others are woken then
 
 local function has_delayed()
     for _, request in ipairs(requests_of(redis.call('ZRANGE', DELAYED, 0, -1))) do
@@ -31,12 +32,25 @@ local function word(now)
     return 'yours'
 end
 
-local function ending(now)
-    settle(now)
-    heartbeat(now, 0)
-    local answer = pack(word(now))
-    remember(answer)
-    return answer
+-- The harvest has ended, unless another worker has the right to end it by now.
+local function end_it(now)
+    local harvest = harvest_of(call.joined)
+    if not harvest or harvest.name ~= call.harvest or is_closed_elsewhere(harvest, now) then
+        return 'goes on'
+    end
+    harvest.has_ended, harvest.closer = true, ''
+    keep_harvest(call.joined, harvest)
+    -- Whoever may not publish can work nevertheless: the others find it when they look.
+    redis.pcall('PUBLISH', call.channel, call.client)
+    return 'ended'
 end
 
-return recall() or ending((clock()))
+return once(function()
+    local now = clock()
+    heartbeat(now, 0)
+    if call.is_over then
+        return end_it(now)
+    end
+    settle(now)
+    return word(now)
+end)

@@ -197,15 +197,15 @@ local function lines_of(leased)
     return array(#lines) .. table.concat(lines)
 end
 
--- `result`: duplicates, refused, expiry, waits, before (the worker's last exchange)
+-- `result`: duplicates, refused, expiry, and whether something is left that is due
 local function answered(shift, result, buried, leased)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
     local next_due = due and tonumber(due) - shift or nil
     local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
     local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
     local head = pack('done', result.duplicates, result.refused, next_due, elsewhere)
-    local tail = pack(result.expiry - shift, buried, result.waits, result.before)
-    return array(10) .. head .. tail .. lines_of(leased)
+    local tail = pack(result.expiry - shift, buried, result.has_more)
+    return array(9) .. head .. tail .. lines_of(leased)
 end
 
 -- What an earlier, equal call answered: of the leases those that are still held.
@@ -233,7 +233,7 @@ local function keep_answer(result, leased)
     for number, request in ipairs(leased) do
         leases[number] = { tonumber(request.id), request.attempt }
     end
-    remember(pack(result, leases), 'exchanged', call.number, 'share', call.share or '')
+    remember(pack(result, leases), 'share', call.share or '')
 end
 
 -- The duplicates, and how many leases were refused.
@@ -258,10 +258,9 @@ local function exchange(now, shift)
     local buried, was_empty = dead(), waiting() == 0
     settle(now)
     local result = { expiry = now + call.lease_seconds }
-    result.before = tonumber(redis.call('HGET', CLIENT, 'exchanged')) or 0
     result.duplicates, result.refused = take_in(now, shift)
     local leased = lease(part(call.wanted, now), result.expiry, now)
-    result.waits = waiting() > 0
+    result.has_more = waiting() > 0
     keep_answer(result, leased)
     if was_empty and waiting() > 0 then
         -- Whoever may not publish can work nevertheless: the others find it when they look.

@@ -1,4 +1,4 @@
--- The failure list, oldest first; with `clear` it is emptied, and only how many there were is told.
+-- The failure list, oldest first.
 
 local function failure_of(record)
     local fine, priority, attempts, segment, body, reason, failed = pcall(cmsgpack.unpack, record)
@@ -10,37 +10,22 @@ local function failure_of(record)
     return nil
 end
 
-local function listed()
-    local found = redis.call('HGETALL', FAILURES)
-    local lines, ids = {}, {}
-    for place = 1, #found, 2 do
-        local id, record = found[place], found[place + 1]
-        local line = tonumber(id) and failure_of(record)
-        if line then
-            ids[#ids + 1] = id
-            lines[id] = line
-        else
-            redis.call('HDEL', FAILURES, id)
-            bury(id, record, 'unreadable failure')
-        end
+local found = redis.call('HGETALL', FAILURES)
+local lines, ids = {}, {}
+for place = 1, #found, 2 do
+    local id, record = found[place], found[place + 1]
+    local line = tonumber(id) and failure_of(record)
+    if line then
+        ids[#ids + 1] = id
+        lines[id] = line
+    else
+        redis.call('HDEL', FAILURES, id)
+        bury(id, record, 'unreadable failure')
     end
-    table.sort(ids)
-    local answer = {}
-    for number, id in ipairs(ids) do
-        answer[number] = lines[id] .. pack(tonumber(id))
-    end
-    return array(#answer) .. table.concat(answer)
 end
-
-local function clear()
-    local number = redis.call('HLEN', FAILURES)
-    redis.call('DEL', FAILURES)
-    local answer = pack(number)
-    remember(answer)
-    return answer
+table.sort(ids)
+local answer = {}
+for number, id in ipairs(ids) do
+    answer[number] = lines[id] .. pack(tonumber(id))
 end
-
-if call.clear then
-    return recall() or clear()
-end
-return listed()
+return array(#answer) .. table.concat(answer)

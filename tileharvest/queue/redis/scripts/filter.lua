@@ -1,4 +1,4 @@
--- The filter of a segment: what was seen in it, in one bitmap. Stands before `exchange.lua`.
+-- The filter of a segment: what was seen in it, in one bitmap. Stands before every script.
 --
 -- A filter's text is `hashes bits capacity`, for each of those that follow each other in the bitmap.
 

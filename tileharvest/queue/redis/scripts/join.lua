@@ -2,8 +2,8 @@
 --
 -- segments: the name of its segment
 
-local function join(now)
-    local segment = call.segments[1]
+return once(function()
+    local now, segment = clock(), call.segments[1]
     local harvest = harvest_of(segment)
     if harvest and harvest.name ~= call.harvest then
         drop_segments()
@@ -16,9 +16,5 @@ local function join(now)
     end
     heartbeat(now, 0)
     redis.call('HSET', CLIENT, 'segment', segment, 'share', '')
-    local answer = pack(not harvest.is_seeded)
-    remember(answer)
-    return answer
-end
-
-return recall() or join((clock()))
+    return not harvest.is_seeded
+end)

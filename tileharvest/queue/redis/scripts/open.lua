@@ -12,11 +12,11 @@ local TYPES = {
 -- script would leave half of it done. The last key is one for trying, in no other use.
 local TRIED = {
     { 'DEL' }, { 'SET', 1 }, { 'GET' }, { 'DEL' }, { 'HSET', 'field', 1 }, { 'HINCRBY', 'field', 1 }, { 'HGET', 'field' }, { 'HMGET', 'field' },
-    { 'HLEN' }, { 'HGETALL' }, { 'HKEYS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' },
+    { 'HLEN' }, { 'HGETALL' }, { 'HKEYS' }, { 'HVALS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' },
     { 'ZADD', 1, 'member' }, { 'ZSCORE', 'member' }, { 'ZCARD' }, { 'ZRANGE', 0, 0 }, { 'ZREVRANGE', 0, 0 },
     { 'ZRANGEBYSCORE', 0, 0 }, { 'ZREMRANGEBYSCORE', 0, 0 }, { 'ZREM', 'none' }, { 'ZPOPMIN', 1 },
     { 'SETBIT', 0, 1 }, { 'GETBIT', 0 }, { 'BITFIELD', 'SET', 'u1', 0, 1 }, { 'EXISTS' }, { 'TTL' },
-    { 'EXPIRE', 1 }, { 'DEL' }, { 'RPUSH', 'none' }, { 'UNLINK' },
+    { 'EXPIRE', 1 }, { 'DEL' }, { 'RPUSH', 'none' }, { 'LLEN' }, { 'UNLINK' },
 }
 
 local function refusal()

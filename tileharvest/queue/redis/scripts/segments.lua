@@ -1,6 +1,20 @@
--- Drops segments with all that is in them. Stands before `forget.lua` and `join.lua`.
---
--- segments: their names
+-- Segments: how they are opened, and dropped with all that is in them. Stands before every script.
+
+local function open_segment(name)
+    if not redis.call('ZSCORE', SEGMENTS, name) then
+        redis.call('ZADD', SEGMENTS, redis.call('HINCRBY', NUMBERS, 'segment', 1), name)
+    end
+end
+
+-- The newest segment that has a name; nil if there is none.
+local function newest_segment()
+    for _, name in ipairs(redis.call('ZREVRANGE', SEGMENTS, 0, 1)) do
+        if name ~= '' then
+            return name
+        end
+    end
+    return nil
+end
 
 -- The ids of all requests of these segments. Reads everything that waits.
 local function requests_in(names)
@@ -36,6 +50,7 @@ local function drop_remarks(name)
     end
 end
 
+-- Drops those of `call.segments`, which are their names.
 local function drop_segments()
     local names = {}
     for number, name in ipairs(call.segments) do

@@ -1,4 +1,4 @@
--- What is known of the harvest of a segment, and who is alive. Stands before the scripts of a fleet.
+-- What is known of the harvest of a segment, and who is alive. Stands before every script.
 --
 -- joined, harvest: what the worker works for
 

@@ -99,20 +99,6 @@ class SharedQueue(RequestQueue, Protocol):
         """Returns those that were heard of lately, the oldest first. A worker finds itself among them."""
         ...
 
-    def surely_pushed(self, segment: str, fingerprint: bytes) -> bool:
-        """Returns whether this worker has pushed the request lately, so that pushing it again would change
-        nothing. The answer comes from memory, at once. It is False where that is not known, and of everything
-        after the queue was away."""
-        ...
-
     async def time(self, now: float) -> float:
         """Returns the present time by the clock that the workers' times are of; `now` is the caller's."""
-        ...
-
-    async def oldest_lease(self) -> float | None:
-        """Returns the seconds since the oldest lease was handed out, or None if nothing is leased."""
-        ...
-
-    async def dead_letters(self) -> Sequence[object]:
-        """Returns what was found where requests are, and is no request; the oldest first."""
         ...

@@ -152,7 +152,7 @@ class HarvestRecord:
         )
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """As `known`, without the tiles that this harvest has added: what was known when it began."""
+        """Returns how many tiles were known when it began: `known`, but for those that it has added."""
         return self._history.read(
             lambda connection: sum(
                 count_known_before(connection, self.id, layer, ranges)

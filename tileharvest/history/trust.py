@@ -177,7 +177,7 @@ def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Seque
 
 
 def is_full() -> ColumnElement[bool]:
-    """A condition on harvests: it has finished and walked in full, as those did that do not say how."""
+    """Says of a harvest whether it finished and walked in full, as those did that do not say how."""
     return and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
 
 
@@ -192,7 +192,7 @@ def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
 
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
-    """By layer, how many present tiles lie below a top and have no result; only what is above 0."""
+    """Counts, by layer, the present tiles that lie below a top and have no result; leaves out a 0."""
     its_layers = connection.execute(layers_of(harvest)).scalars().all()
     counted = {layer: _count_below(connection, harvest, layer) for layer in its_layers}
     return {layer: count for layer, count in counted.items() if count}
@@ -297,7 +297,7 @@ def _miss() -> Update:
 
 @cache
 def _skip() -> Update:
-    """Nothing lies below a missing tile. As a top it would be asked again and again after a distrust."""
+    """Leaves a missing tile out: nothing is below it, and it would be asked again after each distrust."""
     return _update().where(_IS_THERE).values(skipped=bindparam("in_harvest"))
 
 

@@ -18,11 +18,9 @@ from aiohttp import web
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application, as_response
-from tileharvest.viewer.composed_pictures import ComposedPictures
-from tileharvest.viewer.harvests_page import HarvestsPage
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import error
-from tileharvest.viewer.served_maps import LazyHistory, MapsFile, ServedMaps
+from tileharvest.viewer.served_maps import MapsFile, ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -81,10 +79,8 @@ def viewer(
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
     a wrong file, and HistoryError for a history that cannot be read.
     """
-    with closing(LazyHistory(open_history)) as history:
-        served = ServedMaps(MapsFile(maps_file), history, only)
-        composed = ComposedPictures(served, Composer(store))
-        application = Application(served, store, HarvestsPage(workers), composed, page_files())
+    with closing(ServedMaps(MapsFile(maps_file), open_history, workers, only)) as served:
+        application = Application(served, store, Composer(store), page_files())
         try:
             yield application
         finally:

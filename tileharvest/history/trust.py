@@ -53,57 +53,65 @@ _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 
-class MarkBatch:
-    """What a batch of results leaves to be remembered. Of several results for a tile the last counts."""
+def remember(
+    connection: Connection,
+    dialect: str,
+    harvest: int,
+    layer_ids: Mapping[str, int],
+    results: Iterable[TileResult],
+) -> None:
+    """Writes what a batch of results leaves to be remembered. Of several results for a tile the last counts.
 
-    def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
-        """`layer_ids` raises ValueError for a layer that the harvest does not have."""
-        self.seen: dict[tuple[int, Tile], Validator] = {}
-        self.skipping: defaultdict[int, set[Cell]] = defaultdict(set)
-        self.failed: defaultdict[int, set[Cell]] = defaultdict(set)
-        self.unseen: defaultdict[int, set[Cell]] = defaultdict(set)
-        """Tiles of another state than before, by an answer that is not to be remembered. Were the file put
-        back as it was, what is remembered of it and above would say that nothing has changed."""
-        for result in results:
-            # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
-            if result.step.is_news or result.outcome in _TELLING:
-                self._add(layer_ids[result.layer], result)
-
-    def _add(self, layer: int, result: TileResult) -> None:
-        place = (result.tile.zoom, result.tile.x, result.tile.y)
+    `layer_ids` raises ValueError for a layer that the harvest does not have.
+    """
+    seen: dict[tuple[int, Tile], Validator] = {}
+    skipping: defaultdict[int, set[Cell]] = defaultdict(set)
+    failed: defaultdict[int, set[Cell]] = defaultdict(set)
+    # Tiles of another state than before, by an answer that is not to be remembered. Were the file put back as
+    # it was, what is remembered of it and above would say that nothing has changed.
+    unseen: defaultdict[int, set[Cell]] = defaultdict(set)
+    for result in results:
         step = result.step
+        # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
+        if not (step.is_news or result.outcome in _TELLING):
+            continue
+        layer, place = layer_ids[result.layer], (result.tile.zoom, result.tile.x, result.tile.y)
         if step.skips:
-            self.skipping[layer].add(place)
-            return
-        self.skipping[layer].discard(place)
+            skipping[layer].add(place)
+            continue
+        skipping[layer].discard(place)
         if result.outcome is Outcome.FAILED:
-            self.failed[layer].add(place)
+            failed[layer].add(place)
         elif step.doubts or (step.seen is None and result.outcome in _CHANGED):
-            self.unseen[layer].add(place)
+            unseen[layer].add(place)
         else:
-            self.seen[layer, result.tile] = step.seen or _ABSENT
+            seen[layer, result.tile] = step.seen or _ABSENT
+    _write_seen(connection, dialect, harvest, seen)
+    for layer, places in skipping.items():
+        if places:
+            connection.execute(_skip(), _rows(layer, places, harvest))
+    for layer, places in failed.items():
+        connection.execute(_ask_below(), _rows(layer, places, harvest))
+        _doubt(connection, layer, places)
+    for layer, places in unseen.items():
+        _doubt(connection, layer, places)
 
-    def write(self, connection: Connection, dialect: str, harvest: int) -> None:
-        there, missing = [], []
-        for (layer, tile), seen in self.seen.items():
-            place = (layer, tile.zoom, tile.x, tile.y)
-            if seen == _ABSENT:
-                missing.append({**_its(*place), "in_harvest": harvest})
-            else:
-                values = (*place, seen.etag, seen.last_modified, harvest)
-                there.append(dict(zip(_SEEN, values, strict=True)))
-        if there:
-            connection.execute(_upsert(dialect), there)
-        if missing:
-            connection.execute(_forget(), missing)
-        for layer, skipping in self.skipping.items():
-            if skipping:
-                connection.execute(_skip(), _rows(layer, skipping, harvest))
-        for layer, failed in self.failed.items():
-            connection.execute(_ask_below(), _rows(layer, failed, harvest))
-            _doubt(connection, layer, failed)
-        for layer, unseen in self.unseen.items():
-            _doubt(connection, layer, unseen)
+
+def _write_seen(
+    connection: Connection, dialect: str, harvest: int, seen: Mapping[tuple[int, Tile], Validator]
+) -> None:
+    there, missing = [], []
+    for (layer, tile), validator in seen.items():
+        place = (layer, tile.zoom, tile.x, tile.y)
+        if validator == _ABSENT:
+            missing.append({**_its(*place), "in_harvest": harvest})
+        else:
+            values = (*place, validator.etag, validator.last_modified, harvest)
+            there.append(dict(zip(_SEEN, values, strict=True)))
+    if there:
+        connection.execute(_upsert(dialect), there)
+    if missing:
+        connection.execute(_forget(), missing)
 
 
 def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:

@@ -23,7 +23,6 @@ from sqlalchemy import create_engine, func, insert, select, text
 from bench.cost import RunFailedError
 from bench.site import LAYER, TILE_SIZE
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import NewHarvest
 from tileharvest.history.harvests import Beginning
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
 from tileharvest.store.files import FileStore
@@ -231,9 +230,9 @@ class _MapWriter:
 
     def _write_harvest(self, day: date) -> None:
         connection, started = self._connection, datetime.combine(day, time(6), UTC)
-        new = NewHarvest(day.isoformat(), day, started, "overviewer")
         layer = Layer(LAYER, DEPTH, "png", rendered=_seconds(day))
-        row, layer_ids = Beginning(self._name, new, [layer], again=False)(connection)
+        beginning = Beginning(self._name, day.isoformat(), day, started, "overviewer", [layer])
+        row, layer_ids = beginning(connection)
         self._harvest, self._layer = row.id, layer_ids[LAYER]
         # This counts nothing, because the map's tiles are written last: `_write_counts` counts.
         row.end(connection, started + timedelta(minutes=1), FINISHED)

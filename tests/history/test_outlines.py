@@ -12,7 +12,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline, map_state
-from tileharvest.history.recorded_versions import Shown, shown, story
+from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.versions import Validator, Version
@@ -197,7 +197,7 @@ def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) 
         for tile, versions in world.of(layer, area.zoom).items():
             last = max((of for of in versions if of <= day), default=None)
             if tile in area and last is not None:
-                expected[tile] = Shown(last, versions[last])
+                expected[tile] = versions[last]
         assert shown(world.history, world.ids[layer], area, day) == expected
 
 
@@ -222,10 +222,10 @@ def test_gone_tiles_are_shown_as_gone_until_they_come_back(history: History) -> 
     states = [shown(history, 1, AREA, DAY.replace(day=12 + number)).get(A) for number in range(5)]
     assert states == [
         None,
-        Shown(DAY, f"{image_of(b'0').sha1}.png"),
-        Shown(DAY.replace(day=14), None),
-        Shown(DAY.replace(day=14), None),
-        Shown(DAY.replace(day=16), f"{image_of(b'3').sha1}.png"),
+        f"{image_of(b'0').sha1}.png",
+        None,
+        None,
+        f"{image_of(b'3').sha1}.png",
     ]
 
 
@@ -234,7 +234,7 @@ def test_what_is_provisionally_gone_is_shown_as_it_was(history: History) -> None
     first.record([found("add")])
     ended(first)
     began(history, LATER).record([found("gone")])
-    assert shown(history, 1, AREA, LATER) == {A: Shown(DAY, f"{image_of(b'first').sha1}.png")}
+    assert shown(history, 1, AREA, LATER) == {A: f"{image_of(b'first').sha1}.png"}
 
 
 def test_a_tile_that_was_only_asked_is_not_shown(history: History) -> None:

@@ -6,6 +6,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from tileharvest.history.database import History
 from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.store.settings import StorePlace
+from tileharvest.store.files import FileStore
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
     with pytest.raises(NoHistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
         History.open_read_only(url)
     assert not History.is_begun(url)
-    with Holdings(url, StorePlace(Path("tiles")), "world").open_history() as dry:
+    with Holdings(url, partial(FileStore, Path("tiles")), "world").open_history() as dry:
         assert began(dry).counts() == {}
     assert postgresql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == []
 
@@ -131,7 +132,7 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
 def test_where_one_has_begun_there_is(postgresql_history: History, shared_database: str) -> None:
     assert History.is_begun(shared_database)
     began(postgresql_history).record([found("add")])
-    with Holdings(shared_database, StorePlace(Path("tiles")), "world").open_history() as dry:
+    with Holdings(shared_database, partial(FileStore, Path("tiles")), "world").open_history() as dry:
         assert began(dry).counts() == {Outcome.ADDED: 1}
 
 

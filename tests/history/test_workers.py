@@ -22,7 +22,6 @@ from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import NewHarvest
 from tileharvest.history.harvests import Beginning
 from tileharvest.history.schema import changes
 from tileharvest.history.summaries import HarvestSummary, harvest_summaries, map_summaries
@@ -149,8 +148,8 @@ def test_who_begins_while_another_does_waits_and_continues_its_harvest(
 ) -> None:
     if is_known:
         ended(began(postgresql_history))
-    new = NewHarvest(LATER.isoformat(), LATER, START, "overviewer")
-    beginning = Beginning("world", new, [Layer(LAYER, 10, "png")], again=False)
+    layers = [Layer(LAYER, 10, "png")]
+    beginning = Beginning("world", LATER.isoformat(), LATER, START, "overviewer", layers)
     with held(postgresql_history, beginning, postgresql):
         second = began(postgresql_history, LATER)
     assert second.continued

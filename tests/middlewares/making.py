@@ -6,6 +6,7 @@ import asyncio
 import selectors
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from hashlib import sha1
 from io import BytesIO
 from random import Random
@@ -18,7 +19,7 @@ from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
 from tileharvest.renderers.site import Site
-from tileharvest.store.settings import StorePlace
+from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -61,7 +62,7 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
 def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvest:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
-    holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", StorePlace(folder / "tiles"))
+    holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", partial(FileStore, folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
     return Harvest(description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: NOW)

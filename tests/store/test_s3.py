@@ -128,7 +128,7 @@ def test_opening_asks_nothing(between: Misbehaving) -> None:
 def test_a_store_to_be_read_only_takes_no_image(s3: S3, store: S3Store) -> None:
     store.put(IMAGE, BODY)
     reader = S3Store("tiles", "maps", read_only=True)
-    assert reader.get(IMAGE) == BODY
+    assert reader.named(IMAGE.sha1, IMAGE.extension) == BODY
     with pytest.raises(StoreError, match="s3://tiles/maps was opened to be read only; nothing was written"):
         reader.put(IMAGE, BODY)
 
@@ -161,7 +161,7 @@ def test_an_image_that_was_put_and_deleted_is_put_again(s3: S3, store: S3Store) 
     store.put(IMAGE, BODY)
     s3.ask("DELETE", KEY)
     assert store.put(IMAGE, BODY)
-    assert store.get(IMAGE) == BODY
+    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
 
 
 def test_an_object_of_the_wrong_size_is_reported_and_left_as_it_is(s3: S3, store: S3Store) -> None:
@@ -225,19 +225,8 @@ def test_that_a_service_refuses_conditions_is_found_out_once(s3: S3, between: Mi
 
 def test_what_is_missing_says_what_to_do(store: S3Store) -> None:
     with pytest.raises(MissingImageError) as caught:
-        store.get(IMAGE)
+        store.named(IMAGE.sha1, IMAGE.extension)
     assert str(caught.value) == f"image s3:/{KEY} is missing: restore it from a backup"
-
-
-def test_an_object_of_the_wrong_size_cannot_be_read(s3: S3, store: S3Store) -> None:
-    s3.ask("PUT", KEY, BODY[:2])
-    with pytest.raises(StoreError, match=f"has 2 bytes instead of {len(BODY)}: restore it from a backup"):
-        store.get(IMAGE)
-
-
-def test_an_object_of_the_wrong_size_is_not_the_image(s3: S3, store: S3Store) -> None:
-    s3.ask("PUT", KEY, BODY[:2])
-    assert IMAGE not in store
 
 
 def test_an_image_can_be_had_by_its_name(store: S3Store) -> None:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import socket
 import time
 import traceback
+from datetime import timedelta
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.servers import rules
 from tests.servers.misbehaving import Answer, Exchange
 from tests.servers.s3 import KEY_ID, S3, SECRET, forwarded
 from tileharvest.errors import StoreError
-from tileharvest.store.s3 import Patience, S3Store
+from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
-BRISK = Patience(request=0.2, pauses=(0.0, 0.0))
+BRISK: dict[str, Any] = {"request": timedelta(seconds=0.2), "pauses": (0.0, 0.0)}
 LOST = "nothing recorded was lost"
 
 CALLS: dict[str, Callable[[S3Store], object]] = {
     "put": lambda store: store.put(IMAGE, BODY),
-    "get": lambda store: store.get(IMAGE),
     "named": lambda store: store.named(IMAGE.sha1, "png"),
-    "in": lambda store: IMAGE in store,
 }
 
 
@@ -116,7 +115,7 @@ def test_the_credentials_are_unknown(s3: S3) -> None:
 def test_strangers_are_denied_access(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     S3Store("tiles").put(IMAGE, BODY)
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-    line = failure(CALLS["get"], S3Store("tiles"))
+    line = failure(CALLS["named"], S3Store("tiles"))
     assert line.startswith("the store s3://tiles: access is denied (403")
     assert line.endswith(
         "allow s3:GetObject, s3:PutObject and s3:ListBucket to these credentials, and run again"
@@ -159,7 +158,7 @@ def test_what_may_pass_is_one_line_in_the_end(
     site: Misbehaving, status: int, code: str, happened: str
 ) -> None:
     site.rule_for_all = refused(status, code)
-    line = failure(CALLS["put"], S3Store("tiles", "maps", patience=BRISK))
+    line = failure(CALLS["put"], S3Store("tiles", "maps", **BRISK))
     assert line.startswith(f"the store s3://tiles/maps: {happened} ({status} {code}); {LOST}; ")
     assert len(site.received) == 3
 
@@ -185,7 +184,7 @@ def test_another_region_is_one_line(site: Misbehaving, call: Callable[[S3Store],
 
 def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S3Store], object]) -> None:
     site.rule_for_all = forwarded(s3.url)
-    store = S3Store("tiles", patience=BRISK)
+    store = S3Store("tiles", **BRISK)
     store.put(IMAGE, BODY)
     left = 2
 
@@ -204,7 +203,7 @@ def test_an_image_that_breaks_off_is_fetched_again(s3: S3, site: Misbehaving) ->
     body = bytes(range(256)) * 400
     image = Image(sha1(body).hexdigest(), "png", len(body))
     site.rule_for_all = forwarded(s3.url)
-    store = S3Store("tiles", patience=BRISK)
+    store = S3Store("tiles", **BRISK)
     store.put(image, body)
     hand_on, left = forwarded(s3.url), 1
 
@@ -217,7 +216,7 @@ def test_an_image_that_breaks_off_is_fetched_again(s3: S3, site: Misbehaving) ->
         return await rules.broken_off(50_000)(Exchange(exchange.request, Answer(200, head, body)))
 
     site.rule_for_all = answer
-    assert store.get(image) == body
+    assert store.named(image.sha1, image.extension) == body
 
 
 def test_a_put_whose_answer_is_lost_is_there_the_second_time(s3: S3, site: Misbehaving) -> None:
@@ -231,9 +230,9 @@ def test_a_put_whose_answer_is_lost_is_there_the_second_time(s3: S3, site: Misbe
         return await drop(exchange) if left == 0 else given
 
     site.rule_for_all = answer
-    store = S3Store("tiles", patience=BRISK)
+    store = S3Store("tiles", **BRISK)
     assert not store.put(IMAGE, BODY)
-    assert store.get(IMAGE) == BODY
+    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
 
 
 # ----------------------------------------------------------------------------------------- patience
@@ -244,7 +243,7 @@ def test_a_service_that_never_answers_is_given_up(
 ) -> None:
     site.rule_for_all = rules.hang()
     began = time.monotonic()
-    assert failure(call, S3Store("tiles", patience=BRISK)) == (
+    assert failure(call, S3Store("tiles", **BRISK)) == (
         f"the store s3://tiles: the service did not answer in time; {LOST};"
         " check AWS_ENDPOINT_URL and the network, and run again"
     )
@@ -259,7 +258,7 @@ def test_a_service_that_is_down_cannot_be_reached(
         # Nobody listens, and nobody else can have the port.
         bound.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{bound.getsockname()[1]}")
-        line = failure(call, S3Store("tiles", patience=BRISK))
+        line = failure(call, S3Store("tiles", **BRISK))
     assert line == (
         f"the store s3://tiles: the service cannot be reached; {LOST};"
         " check AWS_ENDPOINT_URL and the network, and run again"
@@ -271,7 +270,7 @@ def test_without_credentials_it_says_how_to_give_some(
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert failure(call, S3Store("tiles", patience=BRISK)) == (
+    assert failure(call, S3Store("tiles", **BRISK)) == (
         f"the store s3://tiles: there are no credentials; {LOST};"
         " set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run again"
     )

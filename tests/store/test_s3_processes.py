@@ -11,7 +11,10 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from tests.servers.s3 import environment
+from tileharvest.store.port import MissingImageError
 from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
 
@@ -107,9 +110,10 @@ def test_of_a_put_that_is_killed_half_way_there_is_nothing(s3: S3) -> None:
         server.shutdown(socket.SHUT_WR)
         assert b" 400 " in server.recv(65_536)
     store = S3Store("tiles", "maps")
-    assert IMAGE not in store
+    with pytest.raises(MissingImageError):
+        store.named(IMAGE.sha1, IMAGE.extension)
     assert store.put(IMAGE, BODY)
-    assert store.get(IMAGE) == BODY
+    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
 
 
 def test_of_a_put_that_is_killed_before_its_answer_there_is_the_whole_image(s3: S3) -> None:
@@ -117,4 +121,4 @@ def test_of_a_put_that_is_killed_before_its_answer_there_is_the_whole_image(s3: 
         assert b" 200 " in server.recv(65_536)
     store = S3Store("tiles", "maps")
     assert not store.put(IMAGE, BODY)
-    assert store.get(IMAGE) == BODY
+    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY

@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,9 +19,7 @@ from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.application import Application
-from tileharvest.viewer.composed_pictures import ComposedPictures
-from tileharvest.viewer.harvests_page import HarvestsPage
-from tileharvest.viewer.served_maps import LazyHistory, MapsFile, ServedMaps
+from tileharvest.viewer.served_maps import MapsFile, ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,9 +185,8 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
 def test_what_nobody_waits_for_any_more_is_not_begun(
     world: World, history: History, store: WatchedStore
 ) -> None:
-    served = ServedMaps(MapsFile(world.maps_file), LazyHistory(lambda: history))
-    composed = ComposedPictures(served, Composer(store))
-    application = Application(served, store, HarvestsPage(Path), composed, {})
+    served = ServedMaps(MapsFile(world.maps_file), lambda: history, lambda _: 0)
+    application = Application(served, store, Composer(store), {})
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in below(TOP, 1)]
     store.let_go.clear()
     with running(application) as client, ExitStack() as waiting:

@@ -10,10 +10,11 @@ from tileharvest.history.database import History
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.limits import Room
     from tileharvest.store.port import TileStore
-    from tileharvest.store.settings import StorePlace
     from tileharvest.tiles.versions import Image
 
 
@@ -23,7 +24,8 @@ class Holdings:
 
     url: str
     """SQLAlchemy's address of the history."""
-    store: StorePlace
+    store: Callable[[], TileStore]
+    """Opens the store."""
     dry_map: str | None = None
     """The map of a dry run: its history is copied, and the copy thrown away. None where all is kept."""
 
@@ -45,7 +47,7 @@ class Holdings:
 
     def open_store(self) -> TileStore:
         """Raises StoreError, saying what to do."""
-        return self.store.open() if self.dry_map is None else DryStore()
+        return self.store() if self.dry_map is None else DryStore()
 
 
 class StoreWriter:

@@ -12,7 +12,7 @@ from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.settings import QueueKind, queue_kind, segment_resolver
-from tileharvest.store.settings import store_place
+from tileharvest.store.settings import store_opener
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
     dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a slip of the pen is told before anything is touched.
-    url, store = database_url(settings), store_place(settings)
+    url, open_store = database_url(settings), store_opener(settings)
     # Read by the scheduler, which is made when it is too late for one clear line.
     is_shared = queue_kind(settings) is QueueKind.REDIS
     switch(arguments, "stay", "a spider that waits for requests")
@@ -51,7 +51,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         day=day,
         segment=resolver.segment_at(None, moment),
         again=dry or switch(arguments, "fresh", "asking again for everything"),
-        holdings=Holdings(url, store, map_name if dry else None),
+        holdings=Holdings(url, open_store, map_name if dry else None),
         clock=lambda: datetime.now(UTC),
         linger=settings.getfloat("LINGER_SHARED") if is_shared else LINGER,
     )

@@ -76,10 +76,10 @@ def changed_days(history: History, layer: int, area: TileRange) -> dict[date, in
 
 
 def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: TileRange) -> dict[date, int]:
-    """As `changed_days`, for all tiles of this zoom in the blocks. A block is a tile three levels coarser.
+    """Returns what `changed_days` does, for all tiles of this zoom in the blocks.
 
-    Reads one row per block and day on which it changed: the work of an area of `blocks` tiles, for 64
-    times as many. Raises ValueError for blocks of another zoom.
+    A block is a tile three levels coarser. Reads one row per block and day on which it changed: the work of
+    an area of `blocks` tiles, for 64 times as many. Raises ValueError for blocks of another zoom.
     """
     if blocks.zoom != zoom - BLOCK_LEVELS:
         raise ValueError(f"blocks of tiles of zoom {zoom} have zoom {zoom - BLOCK_LEVELS}, not {blocks.zoom}")

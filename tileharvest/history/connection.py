@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import create_engine, event, make_url
+from sqlalchemy import create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
@@ -99,26 +99,19 @@ class Address:
         return Path(self.place) if self.url.get_backend_name() == "sqlite" else None
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a database is opened."""
-
-    lock_timeout: float = LOCK_TIMEOUT
-    read_only: bool = False
-    """Never creates the file, and every statement that writes is refused."""
-    durable: bool = True
-    """Whether a committed transaction must survive a power loss."""
-
-
-def connect(address: Address, manner: Manner) -> Engine:
+def connect(
+    address: Address, lock_timeout: float = LOCK_TIMEOUT, *, read_only: bool = False, durable: bool = True
+) -> Engine:
     """Returns an engine whose transactions read one state of the database, or write while nobody else does.
 
-    It opens no connection yet. Raises HistoryError when the server's driver is not installed.
+    With `read_only` it never creates the file, and every statement that writes is refused. `durable` says
+    whether a file's committed transactions must survive a power loss. It opens no connection yet. Raises
+    HistoryError when the server's driver is not installed.
     """
     if address.file is not None:
-        return _connect_file(address.url, address.file, manner)
+        return _connect_file(address.url, address.file, lock_timeout, read_only=read_only, durable=durable)
     try:
-        return _connect_server(address.url, manner)
+        return _connect_server(address.url, lock_timeout, read_only=read_only)
     except ImportError as error:
         # psycopg's own message has a paragraph for each way in which it can be installed.
         raise HistoryError(
@@ -126,15 +119,15 @@ def connect(address: Address, manner: Manner) -> Engine:
         ) from error
 
 
-def _connect_server(url: URL, manner: Manner) -> Engine:
+def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine:
     # What the address says itself takes precedence.
     patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
     # Connections outlive a restart of the server only in the pool: there each is tried before it is used.
     engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
     settings = {
-        "lock_timeout": f"{manner.lock_timeout:.3f}s",
+        "lock_timeout": f"{lock_timeout:.3f}s",
         "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT}s",
-        "default_transaction_read_only": "on" if manner.read_only else "off",
+        "default_transaction_read_only": "on" if read_only else "off",
     }
 
     def connected(connection: Any, _: object) -> None:
@@ -148,20 +141,20 @@ def _connect_server(url: URL, manner: Manner) -> Engine:
     return engine
 
 
-def _connect_file(url: URL, file: Path, manner: Manner) -> Engine:
-    mode = "rw" if manner.read_only else "rwc"
+def _connect_file(url: URL, file: Path, lock_timeout: float, *, read_only: bool, durable: bool) -> Engine:
+    mode = "rw" if read_only else "rwc"
     uri = f"{file.absolute().as_uri()}?mode={mode}"
 
     def opened() -> sqlite3.Connection:
         # The pool hands a connection to one thread at a time, so SQLite's own check is not needed.
         # isolation_level=None: sqlite3 begins no transactions by itself, `_begin` does.
         connection = sqlite3.connect(
-            uri, uri=True, timeout=manner.lock_timeout, isolation_level=None, check_same_thread=False
+            uri, uri=True, timeout=lock_timeout, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA foreign_keys = ON")
         # FULL: in WAL mode NORMAL may lose the last commits in a power loss.
-        connection.execute(f"PRAGMA synchronous = {'FULL' if manner.durable else 'OFF'}")
-        connection.execute(f"PRAGMA query_only = {'ON' if manner.read_only else 'OFF'}")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+        connection.execute(f"PRAGMA query_only = {'ON' if read_only else 'OFF'}")
         return connection
 
     engine = create_engine(url, creator=opened)
@@ -193,6 +186,14 @@ def write_ahead(engine: Engine) -> None:
             driver.execute("BEGIN IMMEDIATE")
             driver.execute("ROLLBACK")
         driver.execute("PRAGMA journal_mode = WAL")
+
+
+def revision_of(connection: Connection) -> str | None:
+    """Returns the revision that a database says it has; None when it holds no history."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if revision is None else str(revision)
 
 
 def persevere(attempt: Callable[[], _Result], patience: float) -> _Result:

@@ -7,16 +7,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sqlalchemy import insert, inspect, select, text
+from sqlalchemy import insert, select
 
 from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
     WRITES,
     Address,
-    Manner,
     connect,
     persevere,
+    revision_of,
     write_ahead,
 )
 from tileharvest.history.errors import NoHistoryError, as_history_errors
@@ -83,12 +83,9 @@ class History:
         `read` and `write` wait for up to `patience` seconds for a server that went away; opening does not.
         """
         address = Address.parse(url)
-        history = cls(connect(address, Manner(lock_timeout)), address.place, patience=patience)
-        try:
+        history = cls(connect(address, lock_timeout), address.place, patience=patience)
+        with _closed_on_error(history):
             history._prepare(address)
-        except BaseException:
-            history.close()
-            raise
         return history
 
     @classmethod
@@ -101,12 +98,9 @@ class History:
         address = Address.parse(url)
         if address.file is not None and not address.file.is_file():
             raise NoHistoryError.at(address.place)
-        history = cls(connect(address, Manner(lock_timeout, read_only=True)), address.place)
-        try:
-            history._expect_present_revision()
-        except BaseException:
-            history.close()
-            raise
+        history = cls(connect(address, lock_timeout, read_only=True), address.place)
+        with _closed_on_error(history):
+            history._expect_present_revision(address)
         return history
 
     @staticmethod
@@ -121,7 +115,7 @@ class History:
             # A file is empty while its first transaction, which makes the tables, is under way.
             return address.file.exists() and address.file.stat().st_size > 0
         with (
-            History(connect(address, Manner(read_only=True)), address.place) as history,
+            History(connect(address, read_only=True), address.place) as history,
             history.reading() as connection,
         ):
             return revision_of(connection) is not None
@@ -135,15 +129,12 @@ class History:
         with as_history_errors("for a dry run"):
             folder = TemporaryDirectory(prefix="tileharvest-")
         address = Address.parse(f"sqlite:///{Path(folder.name, 'history.sqlite')}")
-        history = cls(connect(address, Manner(durable=False)), address.place, folder)
-        try:
+        history = cls(connect(address, durable=False), address.place, folder)
+        with _closed_on_error(history):
             # Not by migrations: a test proves that they give the same tables, and alembic loads slowly.
             with history.writing() as connection:
                 metadata.create_all(connection)
             history._write_ahead()
-        except BaseException:
-            history.close()
-            raise
         return history
 
     def dry_copy(self, map_name: str) -> History:
@@ -153,15 +144,11 @@ class History:
         harvested gives an empty one. Copies all tiles of the map: 2 to 3 seconds for 100,000.
         """
         copy = History.open_temporary()
-        try:
-            with self.reading() as reader, copy.writing() as writer:
-                for table, query in _rows_of_map(map_name):
-                    rows = reader.execution_options(yield_per=_ROWS_COPIED).execute(query).mappings()
-                    for part in rows.partitions():
-                        writer.execute(insert(table), [dict(row) for row in part])
-        except BaseException:
-            copy.close()
-            raise
+        with _closed_on_error(copy), self.reading() as reader, copy.writing() as writer:
+            for table, query in _rows_of_map(map_name):
+                rows = reader.execution_options(yield_per=_ROWS_COPIED).execute(query).mappings()
+                for part in rows.partitions():
+                    writer.execute(insert(table), [dict(row) for row in part])
         return copy
 
     @property
@@ -231,7 +218,8 @@ class History:
         if revision != REVISION:
             from tileharvest.history.revisions import upgrade  # noqa: PLC0415 - it imports alembic
 
-            upgrade(self, address.file)
+            with self.writing() as connection:
+                upgrade(connection, self.place, address.file)
         self._write_ahead()
 
     def _write_ahead(self) -> None:
@@ -239,22 +227,23 @@ class History:
             with as_history_errors(self.place):
                 write_ahead(self._engine)
 
-    def _expect_present_revision(self) -> None:
+    def _expect_present_revision(self, address: Address) -> None:
         with self.reading() as connection:
             revision = revision_of(connection)
-        if revision == REVISION:
-            return
-        from tileharvest.history.revisions import refuse_to_read  # noqa: PLC0415 - it imports alembic
+        if revision != REVISION:
+            from tileharvest.history.revisions import refuse_to_read  # noqa: PLC0415 - it imports alembic
 
-        refuse_to_read(self, revision)
+            refuse_to_read(revision, self.place, address.file)
 
 
-def revision_of(connection: Connection) -> str | None:
-    """Returns the revision that a database says it has; None when it holds no history."""
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return None if revision is None else str(revision)
+@contextmanager
+def _closed_on_error(history: History) -> Iterator[None]:
+    """Closes the history where the block raises."""
+    try:
+        yield
+    except BaseException:
+        history.close()
+        raise
 
 
 def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:

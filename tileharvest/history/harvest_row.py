@@ -1,4 +1,4 @@
-"""The row of a harvest and those that belong to it: layers, costs, batches, counts, and its end."""
+"""The row of a harvest, and the rows that its end makes: counts and the versions of gone tiles."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, insert, literal, select, update
-from sqlalchemy.dialects import postgresql
 
 from tileharvest.history.areas import is_provisionally_gone
-from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import prove_layers
 from tileharvest.history.recorder import counting
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
     FINISHED,
-    batches,
     changes,
     harvest_counts,
-    harvest_layers,
     harvests,
     insert_into,
     layers,
@@ -32,28 +29,14 @@ from tileharvest.history.trust import count_skipped, settle
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import date, datetime
 
     from sqlalchemy import ColumnElement, Connection, Select
-
-    from tileharvest.tiles.layers import Layer
 
 COST_COLUMNS: Final = tuple(field.name for field in fields(Cost))
 """The columns of a cost, in `harvests` and in `spending`."""
 
 _TILE: Final = ("layer", "zoom", "x", "y")
-
-
-@dataclass(frozen=True, slots=True)
-class NewHarvest:
-    """What is known of a harvest when it begins."""
-
-    segment: str
-    day: date
-    started: datetime
-    """With a time zone."""
-    renderer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +50,6 @@ class HarvestRow:
     continued: bool = True
     """False where this process has begun it."""
 
-    # --------------------------------------------------------------------------------------- beginning
-
-    @classmethod
-    def insert(cls, connection: Connection, map_id: int, new: NewHarvest) -> HarvestRow:
-        """Begins a harvest of the map."""
-        statement = insert(harvests).values(
-            map=map_id,
-            segment=new.segment,
-            day=new.day,
-            started=new.started,
-            renderer=new.renderer,
-            requests=0,
-            received_bytes=0,
-            stored_bytes=0,
-        )
-        harvest = connection.execute(statement.returning(harvests.c.id)).scalar_one()
-        return cls(harvest, new.day, new.started, continued=False)
-
     @classmethod
     def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
         """Returns the map's unfinished harvest, of this segment if one is named; None if there is none."""
@@ -95,42 +60,6 @@ class HarvestRow:
             query = query.where(harvests.c.segment == segment)
         row = connection.execute(query).one_or_none()
         return None if row is None else cls(row.id, row.day, row.started)
-
-    def describe_layers(self, connection: Connection, map_id: int, described: Sequence[Layer]) -> None:
-        """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""
-        dialect = connection.dialect.name
-        names = [{"map": map_id, "name": layer.name} for layer in described]
-        connection.execute(insert_into(dialect, layers).on_conflict_do_nothing(), names)
-        rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
-        ids: dict[str, int] = {row.name: row.id for row in rows}
-        statement = insert_into(dialect, harvest_layers)
-        keys = ("harvest", "layer")
-        changing = [column.name for column in harvest_layers.c if column.name not in keys]
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[harvest_layers.c[key] for key in keys],
-                set_={name: statement.excluded[name] for name in changing},
-            ),
-            [{"harvest": self.id, "layer": ids[layer.name], **_columns(layer)} for layer in described],
-        )
-
-    def layer_ids(self, connection: Connection) -> dict[str, int]:
-        """Returns the ids, by name, of all layers that the harvest has had since it began."""
-        query = (
-            select(layers.c.name, layers.c.id)
-            .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
-            .where(harvest_layers.c.harvest == self.id)
-        )
-        return {row.name: row.id for row in connection.execute(query)}
-
-    def expect(self, connection: Connection, tiles: int) -> int:
-        """Notes how many tiles it expects, unless a number above 0 is noted. Returns the noted number."""
-        first = update(harvests).where(harvests.c.id == self.id, harvests.c.expected == 0)
-        connection.execute(first.values(expected=tiles))
-        expected = select(harvests.c.expected).where(harvests.c.id == self.id)
-        return int(connection.execute(expected).scalar_one())
-
-    # ------------------------------------------------------------------------------------------ costs
 
     def add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
         """Adds the cost to the harvest, whose row is then locked until the transaction ends.
@@ -147,10 +76,6 @@ class HarvestRow:
         if connection.execute(adding).rowcount == 0:
             self.refuse_ended(connection)
 
-    def expect_unfinished(self, connection: Connection) -> None:
-        """Locks the harvest's row until the transaction ends. Raises HarvestEndedError when it has ended."""
-        self.add_cost(connection, NO_COST, unless_ended=True)
-
     def add_spending(self, connection: Connection, day: date, cost: Cost) -> None:
         """Adds the cost to what the harvest's map has cost on that day."""
         # With their types: PostgreSQL would take whole numbers for small ones.
@@ -164,35 +89,6 @@ class HarvestRow:
                 set_={name: spending.c[name] + adding.excluded[name] for name in COST_COLUMNS},
             )
         )
-
-    def note_batch(self, connection: Connection, worker: str, number: int) -> bool:
-        """Notes that the worker records the batch of this number. Returns False where it has recorded this
-        batch, or a later one, already.
-
-        Waits for a transaction that records it now: that of a connection which was lost may still run.
-        """
-        statement = postgresql.insert(batches).values(harvest=self.id, worker=worker, number=number)
-        noted = statement.on_conflict_do_update(
-            index_elements=list(batches.primary_key.columns),
-            set_={"number": statement.excluded.number},
-            where=batches.c.number < statement.excluded.number,
-        )
-        return connection.execute(noted.returning(batches.c.number)).first() is not None
-
-    # --------------------------------------------------------------------------------------- run's end
-
-    def note_going_on(self, connection: Connection) -> None:
-        """Forgets why the last run of the harvest was stopped."""
-        connection.execute(update(harvests).where(harvests.c.id == self.id).values(stopped=None))
-
-    def note_stop(self, connection: Connection, reason: str) -> bool:
-        """Keeps why a run ends before its harvest does. Returns False, and changes nothing, where the same is
-        noted already or the harvest has ended."""
-        unfinished = update(harvests).where(harvests.c.id == self.id, harvests.c.ended.is_(None))
-        is_news = harvests.c.stopped.is_distinct_from(reason)
-        return connection.execute(unfinished.where(is_news).values(stopped=reason)).rowcount > 0
-
-    # ----------------------------------------------------------------------------------- harvest's end
 
     def reason(self, connection: Connection) -> str | None:
         """Returns the word with which the harvest has ended; None while it has not."""
@@ -334,22 +230,6 @@ class HarvestRow:
         """Says of a tile whether it belongs to the harvest's map; this keeps a scan to that map."""
         its_map = select(harvests.c.map).where(harvests.c.id == self.id).scalar_subquery()
         return tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == its_map))
-
-
-def _columns(layer: Layer) -> dict[str, object]:
-    spawn_x, spawn_y, spawn_z = layer.spawn or (None, None, None)
-    return {
-        "depth": layer.depth,
-        "image_extension": layer.image_extension,
-        "tile_size": layer.tile_size,
-        "north_direction": layer.north_direction,
-        "world": layer.world,
-        "background": layer.background,
-        "spawn_x": spawn_x,
-        "spawn_y": spawn_y,
-        "spawn_z": spawn_z,
-        "rendered": layer.rendered,
-    }
 
 
 def _block_centre(centre: ColumnElement[int]) -> ColumnElement[int]:

@@ -8,7 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import (
@@ -20,13 +21,14 @@ from tileharvest.history.areas import (
 )
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
-from tileharvest.history.harvest_row import HarvestRow, NewHarvest
+from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import Recorder
 from tileharvest.history.schema import (
     FINISHED,
     INTERRUPTED,
     batches,
+    harvest_layers,
     harvests,
     insert_into,
     layers,
@@ -106,7 +108,8 @@ class HarvestRecord:
         number = next(self._numbers)
 
         def write(connection: Connection) -> None:
-            if self._is_recorded(connection, number):
+            # A file loses no answer to a commit.
+            if self._history.dialect != "sqlite" and not self._note_batch(connection, number):
                 return
             self._row.add_cost(connection, cost, unless_ended=bool(results))
             if cost != NO_COST:
@@ -115,11 +118,19 @@ class HarvestRecord:
 
         self._history.write(write)
 
-    def _is_recorded(self, connection: Connection, number: int) -> bool:
-        """Says whether a commit whose answer was lost has taken effect. A file loses no answer."""
-        if self._history.dialect == "sqlite":
-            return False
-        return not self._row.note_batch(connection, self._worker, number)
+    def _note_batch(self, connection: Connection, number: int) -> bool:
+        """Notes that this batch is recorded. Returns False where it, or a later one, was recorded before.
+
+        Waits for a transaction that records it now: that of a connection which was lost may still run.
+        """
+        batch = {"harvest": self.id, "worker": self._worker, "number": number}
+        statement = postgresql.insert(batches).values(batch)
+        noted = statement.on_conflict_do_update(
+            index_elements=list(batches.primary_key.columns),
+            set_={"number": statement.excluded.number},
+            where=batches.c.number < statement.excluded.number,
+        )
+        return connection.execute(noted.returning(batches.c.number)).first() is not None
 
     def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
         """Returns the latest version of each tile in the area that has any; `gone` ones too. One query.
@@ -141,7 +152,7 @@ class HarvestRecord:
         )
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """As `known`, without the tiles that this harvest has added: what was known when it began."""
+        """Returns how many tiles were known when it began: `known`, but for those that it has added."""
         return self._history.read(
             lambda connection: sum(
                 count_known_before(connection, self.id, layer, ranges)
@@ -154,7 +165,14 @@ class HarvestRecord:
 
         That is the first number that any of its processes noted; a 0 is none.
         """
-        return self._history.write(lambda connection: self._row.expect(connection, tiles))
+
+        def write(connection: Connection) -> int:
+            first = update(harvests).where(harvests.c.id == self.id, harvests.c.expected == 0)
+            connection.execute(first.values(expected=tiles))
+            expected = select(harvests.c.expected).where(harvests.c.id == self.id)
+            return int(connection.execute(expected).scalar_one())
+
+        return self._history.write(write)
 
     def stop(self, reason: str) -> bool:
         """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`.
@@ -162,7 +180,9 @@ class HarvestRecord:
         Returns False, and changes nothing, where another process has noted the same or the harvest has ended.
         The reason is forgotten when the harvest is continued or ends.
         """
-        return self._history.write(lambda connection: self._row.note_stop(connection, reason))
+        is_news = harvests.c.ended.is_(None) & harvests.c.stopped.is_distinct_from(reason)
+        stopping = update(harvests).where(harvests.c.id == self.id, is_news).values(stopped=reason)
+        return self._history.write(lambda connection: connection.execute(stopping).rowcount > 0)
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Returns up to `limit` tiles that exist by their latest version and have no result in this harvest.
@@ -274,8 +294,8 @@ def begin(
     """
     if len({layer.name for layer in layers}) != len(layers) or not layers:
         raise ValueError("a harvest has at least one layer, and each once")
-    new = NewHarvest(segment, day, started, renderer)
-    row, layer_ids = history.write(Beginning(map_name, new, layers, again))
+    beginning = Beginning(map_name, segment, day, started, renderer, layers, again)
+    row, layer_ids = history.write(beginning)
     return HarvestRecord(history, row, layer_ids, map_name, segment, today)
 
 
@@ -284,10 +304,14 @@ class Beginning:
     """Begins a harvest, or continues the unfinished one of its segment, within a transaction."""
 
     map_name: str
-    new: NewHarvest
+    segment: str
+    day: date
+    started: datetime
+    """With a time zone."""
+    renderer: str
     layers: Sequence[Layer]
     """As the site describes them now."""
-    again: bool
+    again: bool = False
     """Whether one is begun though a harvest of the segment is finished."""
     _inserted: int | None = field(default=None, init=False)
     """The id that an earlier call has inserted, in a transaction that may have been committed or not."""
@@ -298,15 +322,21 @@ class Beginning:
         It can be called again when the answer to a commit was lost.
         """
         map_id = self._map_id(connection)
-        row = HarvestRow.unfinished(connection, map_id, self.new.segment)
+        row = HarvestRow.unfinished(connection, map_id, self.segment)
         if row is None:
             row = self._insert(connection, map_id)
         else:
-            row.note_going_on(connection)
+            # Why its last run ended counts no longer.
+            connection.execute(update(harvests).where(harvests.c.id == row.id).values(stopped=None))
         if row.id == self._inserted:
             row = replace(row, continued=False)
-        row.describe_layers(connection, map_id, self.layers)
-        return row, row.layer_ids(connection)
+        self._describe_layers(connection, map_id, row.id)
+        its_layers = (
+            select(layers.c.name, layers.c.id)
+            .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
+            .where(harvest_layers.c.harvest == row.id)
+        )
+        return row, {name: id_ for name, id_ in connection.execute(its_layers)}  # noqa: C416
 
     def _map_id(self, connection: Connection) -> int:
         """Returns the map's id; an unknown map gets one. Locks the map until the transaction ends."""
@@ -326,24 +356,52 @@ class Beginning:
         self._refuse_backwards(connection, map_id)
         other = HarvestRow.unfinished(connection, map_id)
         if other is not None:
-            other.end(connection, self.new.started, INTERRUPTED)
+            other.end(connection, self.started, INTERRUPTED)
         its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
         # They tell whether a commit of an unfinished harvest took effect, and all of those have ended.
         connection.execute(delete(batches).where(batches.c.harvest.in_(its_harvests)))
-        row = HarvestRow.insert(connection, map_id, self.new)
-        self._inserted = row.id
-        return row
+        new = insert(harvests).values(
+            map=map_id,
+            segment=self.segment,
+            day=self.day,
+            started=self.started,
+            renderer=self.renderer,
+            requests=0,
+            received_bytes=0,
+            stored_bytes=0,
+        )
+        harvest = connection.execute(new.returning(harvests.c.id)).scalar_one()
+        self._inserted = harvest
+        return HarvestRow(harvest, self.day, self.started, continued=False)
+
+    def _describe_layers(self, connection: Connection, map_id: int, harvest: int) -> None:
+        """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""
+        dialect = connection.dialect.name
+        names = [{"map": map_id, "name": layer.name} for layer in self.layers]
+        connection.execute(insert_into(dialect, layers).on_conflict_do_nothing(), names)
+        rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
+        ids: dict[str, int] = {row.name: row.id for row in rows}
+        statement = insert_into(dialect, harvest_layers)
+        keys = ("harvest", "layer")
+        changing = [column.name for column in harvest_layers.c if column.name not in keys]
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[harvest_layers.c[key] for key in keys],
+                set_={name: statement.excluded[name] for name in changing},
+            ),
+            [{"harvest": harvest, "layer": ids[layer.name], **_columns(layer)} for layer in self.layers],
+        )
 
     def _refuse_finished(self, connection: Connection, map_id: int) -> None:
         query = select(func.max(harvests.c.ended)).where(
             harvests.c.map == map_id,
-            harvests.c.segment == self.new.segment,
+            harvests.c.segment == self.segment,
             harvests.c.reason == FINISHED,
         )
         ended: datetime | None = connection.execute(query).scalar()
         if ended is not None:
             raise SegmentFinishedError(
-                f"map '{self.map_name}' is already harvested for {self.new.segment}, since"
+                f"map '{self.map_name}' is already harvested for {self.segment}, since"
                 f" {ended:%Y-%m-%d %H:%M} UTC; nothing was changed"
             )
 
@@ -352,9 +410,25 @@ class Beginning:
         its_layers = select(layers.c.id).where(layers.c.map == map_id)
         query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
         latest: date | None = connection.execute(query).scalar()
-        if latest is not None and self.new.day < latest:
+        if latest is not None and self.day < latest:
             raise HistoryError(
                 f"the history of map '{self.map_name}' has versions of {latest} already: history is only"
-                f" written forwards, so {self.new.day} cannot be harvested; nothing was changed; check this"
+                f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
                 " computer's clock"
             )
+
+
+def _columns(layer: Layer) -> dict[str, object]:
+    spawn_x, spawn_y, spawn_z = layer.spawn or (None, None, None)
+    return {
+        "depth": layer.depth,
+        "image_extension": layer.image_extension,
+        "tile_size": layer.tile_size,
+        "north_direction": layer.north_direction,
+        "world": layer.world,
+        "background": layer.background,
+        "spawn_x": spawn_x,
+        "spawn_y": spawn_y,
+        "spawn_z": spawn_z,
+        "rendered": layer.rendered,
+    }

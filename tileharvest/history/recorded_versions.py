@@ -32,16 +32,6 @@ class RecordedVersion:
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a tile is on a day."""
-
-    day: date
-    """The day since which it is that."""
-    image: str | None
-    """`<sha1>.<extension>`; None when the tile is gone."""
-
-
 _TILE: Final = ("layer", "zoom", "x", "y")
 _VERSION: Final = (
     versions.c.day,
@@ -69,7 +59,7 @@ _ITS_LAST: Final = (
 )
 _SHOWN: Final = AreaQuery.over(
     tiles,
-    select(tiles.c.x, tiles.c.y, versions.c.day, versions.c.sha1, versions.c.extension).join_from(
+    select(tiles.c.x, tiles.c.y, versions.c.sha1, versions.c.extension).join_from(
         tiles, versions, versions.c.id == _ITS_LAST
     ),
 )
@@ -89,15 +79,16 @@ def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict
     return {Tile(area.zoom, x, y): _version(*version) for x, y, *version in rows}
 
 
-def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Shown]:
-    """Returns per tile of the area its last version of that day or before. Tiles without one are absent.
+def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:
+    """Returns per tile of the area the image that it had on that day; None where the tile was gone.
 
+    An image is named `<sha1>.<extension>`. Tiles without a version of that day or before are absent.
     Goes to one version per tile that was ever asked there, however long the history is.
     """
     with history.reading() as connection:
         return {
-            Tile(area.zoom, x, y): Shown(since, None if sha1 is None else f"{sha1}.{extension}")
-            for x, y, since, sha1, extension in _SHOWN.rows(connection, layer, area, until=day)
+            Tile(area.zoom, x, y): None if sha1 is None else f"{sha1}.{extension}"
+            for x, y, sha1, extension in _SHOWN.rows(connection, layer, area, until=day)
         }
 
 

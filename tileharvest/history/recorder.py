@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
 from tileharvest.history.schema import BLOCK_LEVELS, changes, insert_into, tiles, versions
-from tileharvest.history.trust import MarkBatch
+from tileharvest.history.trust import remember
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
@@ -74,7 +74,7 @@ class Recorder:
         for wave in _waves(kept):
             self._record_images(connection, wave)
             self._record_validators(connection, wave)
-        MarkBatch(self.layer_ids, results).write(connection, self.dialect, self.harvest)
+        remember(connection, self.dialect, self.harvest, self.layer_ids, results)
 
     def _tile_rows(self, results: Sequence[TileResult]) -> list[Row]:
         ids, harvest = self.layer_ids, self.harvest

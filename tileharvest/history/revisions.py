@@ -23,15 +23,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import func, inspect, select
 
 from tileharvest.errors import HistoryError
-from tileharvest.history.database import revision_of
+from tileharvest.history.connection import revision_of
 from tileharvest.history.errors import NoHistoryError, as_history_errors
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from sqlalchemy import Connection
-
-    from tileharvest.history.database import History
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +39,8 @@ _TURN: Final = int.from_bytes(b"tileharv")
 MIGRATIONS: Final = resources.files("tileharvest.history").joinpath("migrations")
 
 
-def upgrade(history: History, file: Path | None) -> None:
-    """Creates the tables, or changes those of an older revision, in one transaction.
+def upgrade(connection: Connection, place: str, file: Path | None) -> None:
+    """Creates the tables, or changes those of an older revision, in the given transaction.
 
     An existing SQLite file is first copied beside itself. A server's database cannot be copied so: the log
     says that it is upgraded, and what was there before is in the server's own backups only. Several programs
@@ -50,17 +48,16 @@ def upgrade(history: History, file: Path | None) -> None:
     is no history, or one of a newer revision.
     """
     config = _config()
-    with history.writing() as connection:
-        _take_turn(connection)
-        revision = revision_of(connection)
-        if revision is None:
-            _refuse_foreign_tables(history, connection)
-        else:
-            _refuse_unknown(history, revision, config)
-            if revision != _newest(config):
-                _keep(file, revision, history.place)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    _take_turn(connection)
+    revision = revision_of(connection)
+    if revision is None:
+        _refuse_foreign_tables(place, connection)
+    else:
+        _refuse_unknown(place, revision, config)
+        if revision != _newest(config):
+            _keep(file, revision, place)
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def _take_turn(connection: Connection) -> None:
@@ -69,19 +66,16 @@ def _take_turn(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
 
 
-def refuse_to_read(history: History, revision: str | None) -> NoReturn:
+def refuse_to_read(revision: str | None, place: str, file: Path | None) -> NoReturn:
     """Raises the HistoryError that says why a database of another revision than ours cannot be read."""
     if revision is None:
-        raise NoHistoryError.at(history.place)
-    _refuse_unknown(history, revision, _config())
+        raise NoHistoryError.at(place)
+    _refuse_unknown(place, revision, _config())
+    backup = "so make a backup before, with pg_dump" if file is None else "after a backup"
     raise HistoryError(
-        f"the history {history.place} was written by an older TileHarvest (revision {revision});"
-        f" nothing was changed; the next harvest upgrades it, {_backup(history)}"
+        f"the history {place} was written by an older TileHarvest (revision {revision});"
+        f" nothing was changed; the next harvest upgrades it, {backup}"
     )
-
-
-def _backup(history: History) -> str:
-    return "after a backup" if history.dialect == "sqlite" else "so make a backup before, with pg_dump"
 
 
 def _config() -> Config:
@@ -117,20 +111,20 @@ def _newest(config: Config) -> str | None:
     return ScriptDirectory.from_config(config).get_current_head()
 
 
-def _refuse_unknown(history: History, revision: str, config: Config) -> None:
+def _refuse_unknown(place: str, revision: str, config: Config) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if revision not in known:
         raise HistoryError(
-            f"the history {history.place} was written by a newer TileHarvest (revision {revision});"
+            f"the history {place} was written by a newer TileHarvest (revision {revision});"
             " nothing was changed; update TileHarvest"
         )
 
 
-def _refuse_foreign_tables(history: History, connection: Connection) -> None:
+def _refuse_foreign_tables(place: str, connection: Connection) -> None:
     tables = inspect(connection).get_table_names()
     if tables:
         raise HistoryError(
-            f"{history.place} is a database of another program (it holds the table '{tables[0]}');"
+            f"{place} is a database of another program (it holds the table '{tables[0]}');"
             " nothing was changed; name another place for the history"
         )
 

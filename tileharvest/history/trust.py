@@ -53,57 +53,65 @@ _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 
-class MarkBatch:
-    """What a batch of results leaves to be remembered. Of several results for a tile the last counts."""
+def remember(
+    connection: Connection,
+    dialect: str,
+    harvest: int,
+    layer_ids: Mapping[str, int],
+    results: Iterable[TileResult],
+) -> None:
+    """Writes what a batch of results leaves to be remembered. Of several results for a tile the last counts.
 
-    def __init__(self, layer_ids: Mapping[str, int], results: Iterable[TileResult]) -> None:
-        """`layer_ids` raises ValueError for a layer that the harvest does not have."""
-        self.seen: dict[tuple[int, Tile], Validator] = {}
-        self.skipping: defaultdict[int, set[Cell]] = defaultdict(set)
-        self.failed: defaultdict[int, set[Cell]] = defaultdict(set)
-        self.unseen: defaultdict[int, set[Cell]] = defaultdict(set)
-        """Tiles of another state than before, by an answer that is not to be remembered. Were the file put
-        back as it was, what is remembered of it and above would say that nothing has changed."""
-        for result in results:
-            # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
-            if result.step.is_news or result.outcome in _TELLING:
-                self._add(layer_ids[result.layer], result)
-
-    def _add(self, layer: int, result: TileResult) -> None:
-        place = (result.tile.zoom, result.tile.x, result.tile.y)
+    `layer_ids` raises ValueError for a layer that the harvest does not have.
+    """
+    seen: dict[tuple[int, Tile], Validator] = {}
+    skipping: defaultdict[int, set[Cell]] = defaultdict(set)
+    failed: defaultdict[int, set[Cell]] = defaultdict(set)
+    # Tiles of another state than before, by an answer that is not to be remembered. Were the file put back as
+    # it was, what is remembered of it and above would say that nothing has changed.
+    unseen: defaultdict[int, set[Cell]] = defaultdict(set)
+    for result in results:
         step = result.step
+        # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
+        if not (step.is_news or result.outcome in _TELLING):
+            continue
+        layer, place = layer_ids[result.layer], (result.tile.zoom, result.tile.x, result.tile.y)
         if step.skips:
-            self.skipping[layer].add(place)
-            return
-        self.skipping[layer].discard(place)
+            skipping[layer].add(place)
+            continue
+        skipping[layer].discard(place)
         if result.outcome is Outcome.FAILED:
-            self.failed[layer].add(place)
+            failed[layer].add(place)
         elif step.doubts or (step.seen is None and result.outcome in _CHANGED):
-            self.unseen[layer].add(place)
+            unseen[layer].add(place)
         else:
-            self.seen[layer, result.tile] = step.seen or _ABSENT
+            seen[layer, result.tile] = step.seen or _ABSENT
+    _write_seen(connection, dialect, harvest, seen)
+    for layer, places in skipping.items():
+        if places:
+            connection.execute(_skip(), _rows(layer, places, harvest))
+    for layer, places in failed.items():
+        connection.execute(_ask_below(), _rows(layer, places, harvest))
+        _doubt(connection, layer, places)
+    for layer, places in unseen.items():
+        _doubt(connection, layer, places)
 
-    def write(self, connection: Connection, dialect: str, harvest: int) -> None:
-        there, missing = [], []
-        for (layer, tile), seen in self.seen.items():
-            place = (layer, tile.zoom, tile.x, tile.y)
-            if seen == _ABSENT:
-                missing.append({**_its(*place), "in_harvest": harvest})
-            else:
-                values = (*place, seen.etag, seen.last_modified, harvest)
-                there.append(dict(zip(_SEEN, values, strict=True)))
-        if there:
-            connection.execute(_upsert(dialect), there)
-        if missing:
-            connection.execute(_forget(), missing)
-        for layer, skipping in self.skipping.items():
-            if skipping:
-                connection.execute(_skip(), _rows(layer, skipping, harvest))
-        for layer, failed in self.failed.items():
-            connection.execute(_ask_below(), _rows(layer, failed, harvest))
-            _doubt(connection, layer, failed)
-        for layer, unseen in self.unseen.items():
-            _doubt(connection, layer, unseen)
+
+def _write_seen(
+    connection: Connection, dialect: str, harvest: int, seen: Mapping[tuple[int, Tile], Validator]
+) -> None:
+    there, missing = [], []
+    for (layer, tile), validator in seen.items():
+        place = (layer, tile.zoom, tile.x, tile.y)
+        if validator == _ABSENT:
+            missing.append({**_its(*place), "in_harvest": harvest})
+        else:
+            values = (*place, validator.etag, validator.last_modified, harvest)
+            there.append(dict(zip(_SEEN, values, strict=True)))
+    if there:
+        connection.execute(_upsert(dialect), there)
+    if missing:
+        connection.execute(_forget(), missing)
 
 
 def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
@@ -177,7 +185,7 @@ def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Seque
 
 
 def is_full() -> ColumnElement[bool]:
-    """A condition on harvests: it has finished and walked in full, as those did that do not say how."""
+    """Says of a harvest whether it finished and walked in full, as those did that do not say how."""
     return and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
 
 
@@ -192,7 +200,7 @@ def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
 
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
-    """By layer, how many present tiles lie below a top and have no result; only what is above 0."""
+    """Counts, by layer, the present tiles that lie below a top and have no result; leaves out a 0."""
     its_layers = connection.execute(layers_of(harvest)).scalars().all()
     counted = {layer: _count_below(connection, harvest, layer) for layer in its_layers}
     return {layer: count for layer, count in counted.items() if count}
@@ -297,7 +305,7 @@ def _miss() -> Update:
 
 @cache
 def _skip() -> Update:
-    """Nothing lies below a missing tile. As a top it would be asked again and again after a distrust."""
+    """Leaves a missing tile out: nothing is below it, and it would be asked again after each distrust."""
     return _update().where(_IS_THERE).values(skipped=bindparam("in_harvest"))
 
 

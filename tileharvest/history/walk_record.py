@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import case, or_, select, update
 
 from tileharvest.history.areas import marks_of
+from tileharvest.history.costs import NO_COST
 from tileharvest.history.schema import harvests, layers, proofs
 from tileharvest.history.trust import distrust, skipped_tiles, tops_of
 from tileharvest.tiles.grid import Tile
@@ -95,7 +96,7 @@ class WalkRecord:
         layer_id, row = self._layer_ids[layer], self._row
 
         def write(connection: Connection) -> list[Tile]:
-            row.expect_unfinished(connection)
+            row.add_cost(connection, NO_COST, unless_ended=True)
             return distrust(connection, self._history.dialect, row.id, row.day, layer_id, reason)
 
         return self._history.write(write)

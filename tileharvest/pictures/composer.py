@@ -112,7 +112,7 @@ class Composer:
         below = TileRange.of(tile).at_zoom(tile.zoom + 1)
         if below.zoom == past.source:
             found = shown(past.history, past.layer, below, past.day)
-            return tuple(found[child].image if child in found else None for child in tile.children())
+            return tuple(found.get(child) for child in tile.children())
         changed = last_changes(past.history, past.layer, past.source, below, past.day)
         return tuple(
             self._composition(past, child, changed[child]) if child in changed else None

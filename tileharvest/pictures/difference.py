@@ -117,8 +117,8 @@ def _seen(history: History, store: TileStore, layer: int, area: TileRange, day: 
     """Returns the area as it was by the end of the day."""
     size = PANEL // len(area.columns)
     canvas = Image.new("RGB", (size * len(area.columns), size * len(area.rows)), _BACKGROUND)
-    for tile, seen in shown(history, layer, area, day).items():
-        image = None if seen.image is None else _image(store, seen.image, size)
+    for tile, name in shown(history, layer, area, day).items():
+        image = None if name is None else _image(store, name, size)
         if image is not None:
             column, row = area.columns.index(tile.x), area.rows.index(tile.y)
             canvas.paste(image, (column * size, (len(area.rows) - 1 - row) * size), image)

@@ -68,15 +68,6 @@ class FileStore:
         self._durable.add(target.name)
         return new
 
-    def get(self, image: Image) -> bytes:
-        target = self._path(image.sha1, image.extension)
-        body = _read(target)
-        if len(body) != image.size:
-            raise StoreError(
-                f"image {target} has {len(body)} bytes instead of {image.size}: restore it from a backup"
-            )
-        return body
-
     def named(self, sha1: str, extension: str) -> bytes:
         expect_image_name(sha1, extension)
         target = self._path(sha1, extension)
@@ -85,10 +76,6 @@ class FileStore:
         if found != sha1:
             raise StoreError(f"image {target} is damaged, its sha1 is {found}: restore it from a backup")
         return body
-
-    def __contains__(self, image: Image) -> bool:
-        with _store_errors(self._root):
-            return _size(self.path(image)) == image.size
 
     def path(self, image: Image) -> Path:
         """Returns where the image is, or would be."""

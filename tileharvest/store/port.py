@@ -31,20 +31,12 @@ class TileStore(Protocol):
         """
         ...
 
-    def get(self, image: Image) -> bytes:
-        """Returns the image's bytes. Raises StoreError when they are missing or cannot be read."""
-        ...
-
     def named(self, sha1: str, extension: str) -> bytes:
         """Returns the bytes of the image of this name, having checked their sha1: others will keep them.
 
         Raises MissingImageError when there is no such image, StoreError when it is damaged or cannot be read,
         and ValueError for a name that no image can have, such as one that leads out of the store.
         """
-        ...
-
-    def __contains__(self, image: Image) -> bool:
-        """Says whether the whole image is there. Raises StoreError when that cannot be found out."""
         ...
 
 
@@ -80,12 +72,6 @@ class DryStore:
         expect_bytes_of(image, body)
         return True
 
-    def get(self, image: Image) -> NoReturn:
-        self.named(image.sha1, image.extension)
-
     def named(self, sha1: str, extension: str) -> NoReturn:
         expect_image_name(sha1, extension)
         raise MissingImageError(f"image {sha1} was not kept: this is a dry run")
-
-    def __contains__(self, image: Image) -> bool:
-        return False

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -15,13 +13,20 @@ from urllib.parse import urlsplit
 import obstore
 import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    wait_chain,
+    wait_random,
+)
 
 from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_image_name, sha1_of
 from tileharvest.store.s3_errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
     from obstore.store import ClientConfig, S3Config
@@ -51,25 +56,24 @@ _SENT: Final = (
 )
 """Variables that become parts of requests. obstore panics at some signs that cannot be sent."""
 
+_FAILURES: Final = (BaseError, OSError, ValueError)
+"""What obstore raises."""
+
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a call to S3 goes on, in seconds.
+CONNECTING: Final = timedelta(seconds=5)
+REQUEST: Final = timedelta(seconds=15)
+"""The limit for one request, from connecting to the answer's last byte: 1.8 MB at 1 Mbit/s. A call that gets
+no answer ends after at most 45 s. To put an image may take 60 s: its last attempt makes two requests if the
+first one is answered late."""
 
-    By default a call that gets no answer ends after at most 45 s. To put an image may take 60 s: its last
-    attempt makes two requests if the first one is answered late.
-    """
+PAUSES: Final = (0.25, 1.0, 4.0, 10.0)
+"""Seconds before the second attempt, the third, ... Chance makes each of them up to half as long, so that
+many threads which were told to slow down do not come back together."""
 
-    connecting: float = 5.0
-    request: float = 15.0
-    """The limit for one request, from connecting to the answer's last byte: 1.8 MB at 1 Mbit/s."""
-    pauses: tuple[float, ...] = (0.25, 1.0, 4.0, 10.0)
-    """The pauses before the second attempt, the third, ... Chance makes each of them up to half as long, so
-    that many threads which were told to slow down do not come back together."""
-    last_attempt: float = 30.0
-    """No attempt begins later than this after the call."""
+_LAST_ATTEMPT: Final = 30.0
+"""Seconds after a call's beginning, after which no attempt of it begins."""
 
 
 class S3Store:
@@ -83,7 +87,7 @@ class S3Store:
 
     An object of the wrong size is somebody else's doing. It is reported, not replaced.
 
-    Errors that may pass are tried again, as `Patience` says. An image that was kept, while the answer that
+    Errors that may pass are tried again, after `PAUSES`. An image that was kept, while the answer that
     said so was lost, counts as not new.
 
     Endpoint and credentials come from the environment, in the names that Amazon's own tools use, and from
@@ -98,21 +102,22 @@ class S3Store:
         prefix: str = "",
         *,
         read_only: bool = False,
-        patience: Patience = Patience(),
+        request: timedelta = REQUEST,
+        pauses: Sequence[float] = PAUSES,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Bucket and prefix as `parse_s3_url` gives them. `clock` and `sleep` are in seconds.
+        """Takes bucket and prefix as `parse_s3_url` gives them. `clock` and `sleep` are in seconds.
 
         Raises ConfigurationError when the environment's settings cannot be used.
         """
         self._place = f"s3://{bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._read_only = read_only
-        self._patience = patience
+        self._pauses = [wait_random(pause / 2, pause) for pause in pauses]
         self._clock = clock
         self._sleep = sleep
-        self._objects = connected(bucket, patience)
+        self._objects = connected(bucket, request)
         self._takes_condition = True
         self._known: set[str] = set()
 
@@ -124,38 +129,24 @@ class S3Store:
         found = self._ask(name, lambda: self._put(name, image, body))
         if found is not None and found != image.size:
             raise StoreError(
-                f"{self._wrong_size(name, found, image.size)}; nothing was overwritten and nothing recorded"
-                " was lost; delete that object and run again"
+                f"image {self._place}/{name} has {found} bytes instead of {image.size}; nothing was"
+                " overwritten and nothing recorded was lost; delete that object and run again"
             )
         if len(self._known) >= _MOST_REMEMBERED:
             self._known.clear()
         self._known.add(name)
         return found is None
 
-    def get(self, image: Image) -> bytes:
-        name = _name(image.sha1, image.extension)
-        body = self._body(name)
-        if len(body) != image.size:
-            raise StoreError(f"{self._wrong_size(name, len(body), image.size)}: restore it from a backup")
-        return body
-
     def named(self, sha1: str, extension: str) -> bytes:
         expect_image_name(sha1, extension)
         name = _name(sha1, extension)
-        body = self._body(name)
+        body = self._ask(name, lambda: bytes(obstore.get(self._objects, self._prefix + name).bytes()))
         found = sha1_of(body)
         if found != sha1:
             raise StoreError(
                 f"image {self._place}/{name} is damaged, its sha1 is {found}: restore it from a backup"
             )
         return body
-
-    def __contains__(self, image: Image) -> bool:
-        name = _name(image.sha1, image.extension)
-        try:
-            return self._ask(name, lambda: self._size_in_bucket(name)) == image.size
-        except MissingImageError:
-            return False
 
     # ------------------------------------------------------------------ one attempt, errors as they come
 
@@ -204,42 +195,36 @@ class S3Store:
         except FileNotFoundError:
             return None
 
-    def _size_in_bucket(self, name: str) -> int:
-        """Raises a FileNotFoundError that says what is missing. One of HEAD cannot: no body comes with it."""
-        size = self._size(name)
-        return obstore.get(self._objects, self._prefix + name).meta["size"] if size is None else size
-
-    # ------------------------------------------------------------------------------- as many as it takes
-
-    def _body(self, name: str) -> bytes:
-        return self._ask(name, lambda: bytes(obstore.get(self._objects, self._prefix + name).bytes()))
-
     def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
         """Repeats the attempt while it may succeed. Raises MissingImageError and StoreError.
 
         Neither has obstore's error as its cause: that quotes the service's answer and the endpoint, which may
         hold secrets.
         """
-        began = self._clock()
-        pauses = iter(self._patience.pauses)
-        while True:
-            try:
-                return attempt()
-            except (BaseError, OSError, ValueError) as error:
-                refusal = Refusal.of(error)
-            pause = next(pauses, None) if refusal.passing else None
-            if pause is None:
-                break
-            pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-            if self._clock() + pause - began > self._patience.last_attempt:
-                break
-            self._sleep(pause)
+        latest = self._clock() + _LAST_ATTEMPT
+
+        def is_last(state: RetryCallState) -> bool:
+            is_late = self._clock() + state.upcoming_sleep > latest
+            return is_late or state.attempt_number > len(self._pauses)
+
+        retrying = Retrying(
+            retry=retry_if_exception(_may_pass),
+            wait=wait_chain(*self._pauses),
+            stop=is_last,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(attempt)
+        except _FAILURES as error:
+            refusal = Refusal.of(error)
         if refusal.missing:
             raise MissingImageError(f"image {self._place}/{name} is missing: restore it from a backup")
         raise StoreError(f"the store {self._place}: {refusal.line()}")
 
-    def _wrong_size(self, name: str, found: int, expected: int) -> str:
-        return f"image {self._place}/{name} has {found} bytes instead of {expected}"
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, _FAILURES) and Refusal.of(error).passing
 
 
 def parse_s3_url(text: str) -> tuple[str, str]:
@@ -274,7 +259,7 @@ def _name(sha1: str, extension: str) -> str:
     return f"{sha1[:2]}/{sha1}.{extension}"
 
 
-def connected(bucket: str, patience: Patience) -> obstore.store.S3Store:
+def connected(bucket: str, request: timedelta) -> obstore.store.S3Store:
     """Returns a client for the bucket, made of what the environment says. It asks the service nothing yet.
 
     Raises ConfigurationError for settings that cannot be used; the message does not repeat their values.
@@ -287,8 +272,8 @@ def connected(bucket: str, patience: Patience) -> obstore.store.S3Store:
     if sum(name in os.environ for name in _KEY) == 1:
         raise ConfigurationError(f"only one of {' and '.join(_KEY)} is set: set both, or none")
     options: ClientConfig = {
-        "connect_timeout": timedelta(seconds=patience.connecting),
-        "timeout": timedelta(seconds=patience.request),
+        "connect_timeout": CONNECTING,
+        "timeout": request,
         # Given any options, obstore does not read this one itself.
         "allow_http": _allows_http(),
     }

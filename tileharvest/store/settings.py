@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tileharvest.maps.settings import data_folder
 from tileharvest.store.files import FileStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.store.port import TileStore
 
 
-@dataclass(frozen=True, slots=True)
-class StorePlace:
-    """Where a store is that is not opened yet."""
+def store_opener(settings: BaseSettings, *, read_only: bool = False) -> Callable[[], TileStore]:
+    """Returns what opens the store. Raises ConfigurationError for an address such as no store can have.
 
-    folder: Path
-    bucket: tuple[str, str] | None = None
-    """Bucket and prefix on S3; None when the store is the folder."""
+    To open it raises StoreError, and ConfigurationError where the environment cannot be used for S3. Read
+    only it creates nothing and deletes nothing, and nothing need exist yet.
+    """
+    address = settings["TILE_STORE"]
+    if not address:
+        return partial(FileStore, data_folder(settings) / "tiles", read_only=read_only)
+    from tileharvest.store.s3 import S3Store, parse_s3_url  # noqa: PLC0415 - only who uses S3 loads its client
 
-    @classmethod
-    def parse(cls, text: str, folder: Path) -> StorePlace:
-        """Returns the place of an address such as `s3://bucket/prefix`, and the folder for an empty text.
-
-        Raises ConfigurationError for any other address.
-        """
-        if not text:
-            return cls(folder)
-        from tileharvest.store.s3 import parse_s3_url  # noqa: PLC0415 - only who uses S3 loads its client
-
-        return cls(folder, parse_s3_url(text))
-
-    def open(self, *, read_only: bool = False) -> TileStore:
-        """Raises StoreError, or ConfigurationError where the environment cannot be used for S3."""
-        if self.bucket is None:
-            return FileStore(self.folder, read_only=read_only)
-        from tileharvest.store.s3 import S3Store  # noqa: PLC0415 - only who uses S3 loads its client
-
-        return S3Store(*self.bucket, read_only=read_only)
-
-
-def store_place(settings: BaseSettings) -> StorePlace:
-    """Returns where the images are. Raises ConfigurationError for what names no place."""
-    return StorePlace.parse(settings["TILE_STORE"], data_folder(settings) / "tiles")
+    return partial(S3Store, *parse_s3_url(address), read_only=read_only)
 
 
 def open_store_for_reading(settings: BaseSettings) -> TileStore:
     """Opens the store, of which nothing need exist yet. Creates nothing and deletes nothing."""
-    return store_place(settings).open(read_only=True)
+    return store_opener(settings, read_only=True)()

@@ -17,7 +17,8 @@ from tileharvest.history.changes import (
     last_changes,
 )
 from tileharvest.history.recorded_versions import shown, story
-from tileharvest.history.schema import BLOCK_LEVELS
+from tileharvest.history.schema import BLOCK_LEVELS, FINISHED
+from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.outlines import LayerOutline
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.versions import Version
-    from tileharvest.viewer.served_maps import MapEntry, ServedMaps
+    from tileharvest.viewer.served_maps import ServedMaps
 
 
 Query: TypeAlias = "Sequence[tuple[str, str]]"
@@ -45,17 +47,17 @@ _PLACES: Final = 20
 def list_maps(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     """Answers with all maps that are served."""
     Parameters(query, ())
-    return {"maps": [_summary(name, served.entry(name)) for name in served.names()]}
+    return {"maps": [_summary(served, name) for name in served.names()]}
 
 
 def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     """Answers with one map's days and layers."""
     Parameters(query, ())
-    entry = served.entry(names[0])
+    found = served.outline(names[0])
     return {
-        **_described(names[0], entry),
-        "days": [day.isoformat() for day in entry.outline.days],
-        "layers": [_layer(layer) for layer in entry.outline.layers],
+        **_described(served, names[0]),
+        "days": [day.isoformat() for day in found.days],
+        "layers": [_layer(layer) for layer in found.layers],
     }
 
 
@@ -69,7 +71,7 @@ def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     composed: dict[str, str] = {}
     if source == area.zoom:
         found = shown(history, layer.id, area, day)
-        tiles = {_place(tile): state.image for tile, state in found.items()}
+        tiles = {_place(tile): image for tile, image in found.items()}
     elif source is not None:
         changed = last_changes(history, layer.id, source, area, day)
         composed = {_place(tile): last.isoformat() for tile, last in changed.items()}
@@ -126,6 +128,17 @@ def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     return {"tile": str(tile), "versions": [_version(each) for each in story(history, layer.id, tile)]}
 
 
+def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """Answers with a map's harvests, newest first. For an unfinished one it reads all tiles of the map."""
+    Parameters(query, ())
+    summaries, workers = served.harvests(names[0])
+    return {
+        "harvests": [{"id": summary.id, **summary.as_plain()} for summary in reversed(summaries)],
+        "running": _running(summaries, workers),
+        "stored_bytes": sum(summary.stored_bytes for summary in summaries),
+    }
+
+
 def counted_in(kept: list[int], zoom: int) -> tuple[int, bool]:
     """Returns the zoom whose changes are counted for someone who looks at this one, and whether they are
     counted in blocks.
@@ -154,19 +167,47 @@ OF_LAYERS: Final = {
 """The questions about a layer of a map, by the last part of their address."""
 
 
-def _summary(name: str, entry: MapEntry) -> dict[str, Any]:
-    days = [day.isoformat() for day in entry.outline.days]
+_FIGURES: Final = (
+    "tiles_done",
+    "tiles_expected",
+    "failures",
+    "requests_per_second",
+    "seconds_left",
+    "stopped",
+)
+"""The figures of the commands that the answer about harvests takes; it has the others elsewhere."""
+
+
+def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any] | None:
+    """Returns how far the last harvest is, as the commands tell it; None where it has ended."""
+    if not summaries or summaries[-1].ended is not None:
+        return None
+    finished = [summary for summary in summaries if summary.reason == FINISHED]
+    state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=summaries[-1].stopped)
+    figures = Figures.of(summaries[-1], state, workers).as_plain()
     return {
-        **_described(name, entry),
-        "layers": [layer.name for layer in entry.outline.layers],
+        "done": sum(summaries[-1].counts.values()),
+        # Older than `tiles_expected`, and kept for who asks for it.
+        "expected": sum(finished[-1].counts.values()) if finished else None,
+        "active": workers > 0,
+        **{name: figures[name] for name in _FIGURES},
+    }
+
+
+def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
+    found = served.outline(name)
+    days = [day.isoformat() for day in found.days]
+    return {
+        **_described(served, name),
+        "layers": [layer.name for layer in found.layers],
         "days": len(days),
         "first_day": days[0] if days else None,
         "last_day": days[-1] if days else None,
     }
 
 
-def _described(name: str, entry: MapEntry) -> dict[str, Any]:
-    description = entry.description
+def _described(served: ServedMaps, name: str) -> dict[str, Any]:
+    description = served.described(name)
     return {
         "name": name,
         "url": description.url if description else None,

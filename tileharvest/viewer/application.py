@@ -15,6 +15,7 @@ from tileharvest.errors import HistoryError, StoreError
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import EXTENSIONS, is_sha1
 from tileharvest.viewer import api
+from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.page_files import INDEX
 from tileharvest.viewer.replies import (
     FOR_EVER,
@@ -32,9 +33,8 @@ from tileharvest.viewer.replies import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tileharvest.pictures.composer import Composer
     from tileharvest.store.port import TileStore
-    from tileharvest.viewer.composed_pictures import ComposedPictures
-    from tileharvest.viewer.harvests_page import HarvestsPage
     from tileharvest.viewer.page_files import PageFile
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -84,14 +84,12 @@ class Application:
         self,
         served: ServedMaps,
         store: TileStore,
-        harvests_page: HarvestsPage,
-        composed: ComposedPictures,
+        composer: Composer,
         page: Mapping[str, PageFile],
     ) -> None:
         self._served = served
         self._store = store
-        self._harvests_page = harvests_page
-        self._composed = composed
+        self._composer = composer
         self._page = page
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
         self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
@@ -113,7 +111,7 @@ class Application:
 
     def close(self) -> None:
         """Begins nothing more. What is under way in threads comes to its end."""
-        self._composed.stop()
+        self._composer.stop()
         for threads in (self._questions, self._images, self._composing):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -172,33 +170,34 @@ class Application:
             # A picture may take long, and a caller that has scrolled on meanwhile has hung up.
             if request.transport is None:
                 return Reply(b"")
-            return self._composed.answer(names, query, caller)
+            return composed_picture(self._served, self._composer, names, query, caller)
 
         return await _in_thread(self._composing, answer)
 
     async def _asked(self, parts: Sequence[str], request: web.BaseRequest, caller: Caller) -> Reply:
-        question, names = self._question(parts)
+        question, names = _question(parts)
         query = list(request.query.items())
         return await _in_thread(self._questions, lambda: json(question(self._served, names, query), caller))
-
-    def _question(self, parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
-        match parts:
-            case []:
-                return api.list_maps, ()
-            case [name]:
-                return api.outline, (name,)
-            case [name, "harvests"]:
-                return self._harvests_page.answer, (name,)
-            case [name, "tiles", tile]:
-                return api.tile_story, (name, tile)
-            case [name, question] if question in api.OF_LAYERS:
-                return api.OF_LAYERS[question], (name,)
-        raise unknown("of a map can be asked: composed, harvests, tiles, " + ", ".join(api.OF_LAYERS))
 
 
 def as_response(answer: Reply) -> web.Response:
     """Returns the reply as HTTP, with the headers that all replies have."""
     return web.Response(body=answer.body, status=answer.status, headers={**HEADERS, **answer.headers})
+
+
+def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
+    match parts:
+        case []:
+            return api.list_maps, ()
+        case [name]:
+            return api.outline, (name,)
+        case [name, "harvests"]:
+            return api.list_harvests, (name,)
+        case [name, "tiles", tile]:
+            return api.tile_story, (name, tile)
+        case [name, question] if question in api.OF_LAYERS:
+            return api.OF_LAYERS[question], (name,)
+    raise unknown("of a map can be asked: composed, harvests, tiles, " + ", ".join(api.OF_LAYERS))
 
 
 def _caller(request: web.BaseRequest) -> Caller:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
+from tileharvest.pictures.composer import ComposerStoppedError, PastLayer
 from tileharvest.pictures.pixels import LARGEST
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
 from tileharvest.viewer.replies import AFTER_ASKING, FOR_EVER, NEVER, RefusedError, Reply, quoted, unknown
@@ -15,60 +15,58 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.outlines import LayerOutline
+    from tileharvest.pictures.composer import Composer
     from tileharvest.tiles.grid import Tile
     from tileharvest.viewer.replies import Caller
     from tileharvest.viewer.served_maps import ServedMaps
 
 
-class ComposedPictures:
-    """May be used by several threads."""
+def composed_picture(
+    served: ServedMaps,
+    composer: Composer,
+    names: Sequence[str],
+    query: Sequence[tuple[str, str]],
+    caller: Caller,
+) -> Reply:
+    """Replies with the picture of a tile on a day, both in the address; the layer is a parameter.
 
-    def __init__(self, served: ServedMaps, composer: Composer) -> None:
-        self._served = served
-        self._composer = composer
+    The reply may be kept for ever where the day is before the map's last one: the past does not change.
+    Raises RefusedError where there was nothing by that day, where the tile has an image of its own, and
+    while the viewer is being stopped. May be called by several threads.
+    """
+    map_name, tile_name, picture_name = names
+    layer_name = Parameters(query, ("layer",)).text("layer")
+    tile, day = parse_tile(tile_name), _day_of(picture_name)
+    past = _past(served, map_name, layer_name, tile, day)
+    try:
+        return _composed(composer, past, tile, caller)
+    except ComposerStoppedError:
+        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
 
-    def answer(self, names: Sequence[str], query: Sequence[tuple[str, str]], caller: Caller) -> Reply:
-        """Replies with the picture of a tile on a day, both in the address; the layer is a parameter.
 
-        The reply may be kept for ever where the day is before the map's last one: the past does not change.
-        Raises RefusedError where there was nothing by that day, where the tile has an image of its own, and
-        while the viewer is being stopped.
-        """
-        map_name, tile_name, picture_name = names
-        layer_name = Parameters(query, ("layer",)).text("layer")
-        tile, day = parse_tile(tile_name), _day_of(picture_name)
-        past = self._past(map_name, layer_name, tile, day)
-        try:
-            return self._composed(past, tile, day, caller)
-        except ComposerStoppedError:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
+def _composed(composer: Composer, past: PastLayer, tile: Tile, caller: Caller) -> Reply:
+    composition = composer.composition(past, tile)
+    if composition is None:
+        raise unknown(f"there was nothing at {tile} by {past.day}")
+    tag = f'"{composition.key}"'
+    lasts = FOR_EVER if past.day < past.settled else AFTER_ASKING
+    headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
+    if caller.knows(tag):
+        return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
+    picture = composer.picture(past, composition)
+    if not picture.whole:
+        headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
+    return Reply(picture.body, headers)
 
-    def _composed(self, past: PastLayer, tile: Tile, day: date, caller: Caller) -> Reply:
-        composition = self._composer.composition(past, tile)
-        if composition is None:
-            raise unknown(f"there was nothing at {tile} by {day}")
-        tag = f'"{composition.key}"'
-        lasts = FOR_EVER if day < past.settled else AFTER_ASKING
-        headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
-        if caller.knows(tag):
-            return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
-        picture = self._composer.picture(past, composition)
-        if not picture.whole:
-            headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
-        return Reply(picture.body, headers)
 
-    def stop(self) -> None:
-        """Ends what is being composed."""
-        self._composer.stop()
-
-    def _past(self, map_name: str, layer_name: str, tile: Tile, day: date) -> PastLayer:
-        history, outline, layer = self._served.layer(map_name, layer_name)
-        source = layer.source_zoom(tile.zoom, day)
-        if source is None:
-            raise unknown(f"there was nothing at {tile} by {day}")
-        if source == tile.zoom:
-            raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
-        return PastLayer(history, layer.id, day, source, _tile_size(layer, day), outline.days[-1])
+def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: date) -> PastLayer:
+    history, outline, layer = served.layer(map_name, layer_name)
+    source = layer.source_zoom(tile.zoom, day)
+    if source is None:
+        raise unknown(f"there was nothing at {tile} by {day}")
+    if source == tile.zoom:
+        raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
+    return PastLayer(history, layer.id, day, source, _tile_size(layer, day), outline.days[-1])
 
 
 def _day_of(name: str) -> date:

@@ -53,7 +53,7 @@ class Caller:
         return self.known.strip() == "*" or self.names(tag)
 
     def names(self, tag: str) -> bool:
-        """As `knows`, but `*` does not count."""
+        """Says what `knows` does, but `*` does not count."""
         return bool(self.known) and tag in (part.strip().removeprefix("W/") for part in self.known.split(","))
 
 

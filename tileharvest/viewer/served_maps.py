@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.outlines import MapOutline, map_names, map_outline, map_state
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.viewer.replies import quoted, unknown
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
 
 _log = logging.getLogger(__name__)
@@ -26,6 +27,10 @@ _log = logging.getLogger(__name__)
 OUTLINE_AGE: Final = 1.0
 """Seconds for which a map's outline is used again: one screen asks for it dozens of times. It changes when a
 harvest begins. Replies that a client may keep for ever need no newer one, because days are only added."""
+
+HARVESTS_AGE: Final = 3.0
+"""Seconds for which a map's harvests, and the number of its workers, are used again: to count what an
+unfinished harvest has done reads all tiles of the map."""
 
 _Value = TypeVar("_Value")
 
@@ -84,38 +89,6 @@ class MapsFile:
         return load_maps(self._file) if self._file.exists() else {}
 
 
-class LazyHistory:
-    """The history, once a harvest has begun one. May be used by several threads."""
-
-    def __init__(self, opening: Callable[[], History | None]) -> None:
-        """`opening` returns None while no harvest has begun a history."""
-        self._opening = opening
-        self._lock = threading.Lock()
-        self._history: History | None = None
-
-    def get(self) -> History | None:
-        """Returns the history, or None while there is none. Raises HistoryError while it cannot be read."""
-        with self._lock:
-            if self._history is None:
-                self._history = self._opening()
-            return self._history
-
-    def close(self) -> None:
-        with self._lock:
-            if self._history is not None:
-                self._history.close()
-
-
-@dataclass(frozen=True, slots=True)
-class MapEntry:
-    """A map as the list of maps has it."""
-
-    description: MapDescription | None
-    """None for a map that is in `maps.toml` no longer."""
-    outline: MapOutline
-    """It has no days for a map that was never harvested."""
-
-
 class ServedMaps:
     """The maps and their outlines. May be used by several threads.
 
@@ -125,24 +98,33 @@ class ServedMaps:
     def __init__(
         self,
         maps_file: MapsFile,
-        history: LazyHistory,
+        open_history: Callable[[], History | None],
+        workers: Callable[[str], int],
         only: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`only` names the maps to serve; without names all are served.
 
+        `open_history` returns None while no harvest has begun a history. `workers` returns how many harvest
+        the map of that name now; a bool counts as 0 or 1.
+
         Raises ConfigurationError for a map that neither `maps.toml` nor the history has.
         """
         self._maps_file = maps_file
-        self._history = history
+        self._open_history = open_history
+        self._opening = threading.Lock()
+        self._opened: History | None = None
+        self._workers = workers
         self._names: TimedCache[list[str]] = TimedCache(OUTLINE_AGE, clock)
         self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
+        self._harvests: TimedCache[tuple[list[HarvestSummary], int]] = TimedCache(HARVESTS_AGE, clock)
         self._newest: dict[str, tuple[tuple[object, ...], MapOutline]] = {}
         """Each with the state it is of. An outline takes milliseconds, so only a new state gets a new one."""
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:
             there = ", ".join(f"'{name}'" for name in known) or "none yet"
+            self.close()
             raise ConfigurationError(
                 f"there is no map '{missing[0]}', neither described nor harvested; there are: {there}"
             )
@@ -150,23 +132,50 @@ class ServedMaps:
 
     @property
     def history(self) -> History | None:
-        return self._history.get()
+        """The history, or None while there is none. Raises HistoryError while it cannot be read."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open_history()
+            return self._opened
+
+    def close(self) -> None:
+        """Closes the history."""
+        with self._opening:
+            if self._opened is not None:
+                self._opened.close()
 
     def names(self) -> list[str]:
         """Returns the described maps in the order of `maps.toml`, then those that only the history has."""
         every = dict.fromkeys([*self._maps_file.described(), *self._harvested()])
         return [name for name in every if not self._only or name in self._only]
 
-    def entry(self, name: str) -> MapEntry:
-        """Raises RefusedError, naming the maps that there are."""
+    def described(self, name: str) -> MapDescription | None:
+        """Returns the map as `maps.toml` has it; None for a map that is in it no longer."""
+        return self._maps_file.described().get(name)
+
+    def outline(self, name: str) -> MapOutline:
+        """Returns what the history holds of the map, which has no days if it was never harvested.
+
+        Raises RefusedError, naming the maps that there are.
+        """
         if name not in (names := self.names()):
             there = ", ".join(map(quoted, names)) or "none yet: `scrapy add NAME URL` adds one"
             raise unknown(f"there is no map {quoted(name)}; there are: {there}")
-        return MapEntry(self._maps_file.described().get(name), self._outline(name))
+        history = self.history
+        if history is None or name not in self._harvested():
+            return MapOutline(name, (), ())
+        return self._outlines.get(name, lambda: self._newest_outline(history, name))
+
+    def harvests(self, name: str) -> tuple[list[HarvestSummary], int]:
+        """Returns the map's harvests, oldest first, and how many workers harvest it now."""
+        days, history = self.outline(name).days, self.history
+        if history is None or not days:
+            return [], 0
+        return self._harvests.get(name, lambda: (harvest_summaries(history, name), int(self._workers(name))))
 
     def layer(self, map_name: str, name: str) -> tuple[History, MapOutline, LayerOutline]:
         """Returns the history, the map's outline and the layer's. Raises RefusedError, naming the layers."""
-        outline = self.entry(map_name).outline
+        outline = self.outline(map_name)
         found = next((layer for layer in outline.layers if layer.name == name), None)
         history = self.history
         if history is None or not outline.layers:
@@ -181,12 +190,6 @@ class ServedMaps:
     def _harvested(self) -> list[str]:
         history = self.history
         return [] if history is None else self._names.get(None, lambda: map_names(history))
-
-    def _outline(self, name: str) -> MapOutline:
-        history = self.history
-        if history is None or name not in self._harvested():
-            return MapOutline(name, (), ())
-        return self._outlines.get(name, lambda: self._newest_outline(history, name))
 
     def _newest_outline(self, history: History, name: str) -> MapOutline:
         # Asked first: a change between the two questions is then seen the next time.

@@ -18,11 +18,9 @@ from aiohttp import web
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application, as_response
-from tileharvest.viewer.composed_pictures import ComposedPictures
-from tileharvest.viewer.harvests_page import HarvestsPage
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import error
-from tileharvest.viewer.served_maps import LazyHistory, MapsFile, ServedMaps
+from tileharvest.viewer.served_maps import MapsFile, ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -44,10 +42,6 @@ LINGERING: Final = 1.0
 _HIGHEST_PORT: Final = 65_535
 
 
-class AddressError(TileHarvestError):
-    """The server cannot listen where it was told to."""
-
-
 def parse_port(text: str) -> int:
     """Returns a port; 0 is any free one. Raises ConfigurationError."""
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _HIGHEST_PORT:
@@ -60,8 +54,8 @@ def parse_port(text: str) -> int:
 def serve(application: Application, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serves until SIGINT or SIGTERM, and announces its address once it accepts connections.
 
-    Raises AddressError, or ConfigurationError for a host that is not this computer's. Call it in the main
-    thread, where signals arrive.
+    Raises TileHarvestError where it cannot listen, and ConfigurationError for a host that is not this
+    computer's. Call it in the main thread, where signals arrive.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve_until_stopped(application, host, port, announce))
@@ -81,10 +75,8 @@ def viewer(
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
     a wrong file, and HistoryError for a history that cannot be read.
     """
-    with closing(LazyHistory(open_history)) as history:
-        served = ServedMaps(MapsFile(maps_file), history, only)
-        composed = ComposedPictures(served, Composer(store))
-        application = Application(served, store, HarvestsPage(workers), composed, page_files())
+    with closing(ServedMaps(MapsFile(maps_file), open_history, workers, only)) as served:
+        application = Application(served, store, Composer(store), page_files())
         try:
             yield application
         finally:
@@ -131,12 +123,12 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
         if error.errno == errno.EADDRNOTAVAIL:
             raise elsewhere from None
         if error.errno == errno.EADDRINUSE:
-            raise AddressError(
+            raise TileHarvestError(
                 f"port {port} of {host} is in use, perhaps by another viewer: name another one, such as"
                 f" --port {port + 1}, or --port 0 for any that is free"
             ) from None
         said = os.strerror(error.errno) if error.errno else str(error)
-        raise AddressError(f"port {port} of {host} cannot be opened: {said}") from None
+        raise TileHarvestError(f"port {port} of {host} cannot be opened: {said}") from None
 
 
 class _Connection(web.RequestHandler):

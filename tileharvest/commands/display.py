@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
+    from tileharvest.commands.lookout import Lookout
     from tileharvest.monitoring.figures import Figures, State
-    from tileharvest.monitoring.lookout import Lookout
 
 _REDRAW: Final = 0.25
 """Seconds between two looks on a terminal. Drawing takes 2 ms."""

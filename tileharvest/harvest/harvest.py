@@ -94,6 +94,8 @@ class Harvest:
         """Whether any layer's walk is pruned; None before that is decided."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
+        self.continued = False
+        """Whether an unfinished harvest of this segment goes on."""
         self.ended_here = True
         """False where another process has ended the harvest, or has noted the same end of its run, before."""
 
@@ -182,7 +184,7 @@ class Harvest:
             again=self._again,
             today=self._today,
         )
-        self.day = self._record.day
+        self.day, self.continued = self._record.day, self._record.continued
         self._known_before = await asyncio.to_thread(self._record.known_before, self._areas)
         self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
         self._versions = Known(self._record.latest)
@@ -190,11 +192,6 @@ class Harvest:
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
-
-    @property
-    def continued(self) -> bool:
-        """Whether an unfinished harvest of this segment goes on."""
-        return self._record.continued
 
     @property
     def identity(self) -> str:
@@ -261,10 +258,6 @@ class Harvest:
         """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""
         await self._commits.flush()
         return await self.walks.audit()
-
-    async def flush(self) -> None:
-        """Returns when everything that was found so far is recorded."""
-        await self._commits.flush()
 
     async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
         """Returns those of these layers' tiles of which no process of this harvest has a result."""

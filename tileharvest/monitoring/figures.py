@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tileharvest.politeness.gate import Reason
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -218,9 +218,7 @@ class Figures:
             "tiles_done": self.done,
             "tiles_expected": self.expected or None,
             "failures": self.failures,
-            "counts": {
-                outcome.value: self.counts[outcome] for outcome in Outcome if self.counts.get(outcome)
-            },
+            "counts": counts_as_plain(self.counts),
             "requests": self.cost.requests,
             "received_bytes": self.cost.received_bytes,
             "seconds_worked": round(self.cost.seconds, 3),

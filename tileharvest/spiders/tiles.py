@@ -164,18 +164,20 @@ class TileSpider(Spider, HeldSpider):
         assert response.request is not None
         state = state_of(response.request)
         assert state.result is not None
-        yield from self._go_on(response.request, state.result, known=state.known)
+        assert state.question is not None
+        yield from self._go_on(response.request, state.question, state.result, known=state.known)
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
         """Yield a `fail` for a request that got no answer."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        layer, tile = _question(request).place
+        question = _question(request)
+        layer, tile = question.place
         assert failure.value is not None
         attempts = request.meta.get("retry_times", 0) + 1
         reason = with_attempts(no_answer_in_words(failure.value), attempts)
         known = await self.harvest.knows_below(layer, tile)
         result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
-        for step in self._go_on(request, result, known=known):
+        for step in self._go_on(request, question, result, known=known):
             yield step
 
     def idle(self) -> None:
@@ -264,11 +266,13 @@ class TileSpider(Spider, HeldSpider):
 
     # -- a request and its answer
 
-    def _go_on(self, request: Request, result: TileResult, *, known: bool) -> Iterator[TileResult | Request]:
+    def _go_on(
+        self, request: Request, question: TileQuestion, result: TileResult, *, known: bool
+    ) -> Iterator[TileResult | Request]:
         layer, walk = self.harvest.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             request.meta[FAILURE] = result.reason
-        asked = _question(request).asked.below
+        asked = question.asked.below
         # The tiles below come first: what is yielded after the result waits until that is durable.
         if not result.step.skips:
             for child in walk.below(result.tile, result.outcome, known=known):

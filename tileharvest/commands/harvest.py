@@ -118,7 +118,7 @@ class Command(BaseRunSpiderCommand):
             self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
 
     def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
-        """The maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
+        """Returns the maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)

@@ -105,7 +105,7 @@ class Lookout:
             await asyncio.sleep(_WATCH)
 
     def figures(self) -> Figures:
-        """The figures of this moment. Costs next to nothing, and waits for nothing."""
+        """Returns the figures of this moment. Costs next to nothing, and waits for nothing."""
         recorded, harvest, now = self._recorded, self.harvest, self._clock()
         is_pruned = harvest.is_pruned
         if is_pruned is None:

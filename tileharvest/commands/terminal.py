@@ -96,7 +96,7 @@ def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
 
 
 def console(file: Any) -> Console:
-    """A rich console that marks up nothing, and cuts nothing off if the output is no terminal."""
+    """Returns a rich console that marks up nothing, and cuts nothing off if the output is no terminal."""
     return Console(
         file=file,
         width=None if file.isatty() else _WIDTH_OF_PIPES,

@@ -1,12 +1,13 @@
 """TileHarvest: the time machine for web maps. The flow, one way, downhill:
 
-maps.toml -> MapDescription (maps/) -> site probe: configuration and depth (maps/overviewer.py)
-  -> walk: which tiles to ask for (walk/) -> spider: HEAD requests (spiders/)
-  -> scheduler: segment, seen?, lane, lease (scheduler/) -> Scrapy's downloader
-  -> retry and diff middlewares (middlewares/)
-  -> verdict: HEAD is done or calls for a GET, GET is judged by SHA1 (verdict.py, pure)
-  -> spider callback: TileResult item, requests for the tiles below (items.py, spiders/)
-  -> pipeline: 1 store the bytes (store/), 2 record the version (history/) (harvest/, pipelines.py),
-     3 the lease is finished (scheduler/completion.py)
-  -> history and store -> commands (commands/), read only
+maps.toml -> MapDescription (maps/) -> renderer: the site's configuration and layers (renderers/)
+  -> walk: which tiles are asked for (walk/) -> spider: HEAD requests (spiders/)
+  -> scheduler: segment, seen?, lane, lease (scheduler/, queue/)
+  -> politeness: may the next request start? (politeness/) -> Scrapy's downloader
+  -> retry and diff middlewares (middlewares/), with the verdict (tiles/verdict.py): a HEAD settles the
+     outcome or calls for a GET, and a GET is judged by its SHA1
+  -> spider callback: a TileResult (tiles/results.py), and requests for the tiles below (spiders/)
+  -> pipeline (pipelines.py, harvest/): 1 the bytes are stored (store/), 2 the version is recorded (history/),
+     3 the lease is finished (scheduler/)
+  -> history and store -> pictures (pictures/) -> viewer, export, notices and commands, which only read
 """

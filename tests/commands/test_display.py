@@ -15,12 +15,12 @@ from rich.console import Console
 
 from tests.middlewares.making import LATER, NOW, run_jumping, unopened
 from tileharvest.commands.display import drawn, in_words, show_progress
+from tileharvest.commands.lookout import Lookout
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State
-from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.gate import Reason
 from tileharvest.tiles.outcomes import Outcome
 

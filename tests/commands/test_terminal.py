@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from tileharvest.commands.terminal import (
     console,
-    counts_as_plain,
     failing_clearly,
     write_error,
     write_json,
@@ -23,7 +22,7 @@ from tileharvest.commands.terminal import (
 )
 from tileharvest.errors import ConfigurationError, HistoryError, MovedError
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.notices.receiver import Receiver
-    from tileharvest.notices.delivery import Undelivered
 
 # Apprise loads a module that Python 3.13 has no more, where there is one.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -98,7 +97,7 @@ def test_without_apprise_one_line_says_how_to_install_it(
 def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
     going_on = threading.Event()
 
-    def hang() -> list[Undelivered]:
+    def hang() -> list[str]:
         going_on.wait(60)
         return []
 
@@ -117,7 +116,7 @@ def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
 
 
 def test_what_is_raised_in_the_thread_is_raised_where_it_is_waited_for() -> None:
-    def fail() -> list[Undelivered]:
+    def fail() -> list[str]:
         raise LookupError
 
     with pytest.raises(LookupError):

@@ -8,12 +8,12 @@ import pytest
 
 from tileharvest.harvest.plan import (
     Expense,
+    HarvestPlan,
     duration_in_words,
+    paced,
     plan_by_last,
-    plan_by_sample,
     two_digits,
 )
-from tileharvest.harvest.sample import Amounts, Estimate
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_GAP, Gap
@@ -62,18 +62,18 @@ def rules(gap: Gap | None = None, host_gap: Gap | None = None, concurrency: int 
 
 
 def test_the_next_harvest_costs_what_the_last_did() -> None:
-    plan = plan_by_last(last_harvest(), rules())
+    plan = plan_by_last(last_harvest(), rules(), audit=0.0)
     assert plan.expected == Expense(100, 135, 11_000, 300.0)
     assert plan.least is None
 
 
 def test_at_most_every_tile_is_fetched_and_each_request_takes_as_long() -> None:
-    plan = plan_by_last(last_harvest(), rules())
+    plan = plan_by_last(last_harvest(), rules(), audit=0.0)
     assert plan.most == Expense(100, 135 + 90, 11_000 + 95_000, pytest.approx(300.0 * 225 / 135))
 
 
 def test_what_an_older_release_has_not_noted_is_taken_from_the_tiles_and_the_clock() -> None:
-    plan = plan_by_last(last_harvest(spared=0, seconds=0.0), rules())
+    plan = plan_by_last(last_harvest(spared=0, seconds=0.0), rules(), audit=0.0)
     assert plan.expected.seconds == pytest.approx(600.0)
     assert plan.most.received_bytes == 105_000
 
@@ -89,51 +89,53 @@ def pruned_harvest() -> Precedent:
 
 
 def test_a_pruned_walk_costs_what_the_last_one_did() -> None:
-    assert plan_by_last(pruned_harvest(), rules()).pruned == Expense(100, 16, 4_000, 9.0)
+    assert plan_by_last(pruned_harvest(), rules(), audit=0.0).pruned == Expense(100, 16, 4_000, 9.0)
 
 
 def test_a_pruned_walk_takes_no_less_than_the_pace_allows() -> None:
-    plan = plan_by_last(pruned_harvest(), rules(Gap(2.0, 4.0)))
+    plan = plan_by_last(pruned_harvest(), rules(Gap(2.0, 4.0)), audit=0.0)
     assert plan.pruned == Expense(100, 16, 4_000, 48.0)
 
 
 def test_a_full_walk_after_a_pruned_one_asks_what_that_has_skipped_and_the_places_with_nothing() -> None:
     requests = 16 + 90 + 20
-    plan = plan_by_last(pruned_harvest(), rules())
+    plan = plan_by_last(pruned_harvest(), rules(), audit=0.0)
     assert plan.expected == Expense(100, requests, 4_000, pytest.approx(requests * 300 / 135))
     assert plan.most.requests == requests + 96
 
 
 @pytest.mark.parametrize(
-    ("audit", "least_audited", "requests"),
+    ("audit", "layers", "requests"),
     [
-        pytest.param(0.0, 20, 4, id="the first level alone"),
-        pytest.param(0.02, 20, 24, id="and what is always audited"),
-        pytest.param(0.5, 20, 54, id="and a larger share of the tiles"),
-        pytest.param(1.0, 20, 104, id="and all of them"),
-        pytest.param(0.02, 500, 104, id="of which there are no more"),
+        pytest.param(0.0, 1, 4, id="the first level alone"),
+        pytest.param(0.02, 1, 24, id="and what is always audited"),
+        pytest.param(0.5, 1, 54, id="and a larger share of the tiles"),
+        pytest.param(1.0, 1, 104, id="and all of them"),
+        pytest.param(0.02, 6, 124, id="of which there are no more"),
     ],
 )
 def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
-    audit: float, least_audited: int, requests: int
+    audit: float, layers: int, requests: int
 ) -> None:
-    plan = plan_by_last(last_harvest(), rules(), audit=audit, least_audited=least_audited)
+    last = last_harvest()
+    summary = replace(last.summary, depth={f"layer {place}": 3 for place in range(layers)})
+    plan = plan_by_last(last._replace(summary=summary), rules(), audit=audit)
     assert plan.pruned == Expense(100, requests, 0, pytest.approx(requests * 300 / 135))
 
 
 def test_a_pruned_walk_of_a_small_map_asks_no_more_than_one_in_full() -> None:
     last = last_harvest()
     summary = replace(last.summary, requests=3, counts={Outcome.IGNORED: 3})
-    pruned = plan_by_last(last._replace(summary=summary), rules(), audit=0.02, least_audited=20).pruned
+    pruned = plan_by_last(last._replace(summary=summary), rules(), audit=0.02).pruned
     assert pruned is not None
     assert pruned.requests == 3
 
 
 def test_a_pace_that_has_become_slower_since_counts() -> None:
-    slower = plan_by_last(last_harvest(), rules(Gap(2.0, 4.0)))
+    slower = plan_by_last(last_harvest(), rules(Gap(2.0, 4.0)), audit=0.0)
     assert slower.expected.seconds == pytest.approx(135 * 3.0)
     assert slower.most.seconds == pytest.approx(225 * 3.0)
-    faster = plan_by_last(last_harvest(), rules(Gap(0.1, 0.3)))
+    faster = plan_by_last(last_harvest(), rules(Gap(0.1, 0.3)), audit=0.0)
     assert faster.expected.seconds == pytest.approx(300.0)
 
 
@@ -151,15 +153,15 @@ def test_a_sampled_harvest_takes_as_long_as_pace_and_site_bring(
     pace: Rules, crawl_gap: Gap, each: float
 ) -> None:
     least, expected, most = (
-        Amounts(tiles, 0, 200, requests, math.nan)
+        Expense(tiles, requests, math.nan, missing=200)
         for tiles, requests in ((300, 800), (400, 1000), (500, 1200))
     )
-    estimate = Estimate(expected, least, most, is_exact=False)
-    plan = plan_by_sample(estimate, pace, looking=3, crawl_gap=crawl_gap, latency=0.2)
+    sampled = HarvestPlan(expected, most, least, is_exact=False)
+    plan = paced(sampled, pace, looking=3, crawl_gap=crawl_gap, latency=0.2)
     assert plan.least is not None
     assert (plan.least.tiles, plan.expected.tiles, plan.most.tiles) == (300, 400, 500)
     assert (plan.least.requests, plan.expected.requests, plan.most.requests) == (803, 1003, 1203)
-    assert plan.expected.received_bytes is None
+    assert math.isnan(plan.expected.received_bytes)
     assert plan.expected.seconds == pytest.approx(1003 * each)
 
 

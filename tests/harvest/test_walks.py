@@ -217,10 +217,10 @@ def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
 def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
     async def look(harvest: Harvest) -> list[Tile]:
         await skip(harvest, *tops)
-        await harvest.flush()
+        await harvest.counts()
         once = list((await harvest.walks.to_audit(LAYER)).tiles)
         await harvest.keep(TileResult(LAYER, once[0], Outcome.IGNORED)) if once else None
-        await harvest.flush()
+        await harvest.counts()
         assert list((await harvest.walks.to_audit(LAYER)).tiles) == once
         return once
 
@@ -304,7 +304,7 @@ def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
 ) -> None:
     async def look(harvest: Harvest) -> list[Tile]:
         await skip(harvest)
-        await harvest.flush()
+        await harvest.counts()
         return (await harvest.walks.to_audit(LAYER)).broken({tile: outcome})
 
     assert during(folder, look) == ([tile] if breaks else [])
@@ -317,7 +317,7 @@ def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path)
         once = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
         assert once.skips
         await skip(harvest)
-        await harvest.flush()
+        await harvest.counts()
         assert set(await walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
         now = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
         assert now == Step(seen=said(TOP))

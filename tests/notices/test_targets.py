@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tileharvest.notices.delivery import MissingSecretError, Target, parse_target, parse_targets
+from tileharvest.notices.delivery import Target, parse_target, parse_targets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def test_what_is_missing_is_named_and_the_other_addresses_are_kept(tmp_path: Pat
     ]
     targets, missing = parse_targets(texts, {"EMPTY": ""})
     assert targets == [Target("a://b")]
-    assert [str(error) for error in missing] == [
+    assert missing == [
         "the environment variable NAME is not set",
         "the environment variable EMPTY is not set",
         f"the file {empty} is empty",
@@ -66,5 +66,5 @@ def test_what_is_missing_is_named_and_the_other_addresses_are_kept(tmp_path: Pat
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(b"\xff\xfe\x00secret")
-    with pytest.raises(MissingSecretError, match=r"key cannot be read \(it is no text\)$"):
+    with pytest.raises(match=r"key cannot be read \(it is no text\)$"):
         parse_target(f"json://${{file:{file}}}", {})

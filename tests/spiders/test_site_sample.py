@@ -56,7 +56,7 @@ class Layers:
             self.spider = spider = SiteSampleSpider(DESCRIPTION, Rules("h", 4), requests, random.Random(1))
             spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
             spider.made = LOOKED
-            spider.estimate = await spider.sample(self.site)
+            spider.plan = await spider.sample(self.site)
             return spider
 
         return asyncio.run(ask())
@@ -67,18 +67,18 @@ class Layers:
 def test_no_more_is_asked_than_allowed_of_all_layers_together(requests: int, redirects: int) -> None:
     layers = Layers(island(3, 5), island(7, 50), roads(6), redirects=redirects)
     spider = layers.sampled(requests)
-    assert spider.estimate is not None
+    assert spider.plan is not None
     assert requests / 2 < spider.made <= requests
-    assert not spider.estimate.is_exact
+    assert not spider.plan.is_exact
 
 
 def test_a_map_of_several_layers_is_counted_exactly_where_the_requests_suffice() -> None:
     layers = Layers(island(3, 5), island(4, 8))
     spider = layers.sampled(600)
-    assert spider.estimate is not None
-    assert spider.estimate.is_exact
-    assert spider.estimate.expected.tiles == layers.tiles
-    assert spider.made == LOOKED + spider.estimate.expected.requests - layers.tiles
+    assert spider.plan is not None
+    assert spider.plan.is_exact
+    assert spider.plan.expected.tiles == layers.tiles
+    assert spider.made == spider.plan.expected.requests - layers.tiles
 
 
 def test_a_map_of_many_layers_is_asked_more_than_usual() -> None:

@@ -15,7 +15,7 @@ from tileharvest.tiles.questions import Asked
 from tileharvest.tiles.verdict import Answer, Verdict, judge_head
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.audit import audited, breaks_law
-from tileharvest.walk.decision import Decision, Wish, decide
+from tileharvest.walk.decision import Decision, decide
 from tileharvest.walk.proof import Proof, StoredProof, prove
 from tileharvest.walk.trust import Mark
 from tileharvest.walk.walk import Walk
@@ -87,7 +87,7 @@ class Result:
 class Plan:
     """How a map is harvested."""
 
-    wish: Wish = Wish.AUTO
+    wish: str = "auto"
     full_every: int = 7
     share: float = 0.0
     least: int = 0

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from tileharvest.walk.decision import Wish, decide
+from tileharvest.walk.decision import decide
 from tileharvest.walk.proof import Proof, StoredProof
 
 PROVED = Proof(pairs=400, broken=0, undated=0, span=86400.0)
@@ -16,21 +16,21 @@ TODAY = date(2021, 2, 20)
 @pytest.mark.parametrize(
     ("wish", "proof", "withdrawn", "days", "is_pruned"),
     [
-        (Wish.AUTO, PROVED, None, 1, True),
-        (Wish.AUTO, PROVED, None, 0, True),
-        (Wish.AUTO, PROVED, None, 6, True),
-        (Wish.AUTO, PROVED, None, 7, False),
-        (Wish.AUTO, PROVED, None, None, False),
-        (Wish.AUTO, PROVED, None, -1, False),
-        (Wish.AUTO, PROVED, "a tile had changed", 1, False),
-        (Wish.AUTO, Proof(400, 1, 0, 86400.0), None, 1, False),
-        (Wish.AUTO, None, None, 1, False),
-        (Wish.PRUNED, None, None, 1, True),
-        (Wish.PRUNED, Proof(400, 1, 0, 86400.0), None, 1, True),
-        (Wish.PRUNED, PROVED, "a tile had changed", 1, False),
-        (Wish.PRUNED, PROVED, None, 7, False),
-        (Wish.PRUNED, PROVED, None, None, False),
-        (Wish.FULL, PROVED, None, 1, False),
+        ("auto", PROVED, None, 1, True),
+        ("auto", PROVED, None, 0, True),
+        ("auto", PROVED, None, 6, True),
+        ("auto", PROVED, None, 7, False),
+        ("auto", PROVED, None, None, False),
+        ("auto", PROVED, None, -1, False),
+        ("auto", PROVED, "a tile had changed", 1, False),
+        ("auto", Proof(400, 1, 0, 86400.0), None, 1, False),
+        ("auto", None, None, 1, False),
+        ("pruned", None, None, 1, True),
+        ("pruned", Proof(400, 1, 0, 86400.0), None, 1, True),
+        ("pruned", PROVED, "a tile had changed", 1, False),
+        ("pruned", PROVED, None, 7, False),
+        ("pruned", PROVED, None, None, False),
+        ("full", PROVED, None, 1, False),
     ],
 )
 def test_walk_is_pruned_only_as_wished_and_proved_and_for_some_days(wish, proof, withdrawn, days, is_pruned):
@@ -41,5 +41,5 @@ def test_walk_is_pruned_only_as_wished_and_proved_and_for_some_days(wish, proof,
 
 def test_decision_tells_what_was_found_wrong():
     stored = StoredProof(PROVED, TODAY, "tile 0_1_1 had changed", TODAY)
-    decision = decide(Wish.AUTO, stored, TODAY, TODAY, 7)
+    decision = decide("auto", stored, TODAY, TODAY, 7)
     assert "tile 0_1_1 had changed" in decision.reason

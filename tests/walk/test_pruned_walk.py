@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.walk.pruned_model import Harvest, History, Plan
 from tests.walk.pruned_site import HOUR, Site, built, by_content, by_time_alone, by_time_and_size, leaf
 from tileharvest.tiles.grid import Tile
-from tileharvest.walk.decision import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,7 +60,7 @@ def steps(*, breaks: tuple[str | None, ...] = (None,)) -> st.SearchStrategy[list
 
 plans = st.builds(
     Plan,
-    wish=st.sampled_from([Wish.AUTO, Wish.PRUNED]),
+    wish=st.sampled_from(["auto", "pruned"]),
     full_every=st.integers(3, 20),
     share=st.sampled_from([0.0, 0.1]),
     zooms=st.sampled_from([None, (-1, 0), (-4, -1)]),
@@ -123,7 +122,7 @@ def rows(history: History) -> dict[Tile, list[tuple[date, Image | None, str | No
 @given(st.integers(2, 5), steps(), plans, st.integers(0, 2**32))
 def test_histories_of_pruned_and_full_harvests_are_the_same_where_the_law_holds(depth, days, plan, seed):
     site, pruned, full = built(depth, Random(seed)), History(), History()
-    fully = Plan(Wish.FULL, zooms=plan.zooms)
+    fully = Plan("full", zooms=plan.zooms)
     for day, step in enumerate([Step({}), *days]):
         site.now += 24 * HOUR
         apply(step, site, Random(seed))

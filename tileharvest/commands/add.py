@@ -74,8 +74,8 @@ class Command(SiteCommand, ScrapyCommand):
             )
 
     def _contact(self, given: str | None, known: list[str]) -> str | None:
-        """What the command line says, or a person on the terminal; None if neither does, and empty if the
-        settings have a contact."""
+        """Returns what the command line says, or a person on the terminal. Returns None if neither does, and
+        an empty text if the settings have a contact."""
         assert self.settings is not None
         if given and _CONTACT.fullmatch(given) is None:
             raise ConfigurationError(
@@ -95,7 +95,7 @@ class Command(SiteCommand, ScrapyCommand):
 
 
 def _contacts(file: Path) -> list[str]:
-    """The contacts that maps of the file have, each once. That of the last map comes last."""
+    """Returns the contacts that maps of the file have, each once. That of the last map comes last."""
     maps = load_maps(file) if file.exists() else {}
     return list(dict.fromkeys(one.contact for one in reversed(maps.values()) if one.contact))[::-1]
 
@@ -119,7 +119,7 @@ def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
 
 
 def _line(question: str) -> str:
-    """What a person answers to a question. The end of the input means that nothing is wanted."""
+    """Returns what a person answers to a question. The end of the input means that nothing is wanted."""
     sys.stderr.write(question)
     sys.stderr.flush()
     try:
@@ -131,7 +131,7 @@ def _line(question: str) -> str:
 
 
 def _say(text: str) -> None:
-    """A line for a person, beside the data on stdout."""
+    """Writes a line for a person, beside the data on stdout."""
     sys.stderr.write(f"{text}\n")
 
 

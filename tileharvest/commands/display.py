@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
+    from tileharvest.commands.lookout import Lookout
     from tileharvest.monitoring.figures import Figures, State
-    from tileharvest.monitoring.lookout import Lookout
 
 _REDRAW: Final = 0.25
 """Seconds between two looks on a terminal. Drawing takes 2 ms."""
@@ -53,8 +53,11 @@ async def show_progress(
 
 
 def in_words(figures: Figures) -> str:
-    """All figures in one line, such as `120 of about 300 tiles, 40 %; ign 100, upd 20; 141 requests, 2.0 MB;
-    12.3 tiles/s, 15 s left`. What holds the harvest up stands before them."""
+    """Returns all figures in one line. What holds the harvest up stands before them.
+
+    Such a line is `120 of about 300 tiles, 40 %; ign 100, upd 20; 141 requests, 2.0 MB; 12.3 tiles/s, 15 s
+    left`.
+    """
     parts = [
         *state_in_words(figures.state),
         _tiles_in_words(figures),
@@ -158,7 +161,7 @@ def _aligned_speed(figures: Figures) -> list[str]:
 
 
 def _found(figures: Figures) -> Text:
-    """What was found. Failures stand first, as they must not be cut off."""
+    """Tells what was found. Failures stand first, as they must not be cut off."""
     words = [Text(f"fail {figures.failures:,}", "bold red")] if figures.failures else []
     words += [Text(found, "dim") for found in _outcomes(figures, besides=Outcome.FAILED)]
     words.append(Text(f"{figures.cost.requests:,} requests", "dim"))
@@ -186,7 +189,7 @@ def _tiles_in_words(figures: Figures) -> str:
 
 
 def _rate_in_words(figures: Figures) -> str | None:
-    """None while the harvest does not get on: its rate is that of earlier."""
+    """Returns None while the harvest does not get on: its rate is that of earlier."""
     if figures.rate is None or not figures.state.is_at_work:
         return None
     return f"{figures.rate.tiles:,.1f} tiles/s"
@@ -200,7 +203,7 @@ def _left_in_words(figures: Figures) -> str | None:
 
 
 def state_in_words(state: State) -> list[str]:
-    """What holds the harvest up; nothing while it runs."""
+    """Says what holds the harvest up. It says nothing while the harvest runs."""
     match state.activity:
         case Activity.RUNNING:
             return []

@@ -126,7 +126,7 @@ def _line(row: dict[str, Any]) -> list[str]:
 
 
 def _told(lasting: Sequence[dict[str, Any]]) -> str:
-    """The line about what fails again and again."""
+    """Returns the line about what fails again and again."""
     has, are = ("tiles have", "they are") if len(lasting) > 1 else ("tile has", "it is")
     return (
         f"{len(lasting)} {has} failed in {MANY} harvests or more: {_named(lasting)}; what was known is kept,"
@@ -135,7 +135,7 @@ def _told(lasting: Sequence[dict[str, Any]]) -> str:
 
 
 def _told_of_forbidden(map_name: str, forbidden: Sequence[dict[str, Any]]) -> str:
-    """The line about what is not asked for at all."""
+    """Returns the line about what is not asked for at all."""
     tiles = "tiles are" if len(forbidden) > 1 else "tile is"
     return (
         f"{len(forbidden)} {tiles} forbidden by robots.txt and not asked for: {_named(forbidden)}; what was"
@@ -178,7 +178,7 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
 
 
 def status_of(reason: str) -> int | str:
-    """The HTTP status of a failure where it is one, else a word for what broke, such as `timeout`."""
+    """Returns the HTTP status of a failure where it is one, else a word for it, such as `timeout`."""
     status = _STATUS.match(reason)
     if status:
         return int(status[1])

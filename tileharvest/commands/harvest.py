@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import signal
 import sys
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -14,10 +13,10 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.display import show_progress
-from tileharvest.commands.settings import ask_history, progress_interval, quieten
+from tileharvest.commands.lookout import Lookout, RunningHarvest
+from tileharvest.commands.settings import progress_interval, quieten
 from tileharvest.commands.terminal import (
     console,
-    counts_as_plain,
     failing_clearly,
     write_error,
     write_json,
@@ -26,26 +25,21 @@ from tileharvest.commands.terminal import (
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.harvest.settings import harvest_for, would_go_on
-from tileharvest.history.summaries import progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.monitoring.figures import moment_in_words
-from tileharvest.monitoring.lookout import Lookout
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
+from tileharvest.queue.settings import orders_for
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.summaries import HarvestSummary
-    from tileharvest.politeness.gate import Reason
 
 # Several harvests end with the first of these statuses that occurred.
 _WORST_FIRST = (
@@ -124,7 +118,7 @@ class Command(BaseRunSpiderCommand):
             self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
 
     def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
-        """The maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
+        """Returns the maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
         assert self.settings is not None
         names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
         progress_interval(self.settings)
@@ -191,7 +185,7 @@ class Command(BaseRunSpiderCommand):
 
         def watch(spider: TileSpider) -> None:
             if hasattr(spider, "harvest"):
-                lookout = Lookout(_WatchedCrawl(spider, is_dry=arguments.get("dry") == "1"))
+                lookout = Lookout(RunningHarvest(spider, is_dry=arguments.get("dry") == "1"))
                 interval = progress_interval(crawler.settings)
                 progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
                 self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
@@ -218,37 +212,6 @@ def _call_at_first_signal(called: Callable[[], None]) -> None:
             end_cleanly(received, frame)
 
         signal.signal(number, handle)
-
-
-class _WatchedCrawl:
-    """What the lookout asks a crawl."""
-
-    def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
-        """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
-        self.harvest = spider.harvest
-        self._settings = spider.crawler.settings
-        self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
-        assert spider.crawl.rules is not None
-        self._crawl = spider.crawl
-        self._rules = spider.crawl.rules
-        self._is_dry = is_dry
-
-    def reasons(self) -> Collection[Reason]:
-        gate = self._crawl.gate
-        return () if gate is None else gate.reasons
-
-    def quiet_until(self) -> str | None:
-        now = datetime.now(self.harvest.description.zone_info)
-        return moment_in_words(self._rules.quiet_until(now))
-
-    async def paused_since(self) -> str | None:
-        return (await orders_for(self._settings, self.harvest.description.name)).paused
-
-    async def progress(self) -> HarvestSummary | None:
-        if self._is_dry:
-            return None
-        settings, name = self._settings, self.harvest.description.name
-        return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
 
 
 def _say(line: str) -> None:

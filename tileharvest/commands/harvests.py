@@ -42,8 +42,11 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
 
 
 def _table(summaries: Sequence[HarvestSummary]) -> Table:
-    """A table with less room between its columns than others, and with heads of two lines: its twenty columns
-    fit into a terminal of 160 characters. If they do not, the reason of a stop is broken into lines."""
+    """Returns a table whose twenty columns fit into a terminal of 160 characters.
+
+    Its heads have two lines, and there is less room between the columns than in other tables. If they do not
+    fit, the reason of a stop is broken into lines.
+    """
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     for head in ("day", "began\n(UTC)"):
         table.add_column(head, no_wrap=True)
@@ -80,7 +83,7 @@ def _end(summary: HarvestSummary) -> str:
 
 
 def _spared(summary: HarvestSummary) -> tuple[str, str]:
-    """What it would have cost without ETags, and what of that was spared; empty if that is not known."""
+    """Tells what it would have cost without ETags, and what of that was spared; empty if not known."""
     cost = summary.cost
     if not cost.seconds:
         return "", ""

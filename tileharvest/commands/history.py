@@ -55,12 +55,12 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def without_dashes(args: list[str]) -> list[str]:
-    """The arguments without `--`, which people write before a tile's name that begins with a minus."""
+    """Returns the arguments without `--`, which people write before a tile whose name begins with a minus."""
     return [argument for argument in args if argument != "--"]
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:
-    """`layer:zoom_x_y` or `zoom_x_y` as a layer's name, None if not given, and a tile.
+    """Reads `layer:zoom_x_y` or `zoom_x_y`. Returns the layer's name, None if not given, and the tile.
 
     Raises ConfigurationError with an example.
     """

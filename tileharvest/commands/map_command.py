@@ -82,7 +82,7 @@ class SiteCommand(MapCommand):
     crawler_process: CrawlerProcessBase | None
 
     def ask(self, spider_class: type[Asking], **arguments: Any) -> Asking:
-        """The spider after its crawl. Raises the TileHarvestError with which it has ended."""
+        """Returns the spider after its crawl. Raises the TileHarvestError with which it has ended."""
         assert self.crawler_process is not None
         crawler = self.crawler_process.create_crawler(spider_class)
         self.crawler_process.crawl(crawler, **arguments)

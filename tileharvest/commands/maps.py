@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
@@ -17,16 +17,17 @@ from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.settings import orders_for
+from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.walk.decision import Decision, Decisions
+    from tileharvest.walk.decision import Decision
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -41,37 +42,31 @@ class Command(MapCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         descriptions = all_maps(settings)
-        known: dict[str, _Known] = {}
+        summaries = {name: MapSummary(name, None, 0, 0, 0) for name in descriptions}
+        walks = {name: Decisions({}) for name in descriptions}
         if has_history(settings):
             with open_history_for_reading(settings) as history:
-                known = _known(history, descriptions, datetime.now(UTC))
+                summaries |= {one.name: one for one in map_summaries(history)}
+                walks = {
+                    name: _next_walk(history, description, summaries[name])
+                    for name, description in descriptions.items()
+                }
         paused = asyncio.run(_paused(settings, descriptions))
+        known = [(one, summaries[name], walks[name], paused[name]) for name, one in descriptions.items()]
         if opts.json:
-            write_json([_row(one, known.get(name), paused[name]) for name, one in descriptions.items()])
-        else:
-            _write([_in_words(one, known.get(name), paused[name]) for name, one in descriptions.items()])
-            for name in descriptions:
-                if name in known:
-                    _write_walk(name, known[name].walk)
+            write_json([_row(*one) for one in known])
+            return
+        _write([_in_words(*one) for one in known])
+        for name, walk in walks.items():
+            _write_walk(name, walk)
 
 
-class _Known(NamedTuple):
-    """What the history tells of a map."""
-
-    summary: MapSummary
-    walk: Decisions
-    """It has no layers if the map was never harvested."""
-
-
-def _known(history: History, descriptions: Mapping[str, MapDescription], now: datetime) -> dict[str, _Known]:
-    found = {}
-    for summary in map_summaries(history):
-        description, last = descriptions.get(summary.name), summary.last_harvest
-        if description is not None:
-            today = now.astimezone(description.zone_info).date()
-            depths = {} if last is None else last.depth
-            found[summary.name] = _Known(summary, next_walks(history, description, depths, today))
-    return found
+def _next_walk(history: History, description: MapDescription, summary: MapSummary) -> Decisions:
+    """Tells how the map will be walked. What it returns has no layers if the map was never harvested."""
+    if summary.last_harvest is None:
+        return Decisions({})
+    today = datetime.now(description.zone_info).date()
+    return next_walks(history, description, summary.last_harvest.depth, today)
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
@@ -89,10 +84,10 @@ async def _since(settings: BaseSettings, name: str) -> str | None:
         return None
 
 
-def _row(description: MapDescription, known: _Known | None, paused: str | None) -> dict[str, Any]:
-    summary = None if known is None else known.summary
-    last = None if summary is None else summary.last_harvest
-    layers = {} if known is None else known.walk.layers
+def _row(
+    description: MapDescription, summary: MapSummary, walk: Decisions, paused: str | None
+) -> dict[str, Any]:
+    last = summary.last_harvest
     return {
         "map": description.name,
         "url": description.url,
@@ -102,16 +97,16 @@ def _row(description: MapDescription, known: _Known | None, paused: str | None) 
         "last_harvest": None
         if last is None
         else {"day": last.day.isoformat(), "reason": last.reason or "unfinished"},
-        "walk": "pruned" if known is not None and known.walk.is_pruned else "full",
-        "proofs": {name: _proof(decision) for name, decision in layers.items()},
-        "tiles": 0 if summary is None else summary.tiles,
-        "versions": 0 if summary is None else summary.versions,
-        "bytes": 0 if summary is None else summary.image_bytes,
+        "walk": "pruned" if walk.is_pruned else "full",
+        "proofs": {name: _proof(decision) for name, decision in walk.layers.items()},
+        "tiles": summary.tiles,
+        "versions": summary.versions,
+        "bytes": summary.image_bytes,
     }
 
 
 def _proof(decision: Decision) -> dict[str, Any]:
-    """How the layer will be walked, and what is proved of it. What is not known is null."""
+    """Tells how the layer will be walked, and what is proved of it. What is not known is null."""
     stored = decision.stored
     said = {"walk": "pruned" if decision.is_pruned else "full", "reason": decision.reason}
     if stored is None:
@@ -150,17 +145,18 @@ def _write_walk(name: str, walk: Decisions) -> None:
         write_line(f"{name}, layer {layer}: the next walk is {words}")
 
 
-def _in_words(description: MapDescription, known: _Known | None, paused: str | None) -> list[str]:
-    summary = None if known is None else known.summary
-    last = None if summary is None else summary.last_harvest
+def _in_words(
+    description: MapDescription, summary: MapSummary, walk: Decisions, paused: str | None
+) -> list[str]:
+    last = summary.last_harvest
     states = ["not enabled"] * (not description.enabled) + ["paused"] * (paused is not None)
     return [
         f"{description.name} ({', '.join(states)})" if states else description.name,
         "never" if last is None else f"{last.day} {last.reason or 'unfinished'}",
-        "full" if known is None else known.walk.in_short,
-        f"{0 if summary is None else summary.tiles:,}",
-        f"{0 if summary is None else summary.versions:,}",
-        bytes_in_words(0 if summary is None else summary.image_bytes),
+        walk.in_short,
+        f"{summary.tiles:,}",
+        f"{summary.versions:,}",
+        bytes_in_words(summary.image_bytes),
         description.url,
         description.note,
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from math import isnan
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,14 +14,13 @@ from tileharvest.commands.map_command import SiteCommand
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.plan import duration_in_words, plan_by_last, plan_by_sample, two_digits
+from tileharvest.harvest.plan import duration_in_words, plan_by_last
 from tileharvest.harvest.walks import next_walks
 from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
-from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.plan import Expense
+    from tileharvest.harvest.plan import Expense, HarvestPlan
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
@@ -47,12 +47,8 @@ class _PlanReport(NamedTuple):
     """The lines below the table."""
     origin: dict[str, Any]
     """What the plan is made from, for programs."""
-    expected: Expense
+    plan: HarvestPlan
     """Of the walk that will be made, as far as that is known."""
-    least: Expense | None
-    most: Expense
-    is_exact: bool = True
-    """Whether numbers are told to the last digit."""
 
 
 class Command(SiteCommand, ScrapyCommand):
@@ -90,17 +86,17 @@ class Command(SiteCommand, ScrapyCommand):
             report = _by_last(description, rules, *last)
         else:
             seed = SystemRandom().randrange(_SEEDS) if opts.seed is None else opts.seed
-            report = _by_sample(rules, self._asked(description, rules, opts.requests, seed), seed)
-        budgets = {"run": rules.budget, "day": rules.daily_budget}
+            report = _by_sample(self._asked(description, rules, opts.requests, seed), seed)
+        budgets, plan = {"run": rules.budget, "day": rules.daily_budget}, report.plan
         if opts.json:
-            runs = {f"{unit}s": report.expected.runs(one) if one else None for unit, one in budgets.items()}
-            of_range = {"expected": report.expected, "least": report.least, "most": report.most}
+            runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
+            of_range = {"expected": plan.expected, "least": plan.least, "most": plan.most}
             plain = {name: _plain(expense) for name, expense in of_range.items()}
             write_json({"map": description.name, **report.origin, **plain, **runs})
             return
         _write(report)
         for unit, budget in budgets.items():
-            fewest, most = report.expected.runs(budget), report.most.runs(budget)
+            fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
             if most > 1:
                 several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
                 write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
@@ -108,7 +104,7 @@ class Command(SiteCommand, ScrapyCommand):
     def _asked(
         self, description: MapDescription, rules: Rules, requests: int | None, seed: int
     ) -> SiteSampleSpider:
-        """The spider, after it has asked for the sample."""
+        """Returns the spider after it has asked for the sample."""
         now = datetime.now(description.zone_info)
         gap = rules.gap_at(now)
         if gap is None:
@@ -122,13 +118,13 @@ class Command(SiteCommand, ScrapyCommand):
         spider = self.ask(
             SiteSampleSpider, description=description, rules=present, requests=requests, random=random
         )
-        if spider.estimate is None:
+        if spider.plan is None:
             raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")
         return spider
 
 
 def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
-    """None for a map of which no harvest was ever finished."""
+    """Returns None for a map of which no harvest was ever finished."""
     last = precedent(history, description.name)
     if last is None:
         return None
@@ -137,7 +133,7 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
 
 
 def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: Decisions) -> _PlanReport:
-    plan = plan_by_last(last, rules, audit=description.audit, least_audited=LEAST_AUDITED)
+    plan = plan_by_last(last, rules, audit=description.audit)
     day = last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
     pruned = plan.pruned if may_prune else None
@@ -161,28 +157,20 @@ def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: D
             "full": _plain(plan.expected),
             "pruned": _plain(pruned),
         },
-        pruned if walk.is_pruned and pruned is not None else plan.expected,
-        None,
-        plan.most,
+        plan if pruned is None or not walk.is_pruned else plan._replace(expected=pruned),
     )
 
 
-def _by_sample(rules: Rules, spider: SiteSampleSpider, seed: int) -> _PlanReport:
-    assert spider.estimate is not None
-    found, is_exact = spider.estimate.expected, spider.estimate.is_exact
-    plan = plan_by_sample(
-        spider.estimate,
-        rules,
-        looking=spider.looking,
-        crawl_gap=spider.robots.gap,
-        latency=spider.latency,
-    )
-    vain = f"{_number(found.missing, is_exact)} find nothing"
-    if found.passed:
-        vain += f", {_number(found.passed, is_exact)} find tiles that are not kept"
+def _by_sample(spider: SiteSampleSpider, seed: int) -> _PlanReport:
+    plan = spider.plan
+    assert plan is not None
+    passed, missing = plan.expected.passed, plan.expected.missing
+    vain = f"{plan.told(missing):,} find nothing"
+    if passed:
+        vain += f", {plan.told(passed):,} find tiles that are not kept"
     how = f"a sample; more --requests make it more exact, --seed {seed} repeats it"
     columns = {"about": plan.expected, "at least": plan.least, "at most": plan.most}
-    if is_exact:
+    if plan.is_exact:
         how, columns = "all of the map's tiles were asked about", {"exactly": plan.expected}
     return _PlanReport(
         f"{spider.description.name}, if every tile is fetched: by {spider.made} requests made now",
@@ -192,35 +180,23 @@ def _by_sample(rules: Rules, spider: SiteSampleSpider, seed: int) -> _PlanReport
             "from": "sample",
             "seed": seed,
             "asked": spider.made,
-            "exact": is_exact,
-            "passed": round(found.passed),
-            "missing": round(found.missing),
+            "exact": plan.is_exact,
+            "passed": round(passed),
+            "missing": round(missing),
         },
-        plan.expected,
-        plan.least,
-        plan.most,
-        is_exact,
+        plan,
     )
-
-
-def _number(value: float, is_exact: bool) -> str:
-    return f"{round(value) if is_exact else two_digits(value):,}"
-
-
-def _received(count: float | None, is_exact: bool) -> str:
-    if count is None:
-        return "unknown"
-    return bytes_in_words(round(count) if is_exact else two_digits(count))
 
 
 def _write(report: _PlanReport) -> None:
     write_line(f"{report.title}\n")
     columns = {head: expense for head, expense in report.columns.items() if expense is not None}
-    expenses, is_exact = columns.values(), report.is_exact
+    expenses, told = columns.values(), report.plan.told
+    sizes = [one.received_bytes for one in expenses]
     rows = [
-        ["tiles", *(_number(one.tiles, is_exact) for one in expenses)],
-        ["requests", *(_number(one.requests, is_exact) for one in expenses)],
-        ["received", *(_received(one.received_bytes, is_exact) for one in expenses)],
+        ["tiles", *(f"{told(one.tiles):,}" for one in expenses)],
+        ["requests", *(f"{told(one.requests):,}" for one in expenses)],
+        ["received", *("unknown" if isnan(size) else bytes_in_words(told(size)) for size in sizes)],
         ["time", *(duration_in_words(one.seconds) for one in expenses)],
     ]
     write_table(["", *(f">{head}" for head in columns)], rows)
@@ -229,11 +205,4 @@ def _write(report: _PlanReport) -> None:
 
 
 def _plain(expense: Expense | None) -> dict[str, Any] | None:
-    if expense is None:
-        return None
-    return {
-        "tiles": round(expense.tiles),
-        "requests": round(expense.requests),
-        "received_bytes": None if expense.received_bytes is None else round(expense.received_bytes),
-        "seconds": round(expense.seconds, 1),
-    }
+    return None if expense is None else expense.as_plain()

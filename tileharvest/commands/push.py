@@ -64,7 +64,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
 
 def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:
-    """A request without an address: the harvest fills it in, as only the harvest has probed the site."""
+    """Returns a request without an address. The harvest, which alone has probed the site, fills it in."""
     return _order(f"tile://{layer or ''}/{tile}", priority, TileQuestion(layer or "", tile))
 
 

@@ -58,7 +58,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _without_figures(state: State | None) -> str:
-    """What is said if the history has no unfinished harvest. It gets one later than the queue."""
+    """Says how it stands while the history has no unfinished harvest. It gets one later than the queue."""
     if state is None:
         return "no harvest is running"
     if state.activity is Activity.BEGINNING:
@@ -72,8 +72,10 @@ def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
 
 
 def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
-    """The state of a harvest that is worked on, as queue and clock tell it. Only a worker knows, for example,
-    that the host is down."""
+    """Returns the state of a harvest that is worked on, as queue and clock tell it.
+
+    Only a worker knows, for example, that the host is down.
+    """
     paused = overview.orders.paused
     description = described_map(settings, name)
     rules, now = rules_for(settings, description), datetime.now(description.zone_info)
@@ -89,7 +91,7 @@ def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: 
 
 
 def _figures(progress: HarvestSummary, overview: Overview, state: State | None, workers: int) -> Figures:
-    """The figures; without a state nobody works on the harvest."""
+    """Returns the figures. If there is no state, nobody works on the harvest."""
     if state is not None:
         return Figures.of(progress, state, workers)
     paused = overview.orders.paused

@@ -31,7 +31,7 @@ def quieten(settings: BaseSettings, level: str) -> None:
 
 
 def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
-    """What the history says; None where there is none yet. Raises HistoryError."""
+    """Returns what the history says, or None where there is none yet. Raises HistoryError."""
     history = open_history_if_any(settings)
     if history is None:
         return None
@@ -42,8 +42,10 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 def ask_queue(
     settings: BaseSettings, map_name: str, question: Callable[[RequestQueue], Awaitable[Told]]
 ) -> Told:
-    """What the map's queue says, opened beside whoever works on it; it is made where there is none. Not from
-    within an event loop. Raises QueueError."""
+    """Returns what the map's queue says. It is opened beside whoever works on it, and made if there is none.
+
+    Do not call it from within an event loop. Raises QueueError.
+    """
 
     async def ask() -> Told:
         async with open_beside(settings, map_name) as queue:
@@ -53,7 +55,10 @@ def ask_queue(
 
 
 def progress_interval(settings: BaseSettings) -> float:
-    """Seconds between two lines of progress. Raises ConfigurationError for what would write without end."""
+    """Returns the seconds between two lines of progress.
+
+    Raises ConfigurationError for what would write without end.
+    """
     value = settings["PROGRESS_INTERVAL"]
     with suppress(TypeError, ValueError):
         if float(value) > 0:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -23,13 +23,9 @@ _WIDTH_OF_PIPES = 1_000_000
 """Columns if the output is no terminal: so many that nothing is cut off."""
 
 
-class _Exiting(Protocol):
-    exitcode: int
-
-
 @contextlib.contextmanager
-def failing_clearly(command: _Exiting) -> Iterator[None]:
-    """Turns a failure into one line on stderr and the command's exit status.
+def failing_clearly(command: Any) -> Iterator[None]:
+    """Turns a failure into one line on stderr and the exit status of a command of Scrapy, its `exitcode`.
 
     If the reader of the output, such as `head`, has seen enough, no line is written: the status alone tells
     that the output is not complete.
@@ -100,7 +96,7 @@ def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
 
 
 def console(file: Any) -> Console:
-    """A rich console that marks up nothing, and cuts nothing off if the output is no terminal."""
+    """Returns a rich console that marks up nothing, and cuts nothing off if the output is no terminal."""
     return Console(
         file=file,
         width=None if file.isatty() else _WIDTH_OF_PIPES,
@@ -108,11 +104,6 @@ def console(file: Any) -> Console:
         highlight=False,
         emoji=False,
     )
-
-
-def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
-    """Counts for JSON, by the outcome's word. Zeros are left out."""
-    return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}
 
 
 _MEANINGS = {

@@ -51,7 +51,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 async def _crews(settings: BaseSettings, names: Iterable[str]) -> list[tuple[str, Crew]]:
-    """The workers of each map, in the order of the names. All queues are asked at once."""
+    """Returns the workers of each map, in the order of the names. All queues are asked at once."""
     return await asyncio.gather(*(_crew(settings, name) for name in names))
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.notices.delivery import Undelivered
     from tileharvest.notices.message import Report
     from tileharvest.notices.notice import Wishes
     from tileharvest.scheduler.crawl import Crawl
@@ -87,7 +86,7 @@ class Notice:
             return
         settings = self._crawl.crawler.settings
 
-        def sent() -> list[Undelivered]:
+        def sent() -> list[str]:
             return tell(
                 report,
                 self._harvest.segment.name,
@@ -106,7 +105,7 @@ class Notice:
             self._warn(f"was not sent ({type(error).__name__})")
         else:
             if missed:
-                self._warn(f"did not reach {', '.join(map(str, missed))}")
+                self._warn(f"did not reach {', '.join(missed)}")
 
     def _report(self) -> Report | None:
         """Returns None while the harvest goes on: with other workers, or in a later run."""
@@ -155,18 +154,18 @@ def _wishes(settings: BaseSettings, harvest: Harvest) -> Wishes | None:
         return None
     targets, missing = parse_targets(texts, os.environ)
     if missing:
-        reasons = ", ".join(map(str, missing))
+        reasons = ", ".join(missing)
         _logger.warning("an address to notify is left out: %s; this goes on without", reasons)
     viewer = description.viewer or settings["VIEWER_URL"]
     return Wishes(tuple(targets), occasions, viewer) if targets else None
 
 
-async def _within(seconds: float, work: Callable[[], list[Undelivered]]) -> list[Undelivered]:
+async def _within(seconds: float, work: Callable[[], list[str]]) -> list[str]:
     """Returns or raises what the work does, in a thread of its own. Raises TimeoutError when it takes longer.
 
     Not by `asyncio.to_thread`: Python waits for such threads before a process can end.
     """
-    done: Future[list[Undelivered]] = Future()
+    done: Future[list[str]] = Future()
     # From now on a timeout does not cancel it: the thread sets what nobody waits for.
     done.set_running_or_notify_cancel()
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
-    from tileharvest.tiles.versions import Version
 
 _Answer = TypeVar("_Answer")
 
@@ -94,6 +93,8 @@ class Harvest:
         """Whether any layer's walk is pruned; None before that is decided."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
+        self.continued = False
+        """Whether an unfinished harvest of this segment goes on."""
         self.ended_here = True
         """False where another process has ended the harvest, or has noted the same end of its run, before."""
 
@@ -182,19 +183,15 @@ class Harvest:
             again=self._again,
             today=self._today,
         )
-        self.day = self._record.day
+        self.day, self.continued = self._record.day, self._record.continued
         self._known_before = await asyncio.to_thread(self._record.known_before, self._areas)
         self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
-        self._versions = Known(self._record.latest)
+        self.versions = Known(self._record.latest)
+        """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
         self.walks = await Walks.begin(history, self._record, self.description, self.layers, self.day)
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
-
-    @property
-    def continued(self) -> bool:
-        """Whether an unfinished harvest of this segment goes on."""
-        return self._record.continued
 
     @property
     def identity(self) -> str:
@@ -204,13 +201,6 @@ class Harvest:
     def first(self) -> Iterator[tuple[Layer, Tile]]:
         """Returns the tiles at which the walks start."""
         return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
-
-    async def latest(self, layer: str, tile: Tile) -> Version | None:
-        """Returns the tile's latest version as it was when the harvest reached it.
-
-        A gone one is a version too.
-        """
-        return await self._versions.of(layer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.
@@ -262,10 +252,6 @@ class Harvest:
         await self._commits.flush()
         return await self.walks.audit()
 
-    async def flush(self) -> None:
-        """Returns when everything that was found so far is recorded."""
-        await self._commits.flush()
-
     async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
         """Returns those of these layers' tiles of which no process of this harvest has a result."""
         await self._commits.flush()
@@ -305,7 +291,7 @@ class Harvest:
         """Lets go of history and store. What was kept stays, and an unfinished harvest can be continued."""
         if self.is_open:
             self.is_open = False
-            self._versions.close()
+            self.versions.close()
             self.walks.close()
             try:
                 await self._commits.close()

@@ -64,7 +64,7 @@ class StoreWriter:
         self._under_way: dict[Image, asyncio.Task[None]] = {}
 
     async def put(self, image: Image, body: bytes) -> None:
-        """When it returns, the image outlives kills and power cuts.
+        """Puts the image into the store. When it returns, the image outlives kills and power cuts.
 
         Raises StoreError, and BudgetError where too little room would be left.
         """

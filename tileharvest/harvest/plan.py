@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, floor, isnan, log10
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
-    from tileharvest.harvest.sample import Amounts, Estimate
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.maps.rates import Gap
@@ -20,28 +19,40 @@ FIRST_LEVEL: Final = 4
 _FETCHED: Final = (Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED)
 
 
-@dataclass(frozen=True, slots=True)
-class Expense:
-    """What a harvest costs."""
+class Expense(NamedTuple):
+    """What a harvest, or a part of it, costs."""
 
     tiles: float
+    """Those that are kept."""
     requests: float
-    received_bytes: float | None
-    """None where it is not known."""
-    seconds: float
+    received_bytes: float
+    """NaN where the site does not tell the size of a tile; every sum with it is NaN too."""
+    seconds: float = 0.0
+    passed: float = 0.0
+    """Tiles of zooms that are not kept, which are only asked whether they exist. Only a sample tells them."""
+    missing: float = 0.0
+    """Places asked about in vain. Only a sample tells them."""
 
     def runs(self, budget: Budget) -> int:
-        """In how many runs a harvest is done if each may spend the budget."""
+        """Returns in how many runs a harvest is done if each may spend the budget."""
         spent = (
             (self.requests, budget.requests),
-            (self.received_bytes or 0, budget.received_bytes),
+            (0 if isnan(self.received_bytes) else self.received_bytes, budget.received_bytes),
             (self.seconds, budget.seconds),
         )
         return max((1, *(ceil(amount / limit) for amount, limit in spent if limit is not None)))
 
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told: the names stay, and what is not known is None."""
+        return {
+            "tiles": round(self.tiles),
+            "requests": round(self.requests),
+            "received_bytes": None if isnan(self.received_bytes) else round(self.received_bytes),
+            "seconds": round(self.seconds, 1),
+        }
 
-@dataclass(frozen=True, slots=True)
-class HarvestPlan:
+
+class HarvestPlan(NamedTuple):
     """What the next harvest will cost."""
 
     expected: Expense
@@ -51,16 +62,23 @@ class HarvestPlan:
     """None where it may cost next to nothing."""
     pruned: Expense | None = None
     """If the walk is pruned; None where that was not asked."""
+    is_exact: bool = True
+    """Whether numbers are told to the last digit. Those of a part of the map are not."""
+
+    def told(self, number: float) -> int:
+        """Returns a number as people are told it."""
+        return round(number) if self.is_exact else two_digits(number)
 
 
-def plan_by_last(last: Precedent, rules: Rules, *, audit: float = 0.0, least_audited: int = 0) -> HarvestPlan:
-    """The full walk costs as much as the last harvest if that had asked what it skipped; at most it costs
-    what that would have cost if all its tiles had changed.
+def plan_by_last(last: Precedent, rules: Rules, *, audit: float) -> HarvestPlan:
+    """Returns what a harvest costs, by the last one and without asking the site.
+
+    The full walk costs as much as the last harvest if that had asked what it skipped. At most it costs what
+    that would have cost if all its tiles had changed.
 
     The pruned walk costs as much as the last pruned one. If there was none, the least that it takes is told.
-    `audit` is the share of the skipped tiles that is asked all the same, and `least_audited` how many are in
-    each layer whatever the share is. A request takes as long as in the last full walk, or longer if the
-    pace has become slower since.
+    `audit` is the share of the skipped tiles that is asked all the same. A request takes as long as in the
+    last full walk, or longer if the pace has become slower since.
     """
     full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
     tiles = _present(last.summary)
@@ -79,7 +97,7 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float = 0.0, least_aud
     else:
         # Of a day without a change. Zones let a walk begin deeper, with fewer tiles or with more.
         layers = len(full.depth)
-        audited = max(least_audited * layers, ceil(audit * tiles)) if audit else 0
+        audited = max(LEAST_AUDITED * layers, ceil(audit * tiles)) if audit else 0
         least = min(requests, FIRST_LEVEL * layers + min(tiles, audited))
         next_pruned = Expense(tiles, least, 0, least * each)
     return HarvestPlan(
@@ -90,41 +108,39 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float = 0.0, least_aud
 
 
 def _present(harvest: HarvestSummary) -> int:
-    """Tiles that it knew to be there when it ended."""
+    """Returns how many tiles it knew to be there when it ended."""
     counts = harvest.counts
     return sum(counts.values()) - counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.GONE, 0)
 
 
-def plan_by_sample(
-    estimate: Estimate, rules: Rules, *, looking: int, crawl_gap: Gap, latency: float
-) -> HarvestPlan:
-    """A harvest that fetches every tile.
+def paced(plan: HarvestPlan, rules: Rules, *, looking: int, crawl_gap: Gap, latency: float) -> HarvestPlan:
+    """Returns the plan of a sample with the look at the site, and with the time that everything takes.
 
     `looking`: requests before the first one for a tile; `crawl_gap`: between two requests, as robots.txt
     wants it; `latency`: seconds from a request to its answer.
     """
     each = max(_mean_gap(rules), crawl_gap.mean, latency / rules.concurrency)
 
-    def expense(amounts: Amounts) -> Expense:
-        received = None if isnan(amounts.received_bytes) else amounts.received_bytes
-        requests = looking + amounts.requests
-        return Expense(amounts.tiles, requests, received, requests * each)
+    def timed(expense: Expense) -> Expense:
+        requests = looking + expense.requests
+        return expense._replace(requests=requests, seconds=requests * each)
 
-    return HarvestPlan(expense(estimate.expected), expense(estimate.most), expense(estimate.least))
+    least = None if plan.least is None else timed(plan.least)
+    return plan._replace(expected=timed(plan.expected), least=least, most=timed(plan.most))
 
 
 def _mean_gap(rules: Rules) -> float:
-    """Mean seconds from the start of one request to that of the next; quiet hours are not counted."""
+    """Returns the mean seconds from one start of a request to the next; quiet hours are not counted."""
     return max(rules.gap.mean, rules.host_gap.mean)
 
 
 def two_digits(number: float) -> int:
-    """A number that is not known exactly, as people say it: 5,461 is 5,500."""
+    """Returns a number that is not known exactly, as people say it: 5,461 is 5,500."""
     return int(round(number, 1 - floor(log10(number)))) if number >= 100 else round(number)
 
 
 def duration_in_words(seconds: float) -> str:
-    """Such as `40 s`, `25 min`, `3 h 20 min`, `2 days 4 h`."""
+    """Returns a text such as `40 s`, `25 min`, `3 h 20 min` or `2 days 4 h`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

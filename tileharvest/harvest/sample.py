@@ -13,6 +13,7 @@ from math import fsum, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tileharvest.harvest.plan import Expense, HarvestPlan
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -35,32 +36,6 @@ _FAMILY: Final = 4
 """Tiles below one tile."""
 
 
-class Amounts(NamedTuple):
-    """What a first harvest, which fetches every tile, comes to; or a part of it."""
-
-    tiles: float
-    """Those that are kept; each is fetched."""
-    passed: float
-    """Tiles of zooms that are not kept: it is only asked whether they exist."""
-    missing: float
-    """Places asked about in vain."""
-    requests: float
-    received_bytes: float
-    """NaN where the site does not tell the size of a tile; every sum with it is NaN too."""
-
-
-class Estimate(NamedTuple):
-    """What the whole walk comes to. On average over all possible samples the expected numbers are the true
-    ones, whatever the form of the map; the range says how far off a single one may be."""
-
-    expected: Amounts
-    least: Amounts
-    """Never less than what was seen."""
-    most: Amounts
-    is_exact: bool
-    """Whether the whole walk was asked."""
-
-
 class _Level(NamedTuple):
     """A level of the walk. A family is the tiles below one tile of the level above."""
 
@@ -68,8 +43,8 @@ class _Level(NamedTuple):
     """Families that each asked one stands for, itself included."""
     owners: list[int]
     """For each asked family, which of the families asked above has its parent, by its place among them."""
-    found: list[Amounts]
-    """What each asked family comes to, without what lies below."""
+    found: list[Expense]
+    """What each asked family comes to in a first harvest, which fetches every tile that it keeps."""
 
 
 class Sample:
@@ -101,7 +76,7 @@ class Sample:
         return DESCENTS * _FAMILY * self._left
 
     def draw(self, budget: int, random: Callable[[], float]) -> list[Tile]:
-        """The tiles to ask for next, of one level; `budget`: requests that are left for the whole sample.
+        """Returns the tiles to ask for next, of one level; `budget` requests are left for the whole sample.
 
         `random` gives numbers from 0 to 1, 1 excluded. Raises ValueError for a budget below `needed`. With
         one request per tile a budget that suffices at first does so to the end.
@@ -118,10 +93,10 @@ class Sample:
         return [tile for _, family in self._drawn for tile in family]
 
     def take(self, sizes: Mapping[Tile, float]) -> None:
-        """What was found: those of the drawn tiles that are there, with their bytes, NaN where the site does
-        not tell them."""
+        """Takes what was found: those of the drawn tiles that are there, with their bytes, or NaN where the
+        site does not tell them."""
         owners = [owner for owner, _ in self._drawn]
-        found = [self._amounts(family, sizes) for _, family in self._drawn]
+        found = [self._expense(family, sizes) for _, family in self._drawn]
         self.levels.append(_Level(len(self._coming) / len(self._drawn), owners, found))
         self._coming = [
             (place, below)
@@ -130,29 +105,33 @@ class Sample:
             if tile in sizes and (below := self._walk.below(tile, Outcome.IGNORED, known=False))
         ]
 
-    def _amounts(self, family: Sequence[Tile], sizes: Mapping[Tile, float]) -> Amounts:
+    def _expense(self, family: Sequence[Tile], sizes: Mapping[Tile, float]) -> Expense:
         there = [sizes[tile] for tile in family if tile in sizes]
         missing = len(family) - len(there)
         if not self._walk.keeps(family[0].zoom):
-            return Amounts(0, len(there), missing, len(family), 0)
-        return Amounts(len(there), 0, missing, len(family) + len(there), sum(there))
+            return Expense(0, len(family), 0, passed=len(there), missing=missing)
+        return Expense(len(there), len(family) + len(there), sum(there), missing=missing)
 
 
-def estimate(samples: Sequence[Sample]) -> Estimate:
-    """What the walks over several layers come to together, once all their samples are complete."""
+def estimate(samples: Sequence[Sample]) -> HarvestPlan:
+    """Returns what the walks over several layers come to together, once all their samples are complete.
+
+    On average over all possible samples the expected numbers are the true ones, whatever the form of the map.
+    The range says how far off a single one may be; its least is never less than what was seen.
+    """
     ranges = []
-    for field in range(len(Amounts._fields)):
+    for field in range(len(Expense._fields)):
         parts = [_upwards(sample.levels, field) for sample in samples]
         total, variance, seen = (fsum(numbers) for numbers in zip(*parts, strict=True))
         margin = ERRORS_EACH_WAY * sqrt(variance)
-        ranges.append((total, max(seen, total - margin), total + margin))
-    expected, least, most = (Amounts(*numbers) for numbers in zip(*ranges, strict=True))
+        ranges.append((total, total + margin, max(seen, total - margin)))
+    expected, most, least = (Expense(*numbers) for numbers in zip(*ranges, strict=True))
     is_exact = all(level.weight == 1 for sample in samples for level in sample.levels)
-    return Estimate(expected, least, most, is_exact)
+    return HarvestPlan(expected, most, least, is_exact=is_exact)
 
 
 def _upwards(levels: Sequence[_Level], field: int) -> tuple[float, float, float]:
-    """Of one field of Amounts: what it is expected to be, the variance of that, and how much of it was seen.
+    """Returns of one field of Expense what is expected, the variance of that, and how much of it was seen.
 
     The variance is that of sampling in several stages (W. G. Cochran, "Sampling Techniques", chapter 10).
     From the deepest level up it adds what the families of a level differ by to the variance from below, which
@@ -162,7 +141,7 @@ def _upwards(levels: Sequence[_Level], field: int) -> tuple[float, float, float]
     variance = seen = 0.0
     below: dict[int, float] = {}
     for level in reversed(levels):
-        own = [amounts[field] for amounts in level.found]
+        own = [expense[field] for expense in level.found]
         totals = [one + below.get(place, 0) for place, one in enumerate(own)]
         seen += fsum(own)
         if level.weight > 1:

@@ -36,9 +36,9 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     started = datetime.now(UTC)
     day = _day(description, arguments.get("day"), started)
     # A day that is past has no time of its own; the segment is that in which it began.
-    moment = (
-        started if day == started.astimezone(description.zone_info).date() else _midnight(description, day)
-    )
+    moment = started
+    if day != started.astimezone(description.zone_info).date():
+        moment = datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
     resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
     dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a slip of the pen is told before anything is touched.
@@ -75,10 +75,6 @@ def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
     if value not in ("0", "1"):
         raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")
     return value == "1"
-
-
-def _midnight(description: MapDescription, day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
 
 
 def _day(description: MapDescription, day: str | None, started: datetime) -> date:

@@ -13,7 +13,7 @@ from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.audit import Audit
-from tileharvest.walk.decision import Decisions, Wish, decide
+from tileharvest.walk.decision import Decisions, decide
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -177,9 +177,11 @@ def next_walks(
     """
     known = proofs(history, description.name)
     full = last_full(history, description.name, kept_in_words(description, depths))
-    wish = Wish(description.walk)
     return Decisions(
-        {name: decide(wish, known.get(name), full, today, description.full_every) for name in depths}
+        {
+            name: decide(description.walk, known.get(name), full, today, description.full_every)
+            for name in depths
+        }
     )
 
 
@@ -195,7 +197,7 @@ def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str
 
 
 def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -> tuple[TileQuestion, str]:
-    """The question and its address as these layers have it: addresses change with the depth of a layer.
+    """Returns the question and its address as these layers have it: addresses change with a layer's depth.
 
     A question that a person has pushed may lack the layer, if there is only one, or the tile: then its
     address tells both. Raises LookupError, with a line for the log, where the layers have no such tile.

@@ -24,7 +24,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +88,7 @@ class HarvestSummary:
             "stopped": self.stopped,
             "renderer": self.renderer,
             "depth": self.depth,
-            "counts": {
-                outcome.value: self.counts[outcome] for outcome in Outcome if self.counts.get(outcome)
-            },
+            "counts": counts_as_plain(self.counts),
             "walk": self.walk,
             "walk_reason": self.walk_reason,
             "requests": self.requests,

@@ -205,7 +205,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 NOTICES: Final = ("change", "failure", "always")
-"""The occasions on which a message may go out."""
+"""The occasions on which a message may go out: a tile has another version than before; an error or a budget
+has ended the harvest, or tiles failed; it has ended, whatever it found."""
 
 
 def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Gap | None:

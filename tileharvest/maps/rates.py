@@ -81,8 +81,7 @@ def parse_rate(text: str) -> Gap:
     found = _RATE.fullmatch(text)
     if found is None or float(found[1]) == 0:
         raise ValueError(f"'{text}' is no rate: write for example 2/s, 30/min or 100/h")
-    seconds = _SECONDS[found[2]] / float(found[1])
-    return Gap(seconds, seconds)
+    return Gap.of(_SECONDS[found[2]] / float(found[1]))
 
 
 def rate_in_words(gap: Gap) -> str:

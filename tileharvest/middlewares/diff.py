@@ -137,7 +137,7 @@ class DiffMiddleware:
         )
 
     async def _latest(self, question: TileQuestion) -> Version | None:
-        return await self._harvest.latest(*question.place) if self._keeps(question) else None
+        return await self._harvest.versions.of(*question.place) if self._keeps(question) else None
 
     def _keeps(self, question: TileQuestion) -> bool:
         layer, tile = question.place

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tileharvest.politeness.gate import Reason
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,8 +67,10 @@ class State:
         paused_since: str | None = None,
         quiet_until: str | None = None,
     ) -> State:
-        """The state that follows from the reasons for which requests are held back. Of several reasons that
-        goes first which only a person can end."""
+        """Returns the state that follows from the reasons for which requests are held back.
+
+        Of several reasons that goes first which only a person can end.
+        """
         if Reason.PAUSED in reasons:
             return cls(Activity.PAUSED, paused_since=paused_since)
         if Reason.QUIET in reasons:
@@ -91,7 +93,7 @@ RUNNING: Final = State(Activity.RUNNING)
 
 
 def moment_in_words(moment: datetime | None) -> str | None:
-    """The moment as a state tells it: to the minute, and with its zone. None stays None."""
+    """Returns the moment as a state tells it: to the minute, and with its zone. None stays None."""
     return None if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
 
 
@@ -160,7 +162,7 @@ class Figures:
 
     @classmethod
     def of(cls, progress: HarvestSummary, state: State, workers: int = 1) -> Figures:
-        """What the history alone tells. The rate is the average, times the number of workers."""
+        """Returns what the history alone tells. The rate is the average, times the number of workers."""
         figures = cls(
             progress.expected,
             progress.counts,
@@ -171,8 +173,10 @@ class Figures:
         return replace(figures, rate=figures.average(workers))
 
     def average(self, workers: int = 1) -> Rate | None:
-        """The rate over the time worked, times the number of workers, at least one. None where no time is
-        known."""
+        """Returns the rate over the time worked, times the number of workers, at least one.
+
+        Returns None where no time is known.
+        """
         if self.cost.seconds <= 0:
             return None
         share = max(1, workers) / self.cost.seconds
@@ -207,7 +211,7 @@ class Figures:
         return (self.expected - self.done) / self.rate.tiles
 
     def as_plain(self) -> dict[str, Any]:
-        """What programs are told: the names stay, and what is not known is None."""
+        """Returns what programs are told: the names stay, and what is not known is None."""
         left = self.seconds_left
         return {
             "state": self.state.activity.value,
@@ -218,9 +222,7 @@ class Figures:
             "tiles_done": self.done,
             "tiles_expected": self.expected or None,
             "failures": self.failures,
-            "counts": {
-                outcome.value: self.counts[outcome] for outcome in Outcome if self.counts.get(outcome)
-            },
+            "counts": counts_as_plain(self.counts),
             "requests": self.cost.requests,
             "received_bytes": self.cost.received_bytes,
             "seconds_worked": round(self.cost.seconds, 3),

@@ -33,11 +33,11 @@ class Crew:
     """The present time in seconds since 1970, by the same clock as the workers' times."""
 
     def silent(self, worker: Worker) -> float:
-        """Seconds since the worker was last heard of; 0 if it was heard of after the moment."""
+        """Returns seconds since the worker was last heard of; 0 if it was heard of after the moment."""
         return max(0.0, self.moment - worker.heartbeat)
 
     def as_plain(self) -> list[dict[str, Any]]:
-        """What programs are told: the names stay."""
+        """Returns what programs are told: the names stay."""
         return [
             {
                 "host": worker.host,
@@ -55,7 +55,7 @@ class Crew:
         ]
 
     def rows(self) -> list[list[str]]:
-        """What people see: a row for each worker, in the order of `WORKER_COLUMNS`."""
+        """Returns what people see: a row for each worker, in the order of `WORKER_COLUMNS`."""
         return [
             [
                 worker.host,
@@ -85,7 +85,7 @@ class Overview:
     """What a person has told the map's harvest to do."""
 
     def as_plain(self) -> dict[str, Any]:
-        """What programs are told: the names stay, and what is not known is None."""
+        """Returns what programs are told: the names stay, and what is not known is None."""
         return {
             **self.counts.as_plain(),
             "oldest_lease_seconds": None if self.oldest_lease is None else round(self.oldest_lease, 3),
@@ -96,7 +96,7 @@ class Overview:
         }
 
     def rows(self) -> list[list[str]]:
-        """What people see of all but the workers: a name and a number in each row."""
+        """Returns what people see of all but the workers: a name and a number in each row."""
         rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
         if self.crew is not None:
             oldest = "" if self.oldest_lease is None else seconds_in_words(self.oldest_lease)
@@ -131,7 +131,7 @@ async def crew_of(queue: SharedQueue, now: float) -> Crew:
 
 
 def seconds_in_words(seconds: float) -> str:
-    """A duration for a person, cut to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
+    """Returns a duration for a person, cut to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
     for unit, length, below in (("s", 1, 120), ("min", 60, 120 * 60), ("h", 3600, 48 * 3600)):
         if seconds < below:
             return f"{seconds // length:.0f} {unit}"

@@ -46,16 +46,13 @@ class Target:
         return f"{scheme[0].lower()}://..." if scheme else "an address without a scheme"
 
 
-class MissingSecretError(ValueError):
-    """A secret that an address names is not there. `str(error)` names it, and holds no value."""
-
-
 def parse_target(text: str, environment: Mapping[str, str]) -> Target:
     """Returns the address with its secrets filled in.
 
     `${NAME}` becomes the environment variable, and `${file:/run/secrets/x}` what the file holds, without
     space at its ends. A secret is percent-encoded, so that a password may hold any sign. A secret that is all
-    of the text is a whole address, and stays as it is. Raises MissingSecretError.
+    of the text is a whole address, and stays as it is. Raises LookupError that names a secret which is not
+    there, and holds no value.
     """
     whole = _SECRET.fullmatch(text.strip())
     if whole is not None:
@@ -63,16 +60,14 @@ def parse_target(text: str, environment: Mapping[str, str]) -> Target:
     return Target(_SECRET.sub(lambda found: quote(_secret(found, environment), safe=""), text.strip()))
 
 
-def parse_targets(
-    texts: Iterable[str], environment: Mapping[str, str]
-) -> tuple[list[Target], list[MissingSecretError]]:
+def parse_targets(texts: Iterable[str], environment: Mapping[str, str]) -> tuple[list[Target], list[str]]:
     """Returns the complete addresses, and what is missing of the others."""
     targets, missing = [], []
     for text in texts:
         try:
             targets.append(parse_target(text, environment))
-        except MissingSecretError as error:
-            missing.append(error)
+        except LookupError as error:
+            missing.append(str(error))
     return targets, missing
 
 
@@ -81,27 +76,16 @@ def _secret(found: re.Match[str], environment: Mapping[str, str]) -> str:
     if not found["file"]:
         value = environment.get(name, "")
         if not value:
-            raise MissingSecretError(f"the environment variable {name} is not set")
+            raise LookupError(f"the environment variable {name} is not set")
         return value
     try:
         value = Path(name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise MissingSecretError(f"the file {name} cannot be read ({reason})") from None
+        raise LookupError(f"the file {name} cannot be read ({reason})") from None
     if not value:
-        raise MissingSecretError(f"the file {name} is empty")
+        raise LookupError(f"the file {name} is empty")
     return value
-
-
-@dataclass(frozen=True, slots=True)
-class Undelivered:
-    """A target that did not get the message. Holds nothing secret."""
-
-    target: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.target} ({self.reason})"
 
 
 def is_installed() -> bool:
@@ -109,12 +93,11 @@ def is_installed() -> bool:
     return find_spec("apprise") is not None
 
 
-def deliver(
-    targets: Sequence[Target], message: Message, picture: bytes | None, patience: float
-) -> list[Undelivered]:
-    """Sends to all targets at once. Returns those that did not get it within `patience` seconds in all.
+def deliver(targets: Sequence[Target], message: Message, picture: bytes | None, patience: float) -> list[str]:
+    """Sends to all targets at once. Returns which did not get it within `patience` seconds in all, and why.
 
-    Raises nothing. What still hangs then is left in threads that do not hold up the end of the process.
+    What it returns holds nothing secret. Raises nothing. What still hangs then is left in threads that do
+    not hold up the end of the process.
     """
     _silence()
     reasons: dict[int, str | None] = {}
@@ -137,7 +120,7 @@ def deliver(
         thread.join(max(0.0, until - time.monotonic()))
     late = f"no answer within {patience:g} s"
     ended = ((target, reasons.get(number, late)) for number, target in enumerate(targets))
-    return [Undelivered(str(target), reason) for target, reason in ended if reason is not None]
+    return [f"{target} ({reason})" for target, reason in ended if reason is not None]
 
 
 def _send(target: Target, message: Message, picture: bytes | None, patience: float) -> str | None:

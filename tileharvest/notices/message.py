@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 76
 """Columns of an indented line: mail programs show so many without breaking it."""
-
-
-class Occasion(StrEnum):
-    """The words of the key `on`."""
-
-    CHANGE = "change"
-    """A tile has another version than before."""
-    FAILURE = "failure"
-    """The harvest was ended by an error or by a budget, or tiles failed."""
-    ALWAYS = "always"
-    """The harvest ended, whatever it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,7 @@ class Message:
 
 
 def is_wanted(report: Report, occasions: Collection[str]) -> bool:
-    """Says whether there is a notice of this end. `occasions` are words of `Occasion`.
+    """Says whether there is a notice of this end. `occasions` are words of `NOTICES`.
 
     There is none of a harvest that was complete already, or had nothing left to spend that day: it asked for
     nothing, and the end before that was told.
@@ -83,9 +71,9 @@ def is_wanted(report: Report, occasions: Collection[str]) -> bool:
     if isinstance(report.error, (AlreadyHarvestedError, DaySpentError)):
         return False
     return (
-        Occasion.ALWAYS in occasions
-        or (Occasion.CHANGE in occasions and report.changed > 0)
-        or (Occasion.FAILURE in occasions and _is_failure(report))
+        "always" in occasions
+        or ("change" in occasions and report.changed > 0)
+        or ("failure" in occasions and _is_failure(report))
     )
 
 

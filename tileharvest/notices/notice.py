@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
-    from tileharvest.notices.delivery import Target, Undelivered
+    from tileharvest.notices.delivery import Target
     from tileharvest.notices.message import Report
     from tileharvest.notices.places import ChangedPlace
     from tileharvest.store.port import TileStore
@@ -32,7 +32,7 @@ class Wishes:
 
     targets: tuple[Target, ...]
     occasions: tuple[str, ...]
-    """Words of `Occasion`."""
+    """Words of `NOTICES`."""
     viewer: str = ""
     """The address of the viewer, for links; when it is empty there are no links."""
 
@@ -44,10 +44,11 @@ def tell(
     open_history: Callable[[], History],
     open_store: Callable[[], TileStore],
     patience: float,
-) -> list[Undelivered]:
-    """Sends the notice of a harvest that has ended. Returns who did not get it. Blocks, and uses the network.
+) -> list[str]:
+    """Sends the notice of a harvest that has ended. Returns who did not get it, and why.
 
-    Sending may take `patience` seconds. What cannot be read of history or store is left out.
+    Blocks, and uses the network. Sending may take `patience` seconds. What cannot be read of history or
+    store is left out.
     """
     places: list[ChangedPlace] = []
     picture = None

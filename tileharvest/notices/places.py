@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.history.changes import changed_blocks, heat
@@ -118,9 +117,8 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
     of those the one with `tiles` nearest to its middle. All tiles are of the area's zoom and lie in it. The
     area is at least four tiles wide.
     """
-    width = 2 << -area.zoom
-    wide = max(max(axis) - min(axis) for axis in ([tile.x for tile in near], [tile.y for tile in near]))
-    side = min(_WIDEST, max(2, wide // width + 1)) - 1
+    changed = TileRange.covering(near)
+    side = min(_WIDEST, max(2, len(changed.columns), len(changed.rows)))
     middle = sum(tile.x for tile in tiles) / len(tiles), sum(tile.y for tile in tiles) / len(tiles)
 
     def worth(view: TileRange) -> tuple[int, int, float]:
@@ -128,8 +126,4 @@ def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) 
         off = abs(x - middle[0]) + abs(y - middle[1])
         return sum(tile in view for tile in tiles), sum(tile in view for tile in near), -off
 
-    views = (
-        TileRange(area.zoom, left, left + side * width, bottom, bottom + side * width)
-        for left, bottom in product(area.columns[:-side], area.rows[:-side])
-    )
-    return max(views, key=worth)
+    return max(area.squares(side), key=worth)

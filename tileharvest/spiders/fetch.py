@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fetch_with(crawler: Crawler) -> Fetch:
-    """Ask as the harvest asks: at its pace, with its patience and its counts."""
+    """Returns a function that asks as the harvest asks: at its pace, with its patience and its counts."""
     crawl = crawl_of(crawler)
 
     async def fetch(method: str, url: str) -> Fetched:

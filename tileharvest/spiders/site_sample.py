@@ -11,6 +11,7 @@ from scrapy import Request, signals
 from scrapy.http import Response
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.harvest.plan import paced
 from tileharvest.harvest.sample import Sample, estimate
 from tileharvest.harvest.walks import walk_over
 from tileharvest.spiders.site_probe import SiteProbeSpider
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.sample import Estimate
+    from tileharvest.harvest.plan import HarvestPlan
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Site
@@ -43,7 +44,7 @@ _any: Final = SystemRandom().random
 
 
 class SiteSampleSpider(SiteProbeSpider):
-    """Probes the site and asks for a sample; afterwards either `estimate` or `ending` is set.
+    """Probes the site and asks for a sample; afterwards either `plan` or `ending` is set.
 
     It keeps to the map's gap, concurrency and robots.txt, and asks nothing twice. Nothing is kept.
     """
@@ -73,13 +74,9 @@ class SiteSampleSpider(SiteProbeSpider):
     ) -> None:
         """`requests` are made at most; None: as many as usual. `random` chooses the sample."""
         super().__init__(description, rules, **kwargs)
-        self.estimate: Estimate | None = None
-        self.looking = 0
-        """Requests before the first one for a tile."""
+        self.plan: HarvestPlan | None = None
         self.made = 0
         """All requests; the look at the site's configuration, robots.txt and redirects are among them."""
-        self.latency = 0.0
-        """Mean seconds from a question about a tile to its answer."""
         at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
         self._on_the_way = asyncio.Semaphore(at_once)
         self._allowed = requests
@@ -95,18 +92,18 @@ class SiteSampleSpider(SiteProbeSpider):
             yield request
         if self.site is not None:
             try:
-                self.estimate = await self.sample(self.site)
+                self.plan = await self.sample(self.site)
             except TileHarvestError as error:
                 self.ending = error
 
     def count(self) -> None:
-        """Scrapy's signal for each request that is made."""
+        """Counts a request that is made: Scrapy's signal calls it."""
         self.made += 1
 
-    async def sample(self, site: Site) -> Estimate:
+    async def sample(self, site: Site) -> HarvestPlan:
         """Asks for the sample. Raises ConfigurationError where too few requests are allowed for it, and
         SiteError where too many tiles fail."""
-        self.looking = self.made
+        looking = self.made
         samples = [Sample(walk_over(self.description, layer)) for layer in site.layers]
         allowed = self._allowed or max(USUAL_REQUESTS, self.made + sum(one.needed for one in samples))
         for place, (layer, sample) in enumerate(zip(site.layers, samples, strict=True)):
@@ -114,7 +111,7 @@ class SiteSampleSpider(SiteProbeSpider):
             even = self.made + (allowed - self.made) // (len(samples) - place)
             while not sample.is_complete:
                 # A site may send each question elsewhere: then a tile costs several requests.
-                each = max(1.0, (self.made - self.looking) / max(1, self._tiles))
+                each = max(1.0, (self.made - looking) / max(1, self._tiles))
                 needed = self.made + ceil((sample.needed + others) * each)
                 if allowed < needed:
                     raise ConfigurationError(
@@ -124,11 +121,16 @@ class SiteSampleSpider(SiteProbeSpider):
                 budget = int((min(even, allowed - others * each) - self.made) / each)
                 drawn = sample.draw(max(sample.needed, budget), self._random.random)
                 sample.take(await self._sizes(layer, drawn))
-        self.latency = self._waited / self._tiles
-        return estimate(samples)
+        return paced(
+            estimate(samples),
+            self.rules,
+            looking=looking,
+            crawl_gap=self.robots.gap,
+            latency=self._waited / self._tiles,
+        )
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
-        """The bytes of those that are there, as `Sample.take` wants them."""
+        """Returns the bytes of those that are there, as `Sample.take` wants them."""
         gap = self.rules.gap.at_least(self.rules.host_gap).at_least(self.robots.gap)
         asking, sizes = [], {}
         for tile in tiles:

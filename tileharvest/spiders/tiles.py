@@ -74,7 +74,7 @@ class TileSpider(Spider, HeldSpider):
         self._completing: asyncio.Task[None] | None = None
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """What the map's site says about itself. Raises SiteError."""
+        """Returns what the map's site says about itself. Raises SiteError."""
         raise NotImplementedError
 
     @classmethod
@@ -123,8 +123,8 @@ class TileSpider(Spider, HeldSpider):
             self._work.seeded()
 
     def prepared(self, request: Request, segment: str) -> Request | None:
-        """A request that has waited, as the site now wants it: its address may have changed with the map's
-        depth. None for one of an earlier segment, whose tile the present walk asks for itself."""
+        """Returns a request that has waited as the site now wants it. Its address may have changed with the
+        map's depth. Returns None for an earlier segment's: the present walk asks for its tile itself."""
         if segment == PUSHED:
             asked = self.again(request, surely=True)
             if asked is not None:
@@ -135,7 +135,7 @@ class TileSpider(Spider, HeldSpider):
         return self._addressed(request) if self.harvest.continued else request
 
     def again(self, request: Request, *, surely: bool = False) -> Request | None:
-        """A request that failed in an earlier segment, as the present walk asks it: so it is asked once."""
+        """Returns a request of an earlier segment as the present walk asks it, so that it is asked once."""
         found = self._addressed(request)
         if found is None:
             return None
@@ -164,22 +164,24 @@ class TileSpider(Spider, HeldSpider):
         assert response.request is not None
         state = state_of(response.request)
         assert state.result is not None
-        yield from self._go_on(response.request, state.result, known=state.known)
+        assert state.question is not None
+        yield from self._go_on(response.request, state.question, state.result, known=state.known)
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
         """Yield a `fail` for a request that got no answer."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        layer, tile = _question(request).place
+        question = _question(request)
+        layer, tile = question.place
         assert failure.value is not None
         attempts = request.meta.get("retry_times", 0) + 1
         reason = with_attempts(no_answer_in_words(failure.value), attempts)
         known = await self.harvest.knows_below(layer, tile)
         result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
-        for step in self._go_on(request, result, known=known):
+        for step in self._go_on(request, question, result, known=known):
             yield step
 
     def idle(self) -> None:
-        """When nothing is left to do: end the harvest, unless something was missed, which is asked for."""
+        """Ends the harvest when nothing is left to do. If something was missed, it is asked for first."""
         if self.crawl.is_ending or not self.harvest.is_open:
             return
         if self._completing is None or self._completing.done():
@@ -195,7 +197,7 @@ class TileSpider(Spider, HeldSpider):
             await asyncio.wait([self._completing])
 
     async def end(self, reason: str) -> None:
-        """When the spider has closed: end the harvest, or leave it to be continued."""
+        """Ends the harvest when the spider has closed, or leaves it to be continued."""
         await self.settled()
         if not self.harvest.is_open:
             return
@@ -255,7 +257,7 @@ class TileSpider(Spider, HeldSpider):
         )
 
     async def _offer(self) -> bool:
-        """Let requests be offered: whether the first ones are to be made by this worker."""
+        """Lets requests be offered. Returns whether the first ones are to be made by this worker."""
         scheduler, harvest = self.crawl.scheduler, self.harvest
         if scheduler is None:
             return True
@@ -264,11 +266,13 @@ class TileSpider(Spider, HeldSpider):
 
     # -- a request and its answer
 
-    def _go_on(self, request: Request, result: TileResult, *, known: bool) -> Iterator[TileResult | Request]:
+    def _go_on(
+        self, request: Request, question: TileQuestion, result: TileResult, *, known: bool
+    ) -> Iterator[TileResult | Request]:
         layer, walk = self.harvest.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             request.meta[FAILURE] = result.reason
-        asked = _question(request).asked.below
+        asked = question.asked.below
         # The tiles below come first: what is yielded after the result waits until that is durable.
         if not result.step.skips:
             for child in walk.below(result.tile, result.outcome, known=known):
@@ -277,8 +281,8 @@ class TileSpider(Spider, HeldSpider):
             yield result
 
     def _addressed(self, request: Request) -> Request | None:
-        """The request for the same tile as the site has it now; None, and a line in the log, where it does
-        not."""
+        """Returns the request for the same tile as the site has it now. Where the site has none it returns
+        None, and the log says so."""
         state, layers = state_of(request), self.harvest.layers
         try:
             state.question, url = located(layers, state.question or TileQuestion(), request.url)
@@ -303,7 +307,7 @@ class TileSpider(Spider, HeldSpider):
             self.crawl.end("waiting")
 
     async def _counts_at_end(self) -> dict[Outcome, int] | None:
-        """The exact counts of the harvest, which has ended, or None if it goes on. Raises MovedError,
+        """Returns the exact counts of the harvest, which has ended, or None if it goes on. Raises MovedError,
         HistoryError and QueueError."""
         harvest, work = self.harvest, self._work
         if (work is not None and work.is_ended) or await harvest.is_finished():
@@ -318,8 +322,8 @@ class TileSpider(Spider, HeldSpider):
         return counts
 
     async def _ask_for_the_missed(self) -> bool:
-        """Whether there was anything: dropped as seen and without a result, given up unanswered, known and
-        not reached, or skipped and to be looked at after all."""
+        """Returns whether anything was missed: dropped as seen and without a result, given up unanswered,
+        known and not reached, or skipped and to be looked at after all."""
         work = self._work
         doubtful = {} if work is None else await work.doubtful()
         missed = await self._without_result(doubtful.values())
@@ -337,15 +341,16 @@ class TileSpider(Spider, HeldSpider):
         return bool(missed)
 
     async def _without_result(self, requests: Iterable[Request]) -> list[Request]:
-        """Those of which the harvest has no result, as they are to be asked surely."""
+        """Returns those of which the harvest has no result, as they are to be asked surely."""
         by_place = {_question(request).place: request for request in requests}
         missing = await self.harvest.without_result(by_place)
         found = [self.again(by_place[place], surely=True) for place in missing]
         return [request for request in found if request is not None]
 
     async def _unanswered(self, work: Fleet) -> list[Request]:
-        """What was given up without a result, as it was leased in process after process that was killed: most
-        of it was never sent. It is tried once more; what then has no result again has failed."""
+        """Returns what was given up without a result. It was leased in process after process that was killed.
+
+        Most of it was never sent, so it is tried once more. What then has no result again has failed."""
         given_up = {
             _question(request).place: (failure, request) for failure, request in await work.given_up()
         }
@@ -381,7 +386,7 @@ class TileSpider(Spider, HeldSpider):
         self.logger.info("outcomes of map '%s': %s", harvest.description.name, found or "none")
 
     async def _stayed_to_the_end(self) -> bool:
-        """Whether a spider that waited for pushed requests (`-a stay=1`) was stopped with nothing left."""
+        """Says whether a spider that waited for pushed requests (`-a stay=1`) stopped with nothing left."""
         scheduler = self.crawl.scheduler
         if self.crawl.arguments.get("stay") != "1" or scheduler is None or not scheduler.left_nothing:
             return False
@@ -395,7 +400,7 @@ def _question(request: Request) -> TileQuestion:
 
 
 def _why(ending: TileHarvestError | None, reason: str) -> str:
-    """Why a run ended before its harvest, in a few words."""
+    """Says in a few words why a run ended before its harvest."""
     if isinstance(ending, BudgetError):
         return ending.reason
     return _ORDERS.get(reason, reason) if ending is None else ending.close_reason

@@ -89,11 +89,7 @@ class Tile:
         On the endless grid every tile has one. On a map of a given depth those of the first level have none:
         compare `first_level`.
         """
-        unit = self.reach
-        # A parent's centre lies at odd multiples of 2 * unit: one unit to the side on each axis.
-        x = self.x + unit if (self.x + unit) // (2 * unit) % 2 else self.x - unit
-        y = self.y + unit if (self.y + unit) // (2 * unit) % 2 else self.y - unit
-        return Tile(self.zoom - 1, x, y)
+        return self.ancestor(1)
 
     def ancestor(self, levels: int) -> Tile:
         """Returns the tile that covers this one so many levels up.
@@ -197,6 +193,24 @@ class TileRange:
         edge = (1 << depth) - (1 << -zoom)
         return cls(zoom, -edge, edge, -edge, edge)
 
+    @classmethod
+    def around(cls, zoom: int, middle: tuple[int, int], width: int, height: int) -> Self:
+        """Returns `width` x `height` tiles around a point of the grid, which need not be a tile's centre.
+
+        Centres on the rectangle's left and upper edge belong to it, those on the right and lower edge do not.
+        """
+        (x, y), reach = middle, 1 << -zoom
+        x_from = _first_centre(x - width * reach, zoom)
+        y_to = -_first_centre(-y - height * reach, zoom)
+        return cls(zoom, x_from, x_from + 2 * reach * (width - 1), y_to - 2 * reach * (height - 1), y_to)
+
+    @classmethod
+    def covering(cls, tiles: Iterable[Tile]) -> Self:
+        """Returns the smallest range that has these tiles, of which there is one at least, of one zoom."""
+        several = tuple(tiles)
+        columns, rows = [tile.x for tile in several], [tile.y for tile in several]
+        return cls(several[0].zoom, min(columns), max(columns), min(rows), max(rows))
+
     @property
     def columns(self) -> range:
         """The x of each column of centres, from left to right."""
@@ -223,7 +237,7 @@ class TileRange:
         )
 
     def __iter__(self) -> Iterator[Tile]:
-        """Row by row upwards, each from left to right."""
+        """Goes row by row upwards, and from left to right in each."""
         return (Tile(self.zoom, x, y) for y in self.rows for x in self.columns)
 
     def at_zoom(self, zoom: int) -> TileRange:
@@ -248,6 +262,13 @@ class TileRange:
         if x_from > x_to or y_from > y_to:
             return None
         return TileRange(self.zoom, x_from, x_to, y_from, y_to)
+
+    def squares(self, side: int) -> Iterator[TileRange]:
+        """Returns all squares of `side` x `side` tiles that lie in the range."""
+        reach = (side - 1) * (2 << -self.zoom)
+        for x in self.columns[: 1 - side or None]:
+            for y in self.rows[: 1 - side or None]:
+                yield TileRange(self.zoom, x, x + reach, y, y + reach)
 
     def wider(self, tiles: int) -> TileRange:
         """Returns the range with so many tiles more on each side."""
@@ -300,7 +321,7 @@ def ancestors(tiles: Iterable[Cell], coarsest: int) -> set[Cell]:
     return found
 
 
-def first_centre(position: int, zoom: int) -> int:
+def _first_centre(position: int, zoom: int) -> int:
     """Returns the first x of a column of centres that is not left of a grid position.
 
     It is also the first y of a row that is not below it.

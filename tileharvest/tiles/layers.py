@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -46,7 +46,11 @@ class Layer:
     rendered: int | None = None
     """When the last render began, in seconds since 1970."""
 
+    host: str = field(init=False, repr=False, compare=False)
+    """The host that the tiles are asked of: what a rate is limited for."""
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "host", urlsplit(self.folder_url).hostname or "")
         if not self.name:
             raise ValueError("a layer has no name")
         if self.depth < 1:
@@ -57,11 +61,6 @@ class Layer:
             raise ValueError(f"layer '{self.name}' has tiles of {self.tile_size} pixels")
         if self.north_direction not in range(4):
             raise ValueError(f"layer '{self.name}' has north direction {self.north_direction}, not 0 to 3")
-
-    @property
-    def host(self) -> str:
-        """The host that the tiles are asked of: what a rate is limited for."""
-        return urlsplit(self.folder_url).hostname or ""
 
     def tile_at(self, url: str) -> tuple[str, Tile] | None:
         """Returns the layer's name and the tile that an address of this layer asks for.

@@ -1,6 +1,12 @@
 """The outcomes: what a harvest can find for one tile. Pure."""
 
+from __future__ import annotations
+
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Outcome(StrEnum):
@@ -33,3 +39,8 @@ class Outcome(StrEnum):
 
 
 _MAKING_VERSIONS = frozenset({Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED, Outcome.GONE})
+
+
+def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
+    """Returns counts as programs are told them, by the outcome's word. Zeros are left out."""
+    return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tileharvest.tiles.grid import TileRange, first_centre
+from tileharvest.tiles.grid import TileRange
 
 
 class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -32,18 +32,7 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def tiles(self) -> TileRange:
         """Returns the tiles that are counted, at the zone's own zoom."""
-        unit = 1 << -self.zoom
-        x, y = self.center
-        x_from = first_centre(x - self.width * unit, self.zoom)
-        # The upper edge belongs to the zone, as the left one does.
-        y_to = -first_centre(-y - self.height * unit, self.zoom)
-        return TileRange(
-            self.zoom,
-            x_from,
-            x_from + 2 * unit * (self.width - 1),
-            y_to - 2 * unit * (self.height - 1),
-            y_to,
-        )
+        return TileRange.around(self.zoom, self.center, self.width, self.height)
 
     def tiles_at(self, zoom: int) -> TileRange:
         """Returns the tiles of another zoom that share ground with the zone, whole or in part."""

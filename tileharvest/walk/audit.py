@@ -45,7 +45,11 @@ def audited(skipped: Sequence[Tile], share: float, least: int, seed: str) -> lis
     wanted = max(least, ceil(share * len(skipped)))
     if wanted >= len(skipped):
         return list(skipped)
-    drawn = frozenset(sorted(skipped, key=lambda tile: _lot(tile, seed))[:wanted])
+
+    def lot(tile: Tile) -> bytes:
+        return blake2b(f"{seed} {tile}".encode(), digest_size=16).digest()
+
+    drawn = frozenset(sorted(skipped, key=lot)[:wanted])
     return [tile for tile in skipped if tile in drawn]
 
 
@@ -57,7 +61,3 @@ def breaks_law(outcome: Outcome, *, is_known: bool = True) -> bool:
     """
     expected = Outcome.IGNORED if is_known else Outcome.NOTHING
     return outcome not in {expected, Outcome.FAILED}
-
-
-def _lot(tile: Tile, seed: str) -> bytes:
-    return blake2b(f"{seed} {tile}".encode(), digest_size=16).digest()

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
 
     from tileharvest.walk.proof import StoredProof
-
-
-class Wish(StrEnum):
-    """`walk` in maps.toml."""
-
-    AUTO = "auto"
-    FULL = "full"
-    PRUNED = "pruned"
 
 
 class Decision(NamedTuple):
@@ -69,16 +60,21 @@ class Decisions(NamedTuple):
 
 
 def decide(
-    wish: Wish, stored: StoredProof | None, last_full: date | None, today: date, full_every: int
+    wish: Literal["auto", "full", "pruned"],
+    stored: StoredProof | None,
+    last_full: date | None,
+    today: date,
+    full_every: int,
 ) -> Decision:
     """Tells how a harvest walks a layer.
 
-    `last_full` is the day of the map's last finished harvest that was full from its beginning. It is also
-    None where the last finished one kept other zooms or zones, as it vouches only for what it kept.
+    `wish` is `walk` in maps.toml. `last_full` is the day of the map's last finished harvest that was full
+    from its beginning. It is also None where the last finished one kept other zooms or zones, as it vouches
+    only for what it kept.
     `full_every` is the days from one full harvest to the next.
     """
     is_pruned, reason = False, "nothing is proved so far"
-    if wish is Wish.FULL:
+    if wish == "full":
         reason = "walk = full is set"
     elif last_full is None:
         reason = "no full harvest is finished so far"
@@ -86,7 +82,7 @@ def decide(
         reason = f"the last full walk was on {last_full}"
     elif stored is not None and stored.withdrawn is not None:
         reason = f"not to be relied on: {stored.withdrawn}"
-    elif wish is Wish.PRUNED:
+    elif wish == "pruned":
         is_pruned, reason = True, "walk = pruned is set"
     elif stored is not None:
         is_pruned, reason = stored.proof.holds, stored.proof.in_words

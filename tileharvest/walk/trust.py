@@ -73,7 +73,10 @@ def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
 
 
 def _holds_date(etag: str | None, date: str) -> bool:
-    """In seconds as nginx writes it, or in microseconds as Apache does: then equal ETags have equal dates."""
+    """Says whether the ETag holds the date, in seconds as nginx writes it or in microseconds as Apache does.
+
+    Then equal ETags have equal dates.
+    """
     seconds = seconds_of(date)
     numbers = [int(digits, 16) for digits in _HEXADECIMAL.findall(etag or "")]
     return any(seconds in (number, number // 1_000_000) for number in numbers)

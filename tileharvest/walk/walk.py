@@ -48,50 +48,41 @@ class Walk:
     """What is kept. Without any it is the whole layer."""
     max_depth: int | None = None
     """How many levels below its top the walk may go. None: as far as the layer goes."""
+    coarsest: int = field(init=False, compare=False)
+    """The first zoom that is kept."""
+    deepest: int = field(init=False, compare=False)
+    """The last zoom that is asked for."""
+    top: int = field(init=False, compare=False)
+    """The zoom at which the walk starts.
+
+    Without zones it is the first level even if only deep zooms are kept: three levels above them a map of
+    depth 17 would have more squares to ask about than the whole map has tiles.
+    """
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.depth < 1:
             raise ValueError(f"a layer of depth {self.depth} has no tiles")
-        if self.coarsest > self._deepest_kept:
+        first, (coarsest, deepest) = 1 - self.depth, self.zooms or (1 - self.depth, 0)
+        coarsest = max(first, coarsest)
+        if coarsest > deepest:
             raise ValueError(
-                f"a layer of depth {self.depth} has the zooms {1 - self.depth} to 0,"
-                f" none of those that are kept"
+                f"a layer of depth {self.depth} has the zooms {first} to 0, none of those that are kept"
             )
-        if self.coarsest > self.deepest:
+        top = max(first, coarsest - LEVELS_ABOVE) if self.zones else first
+        if self.max_depth is not None:
+            deepest = min(deepest, top + self.max_depth)
+        if coarsest > deepest:
             raise ValueError(
-                f"with max_depth = {self.max_depth} the walk goes from zoom {self.top} to {self.deepest},"
+                f"with max_depth = {self.max_depth} the walk goes from zoom {top} to {deepest},"
                 f" where nothing is kept"
             )
-        ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, self.deepest + 1)}
-        object.__setattr__(self, "_ranges", ranges)
-        if not ranges[self.top]:
+        ranges = {zoom: self._ranges_at(zoom) for zoom in range(top, deepest + 1)}
+        if not ranges[top]:
             raise ValueError(f"no zone lies within the square of a layer of depth {self.depth}")
-
-    @property
-    def coarsest(self) -> int:
-        """The first zoom that is kept."""
-        return 1 - self.depth if self.zooms is None else max(1 - self.depth, self.zooms[0])
-
-    @property
-    def deepest(self) -> int:
-        """The last zoom that is asked for."""
-        if self.max_depth is None:
-            return self._deepest_kept
-        return min(self._deepest_kept, self.top + self.max_depth)
-
-    @property
-    def _deepest_kept(self) -> int:
-        return 0 if self.zooms is None else self.zooms[1]
-
-    @property
-    def top(self) -> int:
-        """The zoom at which the walk starts.
-
-        Without zones it is the first level even if only deep zooms are kept: three levels above them a
-        map of depth 17 would have more squares to ask about than the whole map has tiles.
-        """
-        return max(1 - self.depth, self.coarsest - LEVELS_ABOVE) if self.zones else 1 - self.depth
+        derived = {"coarsest": coarsest, "deepest": deepest, "top": top, "_ranges": ranges}
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def start(self) -> tuple[Tile, ...]:
         """Returns the tiles to ask for first, each once, although zones may overlap."""

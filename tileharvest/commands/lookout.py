@@ -6,18 +6,22 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
+from tileharvest.commands.settings import ask_history
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
-from tileharvest.monitoring.figures import Figures, Recent, State
+from tileharvest.history.summaries import progress_of
+from tileharvest.monitoring.figures import Figures, Recent, State, moment_in_words
 from tileharvest.politeness.gate import Reason
+from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.summaries import HarvestSummary
+    from tileharvest.spiders.tiles import TileSpider
 
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
@@ -27,27 +31,43 @@ _SHARE: Final = 20
 """A look into the history may take one of so many parts of the time: it reads all tiles of the map."""
 
 
-class RunningHarvest(Protocol):
+class RunningHarvest:
     """A harvest that runs in this process, and what can be asked about it.
 
     `paused_since` and `progress` may raise TileHarvestError.
     """
 
-    harvest: Harvest
-    is_shared: bool
-    """Whether other processes may work on the same harvest."""
+    def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
+        """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
+        self.harvest = spider.harvest
+        self._settings = spider.crawler.settings
+        self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
+        """Whether other processes may work on the same harvest."""
+        assert spider.crawl.rules is not None
+        self._crawl = spider.crawl
+        self._rules = spider.crawl.rules
+        self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
         """Says why requests are held back at this moment. This costs nothing."""
+        gate = self._crawl.gate
+        return () if gate is None else gate.reasons
 
     def quiet_until(self) -> str | None:
         """Says when the quiet hours end that hold now, in words. This costs nothing."""
+        now = datetime.now(self.harvest.description.zone_info)
+        return moment_in_words(self._rules.quiet_until(now))
 
     async def paused_since(self) -> str | None:
         """Asks the queue since when a person has paused the map."""
+        return (await orders_for(self._settings, self.harvest.description.name)).paused
 
     async def progress(self) -> HarvestSummary | None:
         """Asks the history about the map's unfinished harvest. This reads all tiles of the map."""
+        if self._is_dry:
+            return None
+        settings, name = self._settings, self.harvest.description.name
+        return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
 
 
 class Lookout:
@@ -85,7 +105,7 @@ class Lookout:
             await asyncio.sleep(_WATCH)
 
     def figures(self) -> Figures:
-        """The figures of this moment. Costs next to nothing, and waits for nothing."""
+        """Returns the figures of this moment. Costs next to nothing, and waits for nothing."""
         recorded, harvest, now = self._recorded, self.harvest, self._clock()
         is_pruned = harvest.is_pruned
         if is_pruned is None:

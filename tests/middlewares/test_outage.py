@@ -50,9 +50,11 @@ class Rig:
         crawler.engine = SimpleNamespace(
             download_async=self._probed, close_spider_async=self._close, _slot=self.slot
         )
-        scheduler: Any = SimpleNamespace(gate=self.gate, claim_probe=shared or always, cut_short=lambda: None)
+        politeness: Any = SimpleNamespace(
+            gate=self.gate, claim_probe=shared or always, cut_short=lambda: None
+        )
         self.crawl = Crawl(crawler)
-        self.crawl.scheduler = scheduler
+        self.crawl.politeness = politeness
         self.crawl._opened()
         self.middleware = OutageMiddleware(
             self.crawl, limits=LIMITS, exceptions=(DownloadFailedError,), page=PAGE
@@ -334,7 +336,7 @@ def test_what_is_no_failure_of_the_host_does_not_count() -> None:
 
 def test_under_a_scheduler_without_a_gate_nothing_is_done() -> None:
     rig = Rig(DOWN)
-    rig.crawl.scheduler = None
+    rig.crawl.politeness = None
 
     async def test() -> None:
         assert rig.fail(10) == [None] * 10

@@ -13,6 +13,7 @@ import pytest
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError
 from tileharvest.queue.fleet import SILENT, Worker
+from tileharvest.queue.port import Entry
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
@@ -94,7 +95,7 @@ def fleet(
     scheduling: Any = SimpleNamespace(queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay)
     worker: Any = SimpleNamespace(is_empty=True, holds_some=False, look_again=looked)
     writer: Any = None
-    listener: Any = SimpleNamespace(wake=lambda: None, failed=failed)
+    listener: Any = SimpleNamespace(wake=lambda: None, end=failed)
     return Fleet(scheduling, worker, writer, listener, is_first=True, has_joined=has_joined)
 
 
@@ -110,7 +111,7 @@ def test_a_fleet_of_one_begins_and_ends_everything() -> None:
         assert not one.is_ended
         # Nobody would tell it.
         assert not one.awaits_end
-        assert not one.surely_pushed(DAY, b"a")
+        assert one.may_be_new(Entry(b"a", DAY, b"a", 0))
         await one.stop()
 
     asyncio.run(test())

@@ -83,7 +83,7 @@ def test_an_order_to_stop_ends_it() -> None:
         async with crawling() as crawl:
             await orders.stop(crawl.queue)
             await comes_true(lambda: bool(crawl.ends))
-            assert crawl.ends == [None]
+            assert crawl.ends == ["stopped"]
 
     run_jumping(test())
 

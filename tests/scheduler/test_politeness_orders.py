@@ -59,7 +59,7 @@ def test_an_order_to_stop_from_before_it_began_is_not_for_it() -> None:
             assert crawl.ends == []
             await orders.stop(queue)
             await crawl.politeness.look()
-            assert crawl.ends == [None]
+            assert crawl.ends == ["stopped"]
             await crawl.politeness.end()
 
     run_jumping(test())

@@ -234,8 +234,8 @@ class _WatchedCrawl:
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
-        gate = self._crawl.gate
-        return () if gate is None else gate.reasons
+        politeness = self._crawl.politeness
+        return () if politeness is None else politeness.gate.reasons
 
     def quiet_until(self) -> str | None:
         now = datetime.now(self.harvest.description.zone_info)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class AsideMiddleware:
     """Lets each request that is made beside the queue wait until our scheduler gives it a turn. Repeats and
-    redirects of it wait too: they cost the owner as much. Raises what the scheduler's `aside` raises.
+    redirects of it wait too: they cost the owner as much. Raises what `Politeness.aside` raises.
 
     A request that was held back at the last moment goes back to the scheduler as it was: that was no
     attempt.
@@ -35,8 +35,8 @@ class AsideMiddleware:
     def process_request(self, request: Request) -> Awaitable[None] | None:
         if STATE not in request.meta or not state_of(request).is_aside:
             return None
-        scheduler = self._crawl.scheduler
-        return None if scheduler is None else scheduler.aside()
+        politeness = self._crawl.politeness
+        return None if politeness is None else politeness.aside()
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if not isinstance(exception, HeldBackError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_closing(engine: Any) -> bool:
-    """Whether no further request starts, and what is on the way is waited for."""
+    """Returns whether no further request starts, and what is on the way is waited for."""
     slot = getattr(engine, "_slot", None)
     return slot is None or getattr(slot, "closing", None) is not None
 
@@ -60,10 +60,6 @@ class EngineHook:
         slot.inprogress = _WatchedSet(slot.inprogress, self._on_complete)
         self._slot = slot
         self._active = active
-
-    @property
-    def is_attached(self) -> bool:
-        return self._slot is not None
 
     @property
     def in_flight(self) -> int:

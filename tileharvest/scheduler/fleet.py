@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileharvest.queue.fleet import SharedQueue, Worker
-    from tileharvest.queue.port import Failure
+    from tileharvest.queue.port import Entry, Failure
     from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
@@ -85,15 +85,13 @@ class Fleet:
         if self._worker.is_empty:
             self._idle.set()
 
-    def goes_on(self) -> None:
-        """Something is pushed, so it is not the end yet."""
+    def may_be_new(self, entry: Entry) -> bool:
+        """Returns False for an entry that this worker has surely pushed before. As somebody wants to push, it
+        is not the end yet."""
         self.ending = Ending.GOES_ON
-
-    def surely_pushed(self, segment: str, fingerprint: bytes | None) -> bool:
-        """As `SharedQueue.surely_pushed`. What has no fingerprint never was."""
-        if self._shared is None or fingerprint is None:
-            return False
-        return self._shared.surely_pushed(segment, fingerprint)
+        if self._shared is None or entry.fingerprint is None:
+            return True
+        return not self._shared.surely_pushed(entry.segment, entry.fingerprint)
 
     # What a harvest asks
 
@@ -113,7 +111,7 @@ class Fleet:
         return self.ending is Ending.ENDED
 
     async def may_end(self) -> bool:
-        """Whether it is still this worker's to end the work, although it was told so some time ago."""
+        """Returns whether this worker is still to end the work, although it was told so some time ago."""
         if self._shared is None:
             return True
         self.ending = await self._shared.ending(self._segment)
@@ -134,7 +132,7 @@ class Fleet:
         return found
 
     def take_up(self, failure: Failure) -> None:
-        """The failure leaves the failure list, as its request is enqueued again."""
+        """Take the failure off the failure list, as its request is enqueued again."""
         self._worker.take_up(failure.id)
 
     async def doubtful(self) -> dict[bytes, Any]:
@@ -163,7 +161,7 @@ class Fleet:
                 if self._worker.is_empty:
                     await self._look(shared)
         except Exception as error:  # noqa: BLE001 - or nobody would notice the end of the work any more
-            self._listener.failed(as_queue_error(error))
+            self._listener.end(as_queue_error(error))
 
     async def _look(self, shared: SharedQueue) -> None:
         if self.awaits_end and not self._worker.holds_some:
@@ -212,7 +210,7 @@ def refuse_company(
 
 
 def _is_own(worker: Worker) -> bool:
-    """Whether it is this worker, or one that was killed in this very container and had the same number."""
+    """Returns whether it is this worker, or one with its number that was killed in this very container."""
     return worker.host == socket.gethostname() and worker.pid == os.getpid()
 
 

@@ -43,12 +43,8 @@ class PolitenessListener(Protocol):
         """A request may start that had to wait."""
         ...
 
-    def stop(self, error: BudgetError | None) -> None:
-        """Called once: the crawl is to end, by this error, or because a person has said so."""
-        ...
-
-    def fail(self, error: QueueError) -> None:
-        """The queue cannot go on."""
+    def end(self, why: BudgetError | QueueError | str) -> None:
+        """End the crawl: for a spent budget, for a queue that cannot go on, or as `stopped` by a person."""
         ...
 
     def check(self) -> None:
@@ -114,10 +110,11 @@ class Politeness:
         self._looking = asyncio.ensure_future(self._look_on())
 
     async def end(self) -> None:
-        """Nothing further starts; returns when the queue knows all that it was to be told."""
+        """Let nothing further start. Returns when the queue knows all that it was to be told."""
         self.cut_short()
         if self._looking is not None:
             await cancel(self._looking)
+            self._looking = None
         if self._telling:
             await asyncio.wait(self._telling)
 
@@ -151,31 +148,33 @@ class Politeness:
         )
 
     def offers(self, worker: QueueWorker, pace: Pace) -> None:
-        """From now on requests are offered, at this pace. If another one was heard of since it was looked up,
-        the next look tells it."""
+        """Let the worker offer requests at this pace from now on. If another one was heard of since it was
+        looked up, the next look tells it."""
         self._worker, self._gap = worker, pace.gap
         worker.keep_apart(pace.least)
         if self._last_aside > 0:
             worker.wait_until(self._last_aside + pace.least)
 
     def may_offer(self) -> bool:
-        """Whether any request may start. The crawl ends where none may any more, as a budget is spent that
-        something waits for."""
+        """Returns whether any request may start. The crawl ends where none may any more, as a budget is spent
+        that something waits for."""
         if self._queue.lacking is not None:
             self._spend_all(self._queue.lacking)
         return self.gate.is_open
 
     def comes(self, request: Any) -> bool:
-        """Whether the request may start now; if so it is taken for started. Ask again for the same one
-        else."""
+        """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
         left = self._due(request) - asyncio.get_running_loop().time()
         if left > 0:
             self._wait(left)
             return False
-        part = is_spent(replace(self._queue.budget, requests=None), self._queue.spent)
-        if part is not None:
-            self._spend_all(part)
-            return False
+        budget = self._queue.budget
+        if budget.received_bytes is not None or budget.seconds is not None:
+            # Its requests are counted when they are leased.
+            part = is_spent(replace(budget, requests=None), self._queue.spent)
+            if part is not None:
+                self._spend_all(part)
+                return False
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
         self._queue.begin_request()
         return True
@@ -202,7 +201,8 @@ class Politeness:
             raise asyncio.CancelledError
 
     async def aside(self) -> None:
-        """The turn of a request that probes a site. Raises BudgetError, QueueError, and as `may_go_on`."""
+        """Returns when a request that probes a site has its turn. Raises BudgetError, QueueError, and what
+        `may_go_on` raises."""
         host_gap = NO_GAP if self._rules is None else self._rules.host_gap
         seconds = (self._gap or NO_GAP).at_least(host_gap).draw(random.random())  # noqa: S311 - no secret
         await self._sleep(min(seconds, self._last_aside + seconds - self._now()))
@@ -221,19 +221,25 @@ class Politeness:
         if most is not None and self._queue.spent.received_bytes > most:
             raise self._exceeded("bytes")
 
-    async def may_probe(self) -> bool:
-        """Whether a request may be made although none may start: one that finds out whether a host is back.
-        The crawl ends where the budget does not allow it. Raises QueueError."""
-        if await self._queue.spend():
-            return True
-        self._spend_all("requests")
+    async def claim_probe(self, host: str, seconds: float) -> bool:
+        """Returns whether this crawl may find out, although no request may start, whether a host is back. For
+        so many seconds no other crawl may. The crawl ends where the budget or the queue does not allow it."""
+        try:
+            if not await self._queue.claim_probe(host, seconds):
+                return False
+            if await self._queue.spend():
+                return True
+            self._spend_all("requests")
+        except QueueError as error:
+            self._listener.end(error)
         return False
 
     # Rests and budgets
 
     def rest(self, host: str, seconds: float) -> None:
-        """Let nobody else ask the host either for so long."""
-        self._tell(self._rest(host, seconds))
+        """Let nobody else ask the host either for so long, while the queue is open."""
+        if self._looking is not None:
+            self._tell(self._rest(host, seconds))
 
     async def allow(self, budget: Budget) -> None:
         """Spend no more than this from now on. Raises QueueError."""
@@ -269,7 +275,7 @@ class Politeness:
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
-                self._listener.fail(error if isinstance(error, QueueError) else _unexpected(error))
+                self._listener.end(error if isinstance(error, QueueError) else _unexpected(error))
                 return
 
     async def _check_time(self) -> None:
@@ -311,7 +317,7 @@ class Politeness:
         return 0.0 if self._traffic is None else self._traffic.worked
 
     def _now(self) -> float:
-        """Seconds since 1970."""
+        """Returns the present time, in seconds since 1970."""
         return self._local_time().timestamp()
 
     # The end
@@ -322,7 +328,7 @@ class Politeness:
             return
         if spent is None:
             _logger.info("a person has stopped map '%s'", self._name)
-        self._listener.stop(None if spent is None else self._exceeded(spent))
+        self._listener.end("stopped" if spent is None else self._exceeded(spent))
 
     def _spend_all(self, part: str) -> None:
         self._end_for_all(self._exceeded(part))
@@ -332,10 +338,10 @@ class Politeness:
             self._has_ended = True
             self.gate.hold(Reason.SPENT)
             self._tell(stop(self._queue, error.reason))
-            self._listener.stop(error)
+            self._listener.end(error)
 
     def _exceeded(self, what: str) -> BudgetError:
-        """For the name of a budget's part, or for a reason that another worker has told."""
+        """Makes the error for the name of a budget's part, or for a reason that another worker has told."""
         reason = self._budget_in_words(what) if what in PARTS else what
         when = "tomorrow " if reason.startswith(OF_DAY) else ""
         message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
@@ -351,7 +357,7 @@ class Politeness:
     # Waiting and telling
 
     def _due(self, request: Any) -> float:
-        """When the request may start by its own delay, on the event loop's clock."""
+        """Returns when the request may start by its own delay, on the event loop's clock."""
         delay = request.meta.get(DELAY)
         if delay is None:
             return self._last_start
@@ -397,7 +403,7 @@ class Politeness:
             try:
                 await work
             except QueueError as error:
-                self._listener.fail(error)
+                self._listener.end(error)
 
         task = asyncio.ensure_future(told())
         self._telling.add(task)

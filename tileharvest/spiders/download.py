@@ -53,10 +53,11 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         self._fail_on_dataloss_warned = True
 
     async def download_request(self, request: Request) -> Response:
-        gate = crawl_of(self.crawler).gate
+        politeness = crawl_of(self.crawler).politeness
         # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one. What was offered
         # before the budget was spent is a part of that.
-        if gate is not None and not gate.is_open and gate.reasons != {Reason.SPENT} and is_offered(request):
+        reasons = () if politeness is None else politeness.gate.reasons
+        if reasons and reasons != {Reason.SPENT} and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
         if request.method != "HEAD":

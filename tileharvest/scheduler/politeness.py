@@ -17,6 +17,7 @@ from tileharvest.politeness.rate_limit import Pace, is_spent
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
 from tileharvest.queue.requests import DELAY, state_of
+from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -275,7 +276,7 @@ class Politeness:
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
-                self._listener.end(error if isinstance(error, QueueError) else _unexpected(error))
+                self._listener.end(as_queue_error(error))
                 return
 
     async def _check_time(self) -> None:
@@ -444,11 +445,3 @@ class Politeness:
                 host,
                 seconds,
             )
-
-
-def _unexpected(error: Exception) -> QueueError:
-    _logger.error("a mistake in the program stopped the crawl", exc_info=error)
-    return QueueError(
-        f"what a person tells the harvest cannot be heard any more ({error!r}), so it ends; nothing was lost:"
-        " run again, and report this"
-    )

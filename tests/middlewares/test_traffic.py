@@ -12,7 +12,7 @@ from scrapy.http import Response
 
 from tests.middlewares.making import unopened
 from tileharvest.middlewares.traffic import TrafficMiddleware
-from tileharvest.politeness.gate import HeldBackError
+from tileharvest.politeness.reasons import HeldBackError
 from tileharvest.politeness.robots import Robots
 from tileharvest.queue.requests import state_of
 from tileharvest.scheduler.crawl import Crawl, crawl_of

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.summaries import HarvestSummary
-    from tileharvest.politeness.gate import Reason
+    from tileharvest.politeness.reasons import Reason
 
 # Several harvests end with the first of these statuses that occurred.
 _WORST_FIRST = (
@@ -235,7 +235,7 @@ class _WatchedCrawl:
 
     def reasons(self) -> Collection[Reason]:
         politeness = self._crawl.politeness
-        return () if politeness is None else politeness.gate.reasons
+        return () if politeness is None else politeness.reasons
 
     def quiet_until(self) -> str | None:
         now = datetime.now(self.harvest.description.zone_info)

@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
+from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.politeness.gate import Gate
     from tileharvest.politeness.outages import OutageLimits
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.scheduler.politeness import Politeness
@@ -41,7 +40,7 @@ workers are not exact, and the next probe must not come while the claim still ho
 
 
 class OutageMiddleware:
-    """Shuts the scheduler's gate when a host seems to be down, and probes until it answers or patience ends.
+    """Holds requests back when a host seems to be down, and probes until it answers or patience ends.
 
     Only requests that our scheduler has offered count as failures. One that fails while the host is known to
     be down goes back to the scheduler as it was: that was no attempt. Under another scheduler nothing is
@@ -120,7 +119,7 @@ class OutageMiddleware:
             health = self._hosts[host] = HostHealth(self._limits)
         self._failing.add(host)
         if health.failed(_now()):
-            politeness.gate.hold(Reason.DOWN)
+            politeness.hold(Reason.DOWN)
             probing = self._probe_until_answered(host, self._address(host, request.url), health, politeness)
             self._probing[host] = asyncio.ensure_future(probing)
         return request.replace(dont_filter=True) if health.is_down else None
@@ -131,7 +130,7 @@ class OutageMiddleware:
         try:
             while not await self._probed(host, url, health, politeness):
                 pass
-        # The gate stays shut: the crawl ends.
+        # Requests are still held back: the crawl ends.
         except TileHarvestError as error:
             self._crawl.end(error)
         except Exception as error:
@@ -147,7 +146,7 @@ class OutageMiddleware:
         when patience has ended, and what the scheduler raises."""
         pause = health.next_pause(_now())
         await asyncio.sleep(pause)
-        if politeness.gate.reasons != {Reason.DOWN}:
+        if politeness.reasons != {Reason.DOWN}:
             # Such as a pause: nobody is to ask for anything.
             health.postponed(pause)
             return False
@@ -156,7 +155,7 @@ class OutageMiddleware:
             return False
         failure = await self._probe(host, url)
         if failure is None:
-            self._let_go(host, health, politeness.gate)
+            self._let_go(host, health, politeness)
             return True
         if not health.is_down:
             self._say_down(host, failure, health.following_pause(_now()))
@@ -177,13 +176,13 @@ class OutageMiddleware:
             return no_answer_in_words(error)
         return Answer(response.status).phrase if _is_failure(response) else None
 
-    def _let_go(self, host: str, health: HostHealth, gate: Gate) -> None:
+    def _let_go(self, host: str, health: HostHealth, politeness: Politeness) -> None:
         was_down = health.is_down
         seconds = health.probe_answered(_now())
         self._failing.discard(host)
         del self._probing[host]
         if not self._probing:
-            gate.let_go(Reason.DOWN)
+            politeness.let_go(Reason.DOWN)
         if was_down:
             _logger.info("%s answers again after %.0f s: what has waited is asked now", host, seconds)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.history.costs import Traffic
-from tileharvest.politeness.gate import HeldBackError
+from tileharvest.politeness.reasons import HeldBackError
 from tileharvest.queue.requests import STATE, state_of
 from tileharvest.scheduler.crawl import crawl_of
 

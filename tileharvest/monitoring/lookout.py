@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
 from tileharvest.monitoring.figures import Figures, Recent, State
-from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tileharvest.errors import BudgetError, QueueError
 from tileharvest.maps.budgets import OF_DAY, PARTS, Budget
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
-from tileharvest.politeness.gate import Gate, Reason
 from tileharvest.politeness.rate_limit import Pace, is_spent
+from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
 from tileharvest.queue.requests import DELAY, state_of
@@ -79,8 +79,10 @@ class Politeness:
         self._rules = rules
         self._local_time = local_time
         self._traffic = traffic
-        self.gate = Gate(self._gate_changed)
-        self._gate_moved = asyncio.Event()
+        self.reasons: set[Reason] = set()
+        """Why requests are held back. They may start while there is no reason."""
+        self._changed = asyncio.Event()
+        """Requests may start again, or it is over."""
         self._orders = Orders()
         """As last heard."""
         self._stop_before: str | None = None
@@ -104,7 +106,7 @@ class Politeness:
 
     async def begin(self) -> None:
         """Hear what a person has told the map, and go on hearing. Raises QueueError."""
-        if self.gate.is_open and self._traffic is not None:
+        if not self.reasons and self._traffic is not None:
             self._traffic.start()
         self._stop_before = (await orders_of(self._queue)).stop
         await self.look()
@@ -122,7 +124,7 @@ class Politeness:
     def cut_short(self) -> None:
         """Nobody waits any more for what is held back."""
         self._over.set()
-        self._gate_moved.set()
+        self._changed.set()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -130,6 +132,16 @@ class Politeness:
     def is_over(self) -> bool:
         """Whether the crawl is about to end, or has ended."""
         return self._over.is_set()
+
+    # Reasons to hold requests back
+
+    def hold(self, reason: Reason) -> None:
+        """Let no further request start for this reason too. What is on the way is not touched by it."""
+        self._set(reason, holds=True)
+
+    def let_go(self, reason: Reason) -> None:
+        """Drop this reason. Requests may start when there is no other one."""
+        self._set(reason, holds=False)
 
     # Requests that are offered
 
@@ -161,13 +173,13 @@ class Politeness:
         that something waits for."""
         if self._queue.lacking is not None:
             self._spend_all(self._queue.lacking)
-        return self.gate.is_open
+        return not self.reasons
 
     def comes(self, request: Any) -> bool:
         """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
-        left = self._due(request) - asyncio.get_running_loop().time()
-        if left > 0:
-            self._wait(left)
+        if DELAY in request.meta and (left := self._left(request)) > 0:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False
         budget = self._queue.budget
         if budget.received_bytes is not None or budget.seconds is not None:
@@ -195,9 +207,9 @@ class Politeness:
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
         waits for it is to end too."""
-        while not (self.gate.is_open or self.is_over):
-            self._gate_moved.clear()
-            await self._gate_moved.wait()
+        while self.reasons and not self.is_over:
+            self._changed.clear()
+            await self._changed.wait()
         if self.is_over:
             raise asyncio.CancelledError
 
@@ -252,11 +264,11 @@ class Politeness:
     async def look(self) -> None:
         """Do what a person has told since the last look, and what the hour asks for. Raises QueueError."""
         before, self._orders = self._orders, await orders_of(self._queue)
-        self._hold(Reason.PAUSED, holds=self._orders.paused is not None)
+        self._set(Reason.PAUSED, holds=self._orders.paused is not None)
         gap = self._gap_now()
-        if gap is None and not self.gate.holds(Reason.QUIET):
+        if gap is None and Reason.QUIET not in self.reasons:
             self._say_quiet()
-        self._hold(Reason.QUIET, holds=gap is None)
+        self._set(Reason.QUIET, holds=gap is None)
         if gap is not None and gap != self._gap:
             await self._keep(gap)
         self._gap = gap
@@ -296,15 +308,16 @@ class Politeness:
             # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
             self._worker.lease_anew()
 
-    def _hold(self, reason: Reason, *, holds: bool) -> None:
-        (self.gate.hold if holds else self.gate.let_go)(reason)
-
-    def _gate_changed(self) -> None:
+    def _set(self, reason: Reason, *, holds: bool) -> None:
+        before = self.reasons
+        self.reasons = before | {reason} if holds else before - {reason}
+        if bool(before) is bool(self.reasons):
+            return
         if self._traffic is not None:
-            (self._traffic.resume if self.gate.is_open else self._traffic.pause)()
-        self._gate_moved.set()
-        if self.gate.is_open and self._worker is not None:
+            (self._traffic.pause if self.reasons else self._traffic.resume)()
+        if not self.reasons and self._worker is not None:
             self._worker.lease_anew()
+        self._changed.set()
         self._listener.wake()
 
     def _gap_now(self) -> Gap | None:
@@ -337,7 +350,7 @@ class Politeness:
     def _end_for_all(self, error: BudgetError) -> None:
         if not self._has_ended:
             self._has_ended = True
-            self.gate.hold(Reason.SPENT)
+            self.hold(Reason.SPENT)
             self._tell(stop(self._queue, error.reason))
             self._listener.end(error)
 
@@ -357,18 +370,12 @@ class Politeness:
 
     # Waiting and telling
 
-    def _due(self, request: Any) -> float:
-        """Returns when the request may start by its own delay, on the event loop's clock."""
-        delay = request.meta.get(DELAY)
-        if delay is None:
-            return self._last_start
+    def _left(self, request: Any) -> float:
+        """Returns the seconds that are left of the request's own delay; less than none when it is over."""
         if self._delayed is None or self._delayed[0] is not request:
-            self._delayed = (request, Gap.of(delay).draw(random.random()))  # noqa: S311 - no secret
-        return self._last_start + self._delayed[1]
-
-    def _wait(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._waited)
+            gap = Gap.of(request.meta[DELAY])
+            self._delayed = (request, gap.draw(random.random()))  # noqa: S311 - no secret
+        return self._last_start + self._delayed[1] - asyncio.get_running_loop().time()
 
     def _waited(self) -> None:
         self._timer = None

@@ -133,7 +133,7 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
 def _polite(
     settings: BaseSettings, name: str, shared: RedisQueue | None, kind: QueueKind, *, is_kept: bool
 ) -> PoliteQueue:
-    """The map's queue, with what all its workers, or all processes of this machine, know of hosts."""
+    """Makes the map's queue, with what all its workers, or all processes of this machine, know of hosts."""
     folder = data_folder(settings)
     hosts: Hosts = HostMemory()
     if shared is not None:

@@ -103,8 +103,8 @@ class QueueWorker:
         linger: float = LINGER,
         heartbeat: float | None = None,
     ) -> None:
-        """At most `ahead` leases are here and not started. The queue hears of this worker every `heartbeat`
-        seconds, by default `HEARTBEATS` times in a lease."""
+        """Holds at most `ahead` leases that have not started. The queue hears of this worker every
+        `heartbeat` seconds, by default `HEARTBEATS` times in a lease."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue

@@ -87,7 +87,6 @@ def scheduling(queue: Any) -> Scheduling:
         name="world",
         queue=queue,
         shared=None,
-        rules=None,
         is_history_local=True,
         segment_of=lambda request: DAY,
         in_words=str,

@@ -69,7 +69,7 @@ class Scheduler(BaseScheduler):
             scheduling.queue,
             scheduling.name,
             self,
-            rules=scheduling.rules,
+            rules=self._crawl.rules,
             local_time=scheduling.local_time,
             traffic=None if harvest is None else harvest.traffic,
         )

@@ -95,10 +95,8 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
     assert isinstance(spider, PageSpider)
     scheduler = Scheduler(crawler, scheduling_for(crawler))
     await scheduler._open()
-    offers = scheduler._offers
-    assert offers is not None
-    offers.start()
-    worker = offers.worker
+    scheduler._start()
+    worker = scheduler.worker
     began = time.perf_counter()
     for number, request in enumerate(requests(spider, count)):
         assert scheduler.enqueue_request(request)
@@ -120,7 +118,7 @@ async def drive_ours(crawler: Crawler, count: int) -> dict[str, float]:
     while not worker.is_empty:  # noqa: ASYNC110 - it has no event for what only a bench asks
         await asyncio.sleep(0.001)
     seconds = time.perf_counter() - began
-    memory = offers.filter_bytes
+    memory = scheduler.filter_bytes
     await scheduler._close()
     return {"seconds": seconds, "seen_bytes": memory, "waiting_kilobytes": waiting}
 

@@ -270,11 +270,9 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
     # These are ours, in the order from the engine to the network. An answer passes them from the last to the
     # first.
-    "tileharvest.middlewares.robots.RobotsMiddleware": 530,
     "tileharvest.middlewares.diff.DiffMiddleware": 540,
     "tileharvest.middlewares.retry.PatientRetryMiddleware": 550,
     "tileharvest.middlewares.outage.OutageMiddleware": 560,
-    "tileharvest.middlewares.aside.AsideMiddleware": 570,
     "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
     "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
 }

@@ -21,7 +21,7 @@ from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State
-from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.reasons import Reason
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

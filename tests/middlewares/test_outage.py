@@ -16,8 +16,8 @@ from scrapy.http import Response
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError, SiteError
 from tileharvest.middlewares.outage import OutageMiddleware
-from tileharvest.politeness.gate import Gate, Reason
 from tileharvest.politeness.outages import OutageLimits
+from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.scheduler.crawl import Crawl
 
@@ -33,13 +33,13 @@ UP, DOWN = Response(PAGE), DownloadFailedError("reset")
 
 
 class Rig:
-    """A crawl of which only the engine's download, the scheduler's gate and the spider's end are there."""
+    """A crawl of which only the engine's download, the reasons to wait and the spider's end are there."""
 
     def __init__(
         self, *answers: Response | Exception, shared: Callable[[str, float], Awaitable[bool]] | None = None
     ) -> None:
         """`answers` to probes, the last one for ever. `shared` is how several workers agree who probes."""
-        self.gate = Gate(lambda: None)
+        self.reasons: set[Reason] = set()
         self.probes: list[tuple[float, str, str]] = []
         """Seconds since the test began, method and address."""
         self.closed: list[str] = []
@@ -50,9 +50,15 @@ class Rig:
         crawler.engine = SimpleNamespace(
             download_async=self._probed, close_spider_async=self._close, _slot=self.slot
         )
-        scheduler: Any = SimpleNamespace(gate=self.gate, claim_probe=shared or always, cut_short=lambda: None)
+        politeness: Any = SimpleNamespace(
+            reasons=self.reasons,
+            hold=self.reasons.add,
+            let_go=self.reasons.discard,
+            claim_probe=shared or always,
+            cut_short=lambda: None,
+        )
         self.crawl = Crawl(crawler)
-        self.crawl.scheduler = scheduler
+        self.crawl.politeness = politeness
         self.crawl._opened()
         self.middleware = OutageMiddleware(
             self.crawl, limits=LIMITS, exceptions=(DownloadFailedError,), page=PAGE
@@ -99,11 +105,11 @@ def test_a_host_that_is_down_is_probed_at_growing_pauses_until_it_answers() -> N
 
     async def test() -> None:
         rig.fail(3)
-        assert rig.gate.reasons == {Reason.DOWN}
+        assert rig.reasons == {Reason.DOWN}
         await asyncio.sleep(22)
-        assert rig.gate.reasons == {Reason.DOWN}
+        assert rig.reasons == {Reason.DOWN}
         await asyncio.sleep(10)
-        assert rig.gate.is_open
+        assert not rig.reasons
 
     run(test)
     assert rig.times == pytest.approx([1, 3, 7, 15, 23])
@@ -142,7 +148,7 @@ def test_one_that_stays_down_ends_the_harvest_when_patience_ends() -> None:
     assert isinstance(error, SiteError)
     assert "for 30 s (502 Bad Gateway): everything that was found is kept; run it again" in str(error)
     assert rig.closed == ["unreachable"]
-    assert rig.gate.reasons == {Reason.DOWN}
+    assert rig.reasons == {Reason.DOWN}
 
 
 def test_what_fails_counts_until_the_host_is_known_to_be_down_and_goes_back_as_it_was_afterwards() -> None:
@@ -170,11 +176,11 @@ def test_a_host_that_answers_probes_though_tiles_fail_is_up_and_doubted_half_as_
     async def test() -> None:
         for failures in (3, 6):
             assert rig.fail(failures - 1) == [None] * (failures - 1)
-            assert rig.gate.is_open
+            assert not rig.reasons
             rig.fail(1)
-            assert not rig.gate.is_open
+            assert rig.reasons
             await asyncio.sleep(2)
-            assert rig.gate.is_open
+            assert not rig.reasons
 
     with caplog.at_level(logging.INFO):
         run(test)
@@ -190,7 +196,7 @@ def test_any_answer_begins_the_row_of_failures_anew(status: int) -> None:
             rig.fail(2)
             response = Response(TILE, status=status)
             assert rig.middleware.process_response(leased(), response) is response
-        assert rig.gate.is_open
+        assert not rig.reasons
 
     run(test)
 
@@ -207,7 +213,7 @@ def test_a_servers_failure_is_one_unless_it_says_when_to_come_back(
     async def test() -> None:
         for _ in range(3):
             rig.middleware.process_response(leased(), Response(TILE, status=status, headers=headers))
-        assert rig.gate.is_open is not is_failure
+        assert bool(rig.reasons) is is_failure
 
     run(test)
 
@@ -263,10 +269,10 @@ def test_while_nobody_is_to_ask_for_anything_there_are_no_probes() -> None:
 
     async def test() -> None:
         rig.fail(3)
-        rig.gate.hold(Reason.PAUSED)
+        rig.reasons.add(Reason.PAUSED)
         await asyncio.sleep(1000)
         assert (rig.probes, rig.gave_up) == ([], [])
-        rig.gate.let_go(Reason.PAUSED)
+        rig.reasons.discard(Reason.PAUSED)
         await asyncio.sleep(9)
         assert len(rig.probes) == 1
         assert rig.gave_up == []
@@ -274,7 +280,7 @@ def test_while_nobody_is_to_ask_for_anything_there_are_no_probes() -> None:
     run(test)
 
 
-def test_the_gate_opens_when_the_last_of_two_hosts_is_back() -> None:
+def test_requests_may_start_when_the_last_of_two_hosts_is_back() -> None:
     rig = Rig(UP, DOWN, UP)
 
     async def test() -> None:
@@ -283,9 +289,9 @@ def test_the_gate_opens_when_the_last_of_two_hosts_is_back() -> None:
         rig.fail(3, leased(download_slot="tiles.example.net"))
         await asyncio.sleep(1.1)
         assert len(rig.probes) == 2
-        assert not rig.gate.is_open
+        assert rig.reasons
         await asyncio.sleep(3)
-        assert rig.gate.is_open
+        assert not rig.reasons
 
     run(test)
 
@@ -316,7 +322,7 @@ def test_what_the_scheduler_has_not_offered_does_not_count() -> None:
         probing = Request(PAGE, meta={"download_slot": HOST})
         assert rig.fail(10, probing) == [None] * 10
         rig.middleware.process_response(probing, Response(PAGE, status=500))
-        assert rig.gate.is_open
+        assert not rig.reasons
 
     run(test)
 
@@ -327,14 +333,14 @@ def test_what_is_no_failure_of_the_host_does_not_count() -> None:
     async def test() -> None:
         for _ in range(10):
             assert rig.middleware.process_exception(leased(), IgnoreRequest("robots.txt forbids it")) is None
-        assert rig.gate.is_open
+        assert not rig.reasons
 
     run(test)
 
 
-def test_under_a_scheduler_without_a_gate_nothing_is_done() -> None:
+def test_under_another_scheduler_nothing_is_done() -> None:
     rig = Rig(DOWN)
-    rig.crawl.scheduler = None
+    rig.crawl.politeness = None
 
     async def test() -> None:
         assert rig.fail(10) == [None] * 10

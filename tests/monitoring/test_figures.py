@@ -11,7 +11,7 @@ import pytest
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import RUNNING, WINDOW, Activity, Figures, Rate, Recent, State
-from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.reasons import Reason
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ def test_maps_that_are_asked_no_more_are_forgotten() -> None:
 
 def test_when_the_clock_is_set_back_no_time_before_it_counts() -> None:
     host = host_of([("world", 3)], 4)
-    host.maps["world"].limit(3, Gap.of(1.0))
+    host.maps["world"].gap = Gap.of(1.0)
     host.take_starts("0-a", Account("world"), 1, now=NOW, random=lambda: 0.5)
     host.rest(5 * NOW)
     host.settle(NOW - 10, [])

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.queue.polite_memory import polite_memory
+from tileharvest.errors import QueueError
 from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rules import Rules
 from tileharvest.scheduler.politeness import Politeness
@@ -14,7 +15,7 @@ from tileharvest.scheduler.politeness import Politeness
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tileharvest.errors import BudgetError, QueueError
+    from tileharvest.errors import BudgetError
     from tileharvest.queue.polite_queue import PoliteQueue
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -49,8 +50,8 @@ class Crawl:
         self.worked = 0.0
         self.wakes = 0
         self.traffic = Traffic(clock=lambda: self.worked)
-        self.ends: list[BudgetError | None] = []
-        self.errors: list[QueueError] = []
+        self.ends: list[Any] = []
+        self.errors: list[Any] = []
         self.worker: Any = Worker()
         self.politeness = Politeness(
             queue,
@@ -64,11 +65,8 @@ class Crawl:
     def wake(self) -> None:
         self.wakes += 1
 
-    def stop(self, error: BudgetError | None) -> None:
-        self.ends.append(error)
-
-    def fail(self, error: QueueError) -> None:
-        self.errors.append(error)
+    def end(self, why: BudgetError | QueueError | str) -> None:
+        (self.errors if isinstance(why, QueueError) else self.ends).append(why)
 
     def offers(self) -> None:
         pace = self.politeness.pace

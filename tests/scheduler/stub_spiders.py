@@ -165,7 +165,7 @@ class StoppedScheduler(Scheduler):
             await asyncio.wait_for(scheduler._politeness._over.wait(), 5)
             with suppress(TimeoutError):
                 async with asyncio.timeout(crawler.settings.getfloat("STOPPED_LONG")):
-                    while scheduler._offers is not None:  # noqa: ASYNC110 - it knows of no event
+                    while scheduler._is_open:  # noqa: ASYNC110 - it knows of no event
                         await asyncio.sleep(0.01)
             return await ask(*arguments)
 

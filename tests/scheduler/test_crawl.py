@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rig:
-    """A crawl of which the engine and the scheduler only note what they are told."""
+    """A crawl of which the engine and the politeness only note what they are told."""
 
     def __init__(self) -> None:
         self.closed: list[str] = []
@@ -28,9 +28,9 @@ class Rig:
         crawler: Any = Crawler(Spider)
         crawler.spider = Spider("stub")
         crawler.engine = SimpleNamespace(close_spider_async=self._close, _slot=SimpleNamespace(closing=None))
-        scheduler: Any = SimpleNamespace(cut_short=self._cut_short)
+        politeness: Any = SimpleNamespace(cut_short=self._cut_short)
         self.crawl = Crawl(crawler)
-        self.crawl.scheduler = scheduler
+        self.crawl.politeness = politeness
 
     async def _close(self, reason: str) -> None:
         self.closed.append(reason)

@@ -94,7 +94,7 @@ def fleet(
     scheduling: Any = SimpleNamespace(queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay)
     worker: Any = SimpleNamespace(is_empty=True, holds_some=False, look_again=looked)
     writer: Any = None
-    listener: Any = SimpleNamespace(wake=lambda: None, failed=failed)
+    listener: Any = SimpleNamespace(wake=lambda: None, end=failed)
     return Fleet(scheduling, worker, writer, listener, is_first=True, has_joined=has_joined)
 
 

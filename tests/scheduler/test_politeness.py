@@ -14,8 +14,8 @@ from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import HOST, NOON, crawling
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.rate_limit import Pace
+from tileharvest.politeness.reasons import Reason
 from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
 
@@ -83,7 +83,7 @@ def test_an_order_to_stop_ends_it() -> None:
         async with crawling() as crawl:
             await orders.stop(crawl.queue)
             await comes_true(lambda: bool(crawl.ends))
-            assert crawl.ends == [None]
+            assert crawl.ends == ["stopped"]
 
     run_jumping(test())
 
@@ -207,11 +207,11 @@ def test_when_it_goes_on_what_was_leased_before_has_its_start_drawn_anew() -> No
     async def test() -> None:
         async with crawling() as crawl:
             crawl.offers()
-            crawl.politeness.gate.hold(Reason.DOWN)
-            crawl.politeness.gate.hold(Reason.PAUSED)
-            crawl.politeness.gate.let_go(Reason.DOWN)
+            crawl.politeness.hold(Reason.DOWN)
+            crawl.politeness.hold(Reason.PAUSED)
+            crawl.politeness.let_go(Reason.DOWN)
             assert crawl.worker.anew == 0
-            crawl.politeness.gate.let_go(Reason.PAUSED)
+            crawl.politeness.let_go(Reason.PAUSED)
             assert crawl.worker.anew == 1
 
     run_jumping(test())
@@ -276,5 +276,19 @@ def test_the_first_request_that_is_offered_keeps_its_distance_from_the_last_one_
             await crawl.politeness.aside()
             crawl.offers()
             assert crawl.worker.not_before == NOON.timestamp() + 0.5
+
+    run_jumping(test())
+
+
+def test_it_wakes_only_when_the_first_reason_comes_or_the_last_one_goes() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            before = crawl.wakes
+            crawl.politeness.let_go(Reason.DOWN)
+            for reason in (Reason.PAUSED, Reason.PAUSED, Reason.DOWN):
+                crawl.politeness.hold(reason)
+            for reason in (Reason.DOWN, Reason.PAUSED, Reason.PAUSED):
+                crawl.politeness.let_go(reason)
+            assert crawl.wakes == before + 2
 
     run_jumping(test())

@@ -112,9 +112,9 @@ def test_a_probe_that_the_budget_does_not_allow_ends_it() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             await crawl.politeness.allow(Budget(requests=1))
-            assert await crawl.politeness.may_probe()
+            assert await crawl.politeness.claim_probe(HOST, 1.0)
             assert crawl.ends == []
-            assert not await crawl.politeness.may_probe()
+            assert not await crawl.politeness.claim_probe("other.example.net", 1.0)
             (error,) = crawl.ends
             assert error is not None
             assert error.reason == "budget: 1 request"

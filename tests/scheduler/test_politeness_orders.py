@@ -11,7 +11,7 @@ from tests.queue.polite_memory import comes_true, polite_memory
 from tests.scheduler.polite_crawl import NOON, Crawl, crawling
 from tileharvest.errors import QueueError
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.rules import Rules
 from tileharvest.queue import orders
 
@@ -59,24 +59,24 @@ def test_an_order_to_stop_from_before_it_began_is_not_for_it() -> None:
             assert crawl.ends == []
             await orders.stop(queue)
             await crawl.politeness.look()
-            assert crawl.ends == [None]
+            assert crawl.ends == ["stopped"]
             await crawl.politeness.end()
 
     run_jumping(test())
 
 
-def test_quiet_hours_shut_the_gate_beside_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+def test_quiet_hours_hold_requests_back_beside_a_pause(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with polite_memory() as queue:
             crawl = Crawl(queue, Rules("map.example.net", 4, quiet=(QuietHours.parse("12:00-13:00"),)))
-            gate = crawl.politeness.gate
+            politeness = crawl.politeness
             await orders.pause(queue, "10:00")
             for _ in range(2):
                 await crawl.politeness.look()
-            assert gate.reasons == {Reason.PAUSED, Reason.QUIET}
+            assert politeness.reasons == {Reason.PAUSED, Reason.QUIET}
             crawl.local_time = NOON.replace(hour=13)
             await crawl.politeness.look()
-            assert gate.reasons == {Reason.PAUSED}
+            assert politeness.reasons == {Reason.PAUSED}
 
     run_jumping(test())
     assert len([record for record in caplog.records if "quiet hours" in record.getMessage()]) == 1
@@ -88,7 +88,7 @@ def test_it_goes_on_looking_until_it_ends() -> None:
     async def test() -> None:
         async with crawling(lambda: checks.append(1)) as crawl:
             await orders.pause(crawl.queue, "10:00")
-            await comes_true(lambda: not crawl.politeness.gate.is_open)
+            await comes_true(lambda: bool(crawl.politeness.reasons))
             await crawl.politeness.end()
             looks = len(checks)
             await asyncio.sleep(60)

@@ -111,10 +111,6 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     assert of_this_worker(scheduling(settings))._file is None
 
 
-def test_a_spider_that_harvests_no_map_has_no_rules(settings: Settings) -> None:
-    assert scheduling(settings, harvests=False).rules is None
-
-
 @pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])
 def test_of_a_shared_queue_no_more_is_leased_ahead_than_is_needed_soon(
     settings: Settings, concurrency: int, ahead: int

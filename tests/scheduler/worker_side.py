@@ -77,7 +77,7 @@ class Side:
         self.answers += 1
         self._notify()
 
-    def failed(self, error: QueueError) -> None:
+    def end(self, error: QueueError) -> None:
         self.errors.append(error)
         self._notify()
 

@@ -14,7 +14,7 @@ from tileharvest.commands.settings import ask_history, ask_queue
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.summaries import failing
 from tileharvest.maps.settings import described_map
-from tileharvest.middlewares.robots import FORBIDDEN
+from tileharvest.middlewares.traffic import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED

@@ -14,7 +14,7 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
 from tileharvest.history.summaries import progress_of
 from tileharvest.monitoring.figures import Figures, Recent, State, moment_in_words
-from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class RunningHarvest:
 
     def reasons(self) -> Collection[Reason]:
         """Says why requests are held back at this moment. This costs nothing."""
-        gate = self._crawl.gate
-        return () if gate is None else gate.reasons
+        politeness = self._crawl.politeness
+        return () if politeness is None else politeness.reasons
 
     def quiet_until(self) -> str | None:
         """Says when the quiet hours end that hold now, in words. This costs nothing."""

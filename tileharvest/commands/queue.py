@@ -16,7 +16,7 @@ from tileharvest.history.summaries import progress_of
 from tileharvest.maps.settings import described_map
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
-from tileharvest.politeness.gate import Reason
+from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.settings import has_queue, workers_on
 

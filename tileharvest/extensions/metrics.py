@@ -38,8 +38,8 @@ class MetricsPage:
     """
 
     def __init__(self, map_name: str, overview: Overview | None, harvest: Harvest | None) -> None:
-        """Without an overview the page says that the queue is away, and nothing else of it. Without a harvest
-        it says nothing of this process."""
+        """Fills the page. Without an overview it says that the queue is away, and nothing else of it. Without
+        a harvest it says nothing of this process."""
         self.registry = CollectorRegistry()
         self._map = map_name
         self._tell("queue_up", "1 where the queue could be asked, 0 where not", overview is not None)
@@ -159,7 +159,8 @@ class MetricsServer:
         return web.Response(body=encode(page.registry), headers={"Content-Type": kind})
 
     async def _overview(self) -> Overview | None:
-        """What is known of the queue; None if it does not answer in time. It is asked once at a time."""
+        """Returns what is known of the queue, or None if it does not answer in time. It is asked once at a
+        time."""
         now = asyncio.get_running_loop().time()
         if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
             self._asked = now

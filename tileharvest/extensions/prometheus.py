@@ -11,6 +11,7 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -54,7 +55,7 @@ class Prometheus:
         return cls(crawler, *address)
 
     async def _overview(self) -> Overview | None:
-        scheduler = self._crawl.scheduler
+        scheduler = scheduler_of(self._crawl.crawler)
         return None if scheduler is None else await scheduler.overview()
 
     async def _opened(self) -> None:

@@ -77,7 +77,8 @@ class DiffMiddleware:
         With `is_known` only tiles with a known ETag are asked by GET, and None is returned for others. A HEAD
         costs less for a tile that may not be there, and a 304 by the date alone tells nothing of the size.
         """
-        headers = conditional_headers(await self._latest(question))
+        latest = await self._harvest.versions.of(*question.place) if self._keeps(question) else None
+        headers = conditional_headers(latest)
         if is_known and "If-None-Match" not in headers:
             return None
         get = _get(request, headers)
@@ -88,9 +89,13 @@ class DiffMiddleware:
         question = question_of(request)
         if question is None:
             return response
-        latest = await self._latest(question)
-        answer = _answer(response)
-        verdict = self._judge(request, question, answer, latest)
+        answer, by_head = _answer(response), request.method == "HEAD"
+        latest: Version | None = None
+        if self._keeps(question):
+            latest = await self._harvest.versions.of(*question.place)
+            verdict = judge_head(answer, latest) if by_head else judge_get(answer, latest, self._harvest.day)
+        else:
+            verdict = judge_existence(answer, by_head=by_head)
         if verdict is NextStep.GET:
             return _get(request)
         if verdict is NextStep.GET_IF_NONE_MATCH:
@@ -98,15 +103,6 @@ class DiffMiddleware:
             return _get(request, conditional_headers(latest))
         await self._pass_on(request, question, verdict, answer, latest)
         return response
-
-    def _judge(
-        self, request: Request, question: TileQuestion, answer: Answer, latest: Version | None
-    ) -> Verdict | NextStep:
-        if not self._keeps(question):
-            return judge_existence(answer, by_head=request.method == "HEAD")
-        if request.method == "HEAD":
-            return judge_head(answer, latest)
-        return judge_get(answer, latest, self._harvest.day)
 
     async def _pass_on(
         self,
@@ -136,9 +132,6 @@ class DiffMiddleware:
             step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, question.asked),
         )
 
-    async def _latest(self, question: TileQuestion) -> Version | None:
-        return await self._harvest.versions.of(*question.place) if self._keeps(question) else None
-
     def _keeps(self, question: TileQuestion) -> bool:
         layer, tile = question.place
         return self._harvest.layers[layer].walk.keeps(tile.zoom)
@@ -150,14 +143,13 @@ def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
 
 def _answer(response: Response) -> Answer:
     headers = response.headers
-    length = _text(headers.get("Content-Length"))
+    etag, modified, length = (
+        None if value is None else value.decode("latin-1")
+        for value in map(headers.get, ("ETag", "Last-Modified", "Content-Length"))
+    )
     return Answer(
         status=response.status,
-        validator=Validator(_text(headers.get("ETag")), _text(headers.get("Last-Modified"))),
+        validator=Validator(etag, modified),
         length=int(length) if length is not None and length.isdigit() else None,
         body=response.body,
     )
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("latin-1")

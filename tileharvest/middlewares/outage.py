@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.politeness.gate import Reason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
+from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.politeness.gate import Gate
     from tileharvest.politeness.outages import OutageLimits
     from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.politeness import Politeness
 
 _logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ workers are not exact, and the next probe must not come while the claim still ho
 
 
 class OutageMiddleware:
-    """Shuts the scheduler's gate when a host seems to be down, and probes until it answers or patience ends.
+    """Holds requests back when a host seems to be down, and probes until it answers or patience ends.
 
     Only requests that our scheduler has offered count as failures. One that fails while the host is known to
     be down goes back to the scheduler as it was: that was no attempt. Under another scheduler nothing is
@@ -110,8 +110,8 @@ class OutageMiddleware:
 
     def _failed(self, request: Request) -> Request | None:
         """The request as it goes back to the scheduler; None where its failure is to count."""
-        gate = self._crawl.gate
-        if gate is None or not is_offered(request):
+        politeness = self._crawl.politeness
+        if politeness is None or not is_offered(request):
             return None
         host = request.meta["download_slot"]
         health = self._hosts.get(host)
@@ -119,16 +119,18 @@ class OutageMiddleware:
             health = self._hosts[host] = HostHealth(self._limits)
         self._failing.add(host)
         if health.failed(_now()):
-            gate.hold(Reason.DOWN)
-            probing = self._probe_until_answered(host, self._address(host, request.url), health, gate)
+            politeness.hold(Reason.DOWN)
+            probing = self._probe_until_answered(host, self._address(host, request.url), health, politeness)
             self._probing[host] = asyncio.ensure_future(probing)
         return request.replace(dont_filter=True) if health.is_down else None
 
-    async def _probe_until_answered(self, host: str, url: str, health: HostHealth, gate: Gate) -> None:
+    async def _probe_until_answered(
+        self, host: str, url: str, health: HostHealth, politeness: Politeness
+    ) -> None:
         try:
-            while not await self._probed(host, url, health, gate):
+            while not await self._probed(host, url, health, politeness):
                 pass
-        # The gate stays shut: the crawl ends.
+        # Requests are still held back: the crawl ends.
         except TileHarvestError as error:
             self._crawl.end(error)
         except Exception as error:
@@ -139,21 +141,21 @@ class OutageMiddleware:
             mistake = f"the harvest stopped ({error!r}); what was found is kept: run again, and report this"
             self._crawl.end(TileHarvestError(mistake))
 
-    async def _probed(self, host: str, url: str, health: HostHealth, gate: Gate) -> bool:
+    async def _probed(self, host: str, url: str, health: HostHealth, politeness: Politeness) -> bool:
         """Wait until the next probe is due, and make it. Returns whether it was answered. Raises SiteError
         when patience has ended, and what the scheduler raises."""
         pause = health.next_pause(_now())
         await asyncio.sleep(pause)
-        if gate.reasons != {Reason.DOWN}:
+        if politeness.reasons != {Reason.DOWN}:
             # Such as a pause: nobody is to ask for anything.
             health.postponed(pause)
             return False
-        if not await self._claim(host, _SHORTER * health.following_pause(_now())):
+        if not await politeness.claim_probe(host, _SHORTER * health.following_pause(_now())):
             health.left_to_another()
             return False
         failure = await self._probe(host, url)
         if failure is None:
-            self._let_go(host, health, gate)
+            self._let_go(host, health, politeness)
             return True
         if not health.is_down:
             self._say_down(host, failure, health.following_pause(_now()))
@@ -163,11 +165,6 @@ class OutageMiddleware:
                 " found is kept; run it again to continue"
             )
         return False
-
-    async def _claim(self, host: str, seconds: float) -> bool:
-        """Returns whether this worker, of several, may probe."""
-        scheduler = self._crawl.scheduler
-        return scheduler is None or await scheduler.claim_probe(host, seconds)
 
     async def _probe(self, host: str, url: str) -> str | None:
         """Returns why there is no answer, or None when there is one."""
@@ -179,13 +176,13 @@ class OutageMiddleware:
             return no_answer_in_words(error)
         return Answer(response.status).phrase if _is_failure(response) else None
 
-    def _let_go(self, host: str, health: HostHealth, gate: Gate) -> None:
+    def _let_go(self, host: str, health: HostHealth, politeness: Politeness) -> None:
         was_down = health.is_down
         seconds = health.probe_answered(_now())
         self._failing.discard(host)
         del self._probing[host]
         if not self._probing:
-            gate.let_go(Reason.DOWN)
+            politeness.let_go(Reason.DOWN)
         if was_down:
             _logger.info("%s answers again after %.0f s: what has waited is asked now", host, seconds)
 
@@ -209,11 +206,11 @@ class OutageMiddleware:
 
 
 def _now() -> float:
-    """Seconds on the clock of the event loop, which never goes back."""
+    """Returns seconds on the clock of the event loop, which never goes back."""
     return asyncio.get_running_loop().time()
 
 
 def _is_failure(response: Response) -> bool:
-    """Whether the server has failed by itself, and does not say when that will have passed."""
+    """Returns whether the server has failed by itself, and does not say when that will have passed."""
     status = response.status
     return status >= _SERVER_FAILURES and may_pass(status) and "Retry-After" not in response.headers

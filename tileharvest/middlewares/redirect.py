@@ -20,7 +20,7 @@ class TileRedirectMiddleware(RedirectMiddleware):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Without Scrapy's look for its Referer middleware, which warns that there is none."""
+        """Makes it without Scrapy's look for its Referer middleware, which warns that there is none."""
         middleware = cls(crawler.settings)
         middleware.crawler = crawler
         return middleware

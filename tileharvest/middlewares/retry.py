@@ -130,9 +130,9 @@ class PatientRetryMiddleware:
         """Hold back every request to the host; of several rests the one that ends last counts."""
         end = asyncio.get_running_loop().time() + seconds
         self._resting[host] = max(end, self._resting.get(host, end))
-        if self._crawl.scheduler is not None:
+        if self._crawl.politeness is not None:
             # So that other workers leave the host alone too.
-            self._crawl.scheduler.rest(host, seconds)
+            self._crawl.politeness.rest(host, seconds)
 
     async def _await_rest(self, host: str) -> None:
         now = asyncio.get_running_loop().time

@@ -1,33 +1,61 @@
-"""Counts the requests to a site and the bytes of its answers, nearest to the network."""
+"""Scrapy's middleware nearest to the network: what may leave does so in its turn, and is counted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from tileharvest.politeness.gate import HeldBackError
-from tileharvest.queue.requests import state_of
-from tileharvest.scheduler.crawl import harvest_of
+from scrapy.exceptions import IgnoreRequest
+
+from tileharvest.history.costs import Traffic
+from tileharvest.politeness.reasons import HeldBackError
+from tileharvest.queue.requests import STATE, state_of
+from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from tileharvest.history.costs import Traffic
+    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.politeness import Politeness
+
+FORBIDDEN: Final = "robots.txt forbids it"
+"""The reason of a tile's failure that was not asked for."""
 
 
 class TrafficMiddleware:
-    """Adds up requests and received bytes: retries, redirects and probes cost the owner as well."""
+    """Lets requests leave, and adds up what they cost: repeats, redirects and probes cost the owner as well.
 
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
+    A request that the crawl's `robots` do not allow ends before it is sent, and its errback hears of it.
+    Scrapy's own middleware asks for robots.txt at the first request to a host, takes an error for leave to do
+    anything, and keeps to no Crawl-delay of a queue that others share. Here the spider has asked before. One
+    that has asked for no robots.txt may ask for anything.
+
+    A request that is made beside the queue waits until politeness gives it a turn, and so does each repeat
+    and redirect of it. It raises what `Politeness.aside` raises.
+
+    A request that was held back at the last moment goes back to the scheduler as it was: that was no attempt.
+    """
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+        self._traffic = Traffic() if crawl.harvest is None else crawl.harvest.traffic
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(harvest_of(crawler).traffic)
+        return cls(crawl_of(crawler))
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request: Request) -> Awaitable[None] | None:
+        robots, politeness = self._crawl.robots, self._crawl.politeness
+        if not robots.is_open and not robots.allows(request.url):
+            state_of(request).was_sent = False
+            raise IgnoreRequest(FORBIDDEN)
+        if politeness is not None and STATE in request.meta and state_of(request).is_aside:
+            return self._await_turn(politeness)
         self._traffic.requests += 1
+        return None
 
     def process_response(self, request: Request, response: Response) -> Response:
         received = len(response.body)
@@ -36,6 +64,13 @@ class TrafficMiddleware:
             state_of(request).received_bytes = received
         return response
 
-    def process_exception(self, request: Request, exception: Exception) -> None:
-        if isinstance(exception, HeldBackError):
-            self._traffic.requests -= 1
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if not isinstance(exception, HeldBackError):
+            return None
+        self._traffic.requests -= 1
+        state_of(request).was_sent = False
+        return request.replace(dont_filter=True)
+
+    async def _await_turn(self, politeness: Politeness) -> None:
+        await politeness.aside()
+        self._traffic.requests += 1

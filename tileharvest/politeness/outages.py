@@ -59,7 +59,7 @@ class HostHealth:
         self.is_down = False
 
     def failed(self, now: float) -> bool:
-        """A request got no usable answer. Returns whether the host is doubted from now on."""
+        """Notes that a request got no usable answer. Returns whether the host is doubted from now on."""
         self._failures += 1
         if self.is_doubted or self._failures < self._failures_to_doubt:
             return False
@@ -68,7 +68,8 @@ class HostHealth:
         return True
 
     def answered(self) -> None:
-        """A request got an answer, whichever. It does not end a doubt, as the answer may be an old one."""
+        """Notes that a request got an answer, whichever. It ends no doubt, as the answer may be an old
+        one."""
         self._failures = 0
 
     def next_pause(self, now: float) -> float:
@@ -93,7 +94,7 @@ class HostHealth:
         self._is_confirmed = True
 
     def probe_failed(self) -> bool:
-        """A probe got no usable answer. Returns whether the host is to be given up."""
+        """Notes that a probe got no usable answer. Returns whether the host is to be given up."""
         self.is_down = self._is_confirmed = True
         return self._is_last
 
@@ -106,5 +107,5 @@ class HostHealth:
         return now - self._since
 
     def _left(self, now: float) -> float:
-        """Seconds of patience."""
+        """Returns the seconds of patience that are left."""
         return self._since + self._limits.patience - now

@@ -125,9 +125,6 @@ class Limited(msgspec.Struct):
     run: Run | None = None
     """Of a map that has a budget."""
 
-    def limit(self, concurrency: int | None, gap: Gap) -> None:
-        self.concurrency, self.gap = concurrency, gap
-
     @property
     def next_start(self) -> float:
         """In the past where nothing is to be waited for."""
@@ -153,8 +150,8 @@ class Standing:
     """By all processes of the run."""
 
     def ask_again(self, next_start: float, now: float, *, has_some: bool) -> float:
-        """When to ask for what was held back, if the next request may start then; who has got some now leaves
-        the next to others."""
+        """Returns when to ask for what was held back, if the next request may start at `next_start`. Who has
+        got some now leaves the next ones to others."""
         pause, ahead = _AGAIN, HORIZON / 2 if has_some and self.askers > 1 else HORIZON
         if not self.share:
             pause = _AGAIN_WITHOUT_SHARE
@@ -200,9 +197,10 @@ class Host(msgspec.Struct):
     def limit(self, process: str, account: Account, pace: Pace, now: float) -> None:
         """The last one who sets a pace sets what holds for all of its map, and of its host."""
         self.tell(process, account, now)
-        self.own = self.own or Limited()
-        self.own.limit(pace.host_concurrency, pace.host_gap)
-        self.maps.setdefault(account.map, Limited()).limit(pace.concurrency, pace.gap)
+        of_host = self.own = self.own or Limited()
+        of_map = self.maps.setdefault(account.map, Limited())
+        of_host.concurrency, of_host.gap = pace.host_concurrency, pace.host_gap
+        of_map.concurrency, of_map.gap = pace.concurrency, pace.gap
 
     def tell(self, process: str, account: Account, now: float) -> Process:
         """The process is alive, and this is its account. Its share does not change."""
@@ -221,8 +219,8 @@ class Host(msgspec.Struct):
         self.tell(process, account, now)
 
     def spend(self, process: str, account: Account, requests: int, now: float) -> bool:
-        """Whether the process may make so many requests besides those that it has told of; they count
-        then."""
+        """Returns whether the process may make so many requests besides those that it has told of. If so they
+        count from now on."""
         self.tell(process, account, now)
         is_left = account.map in self.maps and self._left(account.map, requests) == requests
         if is_left:
@@ -270,8 +268,8 @@ class Host(msgspec.Struct):
     def take_starts(
         self, process: str, account: Account, number: int, *, now: float, random: Callable[[], float]
     ) -> tuple[list[float], float]:
-        """The starts of so many requests, and when the one after them may start. What was not used before is
-        not saved up."""
+        """Returns the starts of so many requests, and when the one after them may start. What was not used
+        before is not saved up."""
         self.tell(process, account, now)
         of_host, of_map = self.own or Limited(), self.maps.setdefault(account.map, Limited())
         starts = []
@@ -281,19 +279,20 @@ class Host(msgspec.Struct):
         return starts, max(of_host.next_start, of_map.next_start)
 
     def rest(self, until: float) -> float:
-        """Until when it rests now, which is not before `until`."""
+        """Let it rest until this time at least. Returns until when it rests now."""
         self.rests_until = max(self.rests_until, until)
         return self.rests_until
 
     def claim_probe(self, now: float, seconds: float) -> bool:
-        """Whether nobody else has claimed it for now."""
+        """Claim the probe for so many seconds. Returns False where another process has claimed it for now."""
         if self.probed_until > now:
             return False
         self.probed_until = now + seconds
         return True
 
     def spent(self, name: str, *, but: str = "") -> Spent:
-        """By the processes of the run of a map, those that have ended included; `but` one is left out."""
+        """Returns what the processes of the run of a map have spent, those that have ended included. `but`
+        one is left out."""
         of_map = self.maps.get(name)
         if of_map is None or of_map.run is None:
             return Spent()
@@ -310,11 +309,11 @@ class Host(msgspec.Struct):
         return [*([] if self.own is None else [self.own]), *self.maps.values()]
 
     def _mates(self, name: str) -> list[Process]:
-        """All processes of a map."""
+        """Returns all processes of a map."""
         return [process for process in self.processes if process.account.map == name]
 
     def _left(self, name: str, wanted: int) -> int:
-        """How many of the wanted requests the budget of the run allows."""
+        """Returns how many of the wanted requests the budget of the run allows."""
         run = self.maps[name].run
         if run is None:
             return wanted
@@ -327,9 +326,11 @@ class Host(msgspec.Struct):
         return min(wanted, max(0, limits.requests - spent.requests - ahead))
 
     def _share(self, own: Process, of_host: Limited, of_map: Limited) -> int:
-        """A process counts with what it was told last, as it may start that much until it hears of less, and
-        with what it has on the way; and it is told more only when that is left. So all together never have
-        more on the way than the concurrency."""
+        """Returns how many requests the process may have on the way.
+
+        A process counts with what it was told last, as it may start that much until it hears of less, and
+        with what it has on the way. It is told more only when that is left. So all together never have more
+        on the way than the concurrency."""
         mates = [mate for mate in self._mates(own.account.map) if mate is not own]
         share = self._fair_share(own, of_host)
         if share > own.share:
@@ -343,7 +344,7 @@ class Host(msgspec.Struct):
         return share
 
     def _fair_share(self, own: Process, of_host: Limited) -> int:
-        """What it would have if all were told theirs."""
+        """Returns the share that the process would have if all were told theirs."""
         shares = [self._share_of_map(process) for process in self.processes]
         if of_host.concurrency is not None:
             shares = _levelled(shares, of_host.concurrency)
@@ -356,7 +357,7 @@ class Host(msgspec.Struct):
 
 
 def is_spent(budget: Budget, spent: Spent) -> str | None:
-    """The part of the budget that is spent; None if there is something left of each."""
+    """Returns the part of the budget that is spent, or None if there is something left of each."""
     parts = {
         "requests": (budget.requests, spent.requests),
         "bytes": (budget.received_bytes, spent.received_bytes),
@@ -376,9 +377,9 @@ def _sum(several: Sequence[Spent]) -> Spent:
 
 
 def _starts_ahead(gap: Gap, start: float, askers: int, now: float, wanted: int) -> int:
-    """How many of the wanted a gap allows within the horizon.
+    """Returns how many of the wanted requests a gap allows within the horizon.
 
-    Divided among those who keep the gap together: else whoever asks first has all of them.
+    They are divided among those who keep the gap together, or whoever asks first would have all of them.
     """
     if not gap:
         return wanted
@@ -388,8 +389,8 @@ def _starts_ahead(gap: Gap, start: float, askers: int, now: float, wanted: int) 
 
 
 def _levelled(wanted: Sequence[int], total: int) -> list[int]:
-    """The same for each, but what one does not want is for the others; who stands first is first to have one
-    more."""
+    """Returns the same for each, but what one does not want is for the others. Who stands first is first to
+    have one more."""
     parts, left = [0] * len(wanted), total
     by_size = sorted(range(len(wanted)), key=lambda place: (wanted[place], -place))
     for number, place in enumerate(by_size):

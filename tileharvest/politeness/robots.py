@@ -39,7 +39,7 @@ class Robots:
 
     @classmethod
     def of(cls, origin: str, content: bytes) -> Robots:
-        """Of the robots.txt that a site, such as `https://map.example.net:8443`, answers. What is no
+        """Reads the robots.txt that a site, such as `https://map.example.net:8443`, answers. What is no
         robots.txt, such as an HTML page, allows everything."""
         text = content[:_MOST].decode("utf-8-sig", errors="ignore")
         rules = Protego.parse(text)
@@ -47,7 +47,7 @@ class Robots:
         return cls(_gap(rules), {origin: rules} if forbids else {})
 
     def beside(self, other: Robots) -> Robots:
-        """Both: those of sites of which each knows another."""
+        """Returns the rules of both, which know different sites."""
         return Robots(self.gap.at_least(other.gap), {**self._rules, **other._rules})
 
     @property
@@ -56,20 +56,20 @@ class Robots:
         return not self._rules
 
     def allows(self, url: str) -> bool:
-        """Whether we may ask for the address. Costs 10 us where its site has rules for us."""
+        """Returns whether we may ask for the address. This costs 10 us where its site has rules for us."""
         rules = self._rules.get(origin_of(url))
         return rules is None or bool(rules.can_fetch(url, NAME))
 
 
 def origin_of(url: str) -> str:
-    """The site of an address: scheme, host and port, for all of which one robots.txt holds."""
+    """Returns the site of an address: scheme, host and port, for all of which one robots.txt holds."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def _gap(rules: Protego) -> Gap:
-    """The longer of what both directives ask for; of a Request-rate the time of day is not looked at. Beyond
-    what a Gap can be: the longest."""
+    """Returns the longer gap of those that both directives ask for, or the longest that a Gap can be. The
+    time of day in a Request-rate is not looked at."""
     rate = rules.request_rate(NAME)
     seconds = max(rules.crawl_delay(NAME) or 0.0, rate.seconds / rate.requests if rate else 0.0)
     return Gap.of(min(seconds, LONGEST))

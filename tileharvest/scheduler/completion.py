@@ -16,30 +16,20 @@ if TYPE_CHECKING:
 
 
 def is_closing(engine: Any) -> bool:
-    """Whether no further request starts, and what is on the way is waited for."""
+    """Returns whether no further request starts, and what is on the way is waited for."""
     slot = getattr(engine, "_slot", None)
     return slot is None or getattr(slot, "closing", None) is not None
 
 
-class _WatchedSet(set[Any]):
-    """A set that tells of each element which leaves it."""
-
-    def __init__(self, elements: set[Any], on_leave: Callable[[Any], None]) -> None:
-        super().__init__(elements)
-        self._on_leave = on_leave
-
-    def remove(self, element: Any) -> None:
-        super().remove(element)
-        self._on_leave(element)
-
-
-class EngineHook:
-    """Calls back for each request that is completely processed, and makes the engine ask for requests.
+class EngineHook(set[Any]):
+    """Takes the place of the engine's set `inprogress`, to call back for each request that leaves it. It also
+    makes the engine ask for requests.
 
     A scheduler is made before its engine. Until `attach`, nothing is on the way and nobody is woken.
     """
 
     def __init__(self, on_complete: Callable[[Any], None]) -> None:
+        super().__init__()
         self._on_complete = on_complete
         self._slot: Any = None
         self._active: set[Any] = set()
@@ -57,13 +47,14 @@ class EngineHook:
                 " engine.downloader.active: install the version that requirements.txt names"
             )
         assert slot is not None
-        slot.inprogress = _WatchedSet(slot.inprogress, self._on_complete)
+        self.update(slot.inprogress)
+        slot.inprogress = self
         self._slot = slot
         self._active = active
 
-    @property
-    def is_attached(self) -> bool:
-        return self._slot is not None
+    def remove(self, request: Any) -> None:
+        super().remove(request)
+        self._on_complete(request)
 
     @property
     def in_flight(self) -> int:

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.politeness.gate import Gate
     from tileharvest.politeness.rules import Rules
-    from tileharvest.scheduler.scheduler import Scheduler
+    from tileharvest.scheduler.politeness import Politeness
     from tileharvest.tiles.outcomes import Outcome
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
@@ -44,8 +43,8 @@ class Crawl:
         """What the map's owner may expect; given with the harvest."""
         self.robots = Robots()
         """What the sites' robots.txt allow: everything, until they were read."""
-        self.scheduler: Scheduler | None = None
-        """None under a scheduler that is not ours, and before the engine has made it."""
+        self.politeness: Politeness | None = None
+        """Decides whether requests may start. None before our scheduler is made, and without it."""
         self.beginning: asyncio.Task[Any] | None = None
         """What the spider does before requests are offered; it is cancelled when the crawl ends."""
         self.ending: TileHarvestError | None = None
@@ -58,11 +57,6 @@ class Crawl:
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
         crawler.signals.connect(self._opened, signals.spider_opened)
-
-    @property
-    def gate(self) -> Gate | None:
-        """Whether requests may start; None under a scheduler that is not ours."""
-        return None if self.scheduler is None else self.scheduler.gate
 
     @property
     def is_ending(self) -> bool:
@@ -90,8 +84,8 @@ class Crawl:
         if self._reason is not None:
             return
         self._reason = why
-        if self.scheduler is not None:
-            self.scheduler.cut_short()
+        if self.politeness is not None:
+            self.politeness.cut_short()
         if self._is_opened and not is_closing(self.crawler.engine):
             self._closing = asyncio.ensure_future(self._close(why))
 
@@ -119,15 +113,15 @@ _CRAWLS: Final[dict[Crawler, Crawl]] = {}
 
 
 def crawl_of(crawler: Crawler) -> Crawl:
-    """The crawler's crawl, from the moment in which a part first asks for it."""
+    """Returns the crawler's crawl, which is made when a part first asks for it."""
     if crawler not in _CRAWLS:
         _CRAWLS[crawler] = Crawl(crawler)
     return _CRAWLS[crawler]
 
 
 def harvest_of(crawler: Crawler) -> Harvest:
-    """The harvest of the crawler's spider. Raises NotConfigured, which switches the asking component
-    off without a word, for a spider that harvests nothing."""
+    """Returns the harvest of the crawler's spider. Raises NotConfigured for a spider that harvests nothing,
+    which switches the asking component off without a word."""
     harvest = crawl_of(crawler).harvest
     if harvest is None:
         raise NotConfigured

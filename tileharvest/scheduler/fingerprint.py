@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote_plus
 
 from w3lib.url import canonicalize_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
 
 FORMAT: Final = 1
 """It is part of every fingerprint. Raise it with any change of the rule, w3lib's rules included, so that the
@@ -22,26 +25,6 @@ be, no `;`, no segment that begins with a dot, no port with a leading zero, no f
 digits are left out, because not all of them exist."""
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_~.-]+", re.ASCII)
 _PLAIN_VALUE: Final = r"[A-Za-z0-9_~.%-]*"
-
-
-class FingerprintedRequest(Protocol):
-    """What of a request counts. `scrapy.Request` has it."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def body(self) -> bytes: ...
-
-
-class _Settings(Protocol):
-    def getlist(self, name: str) -> list[Any]: ...
-
-
-class _Crawler(Protocol):
-    @property
-    def settings(self) -> _Settings: ...
 
 
 class SegmentFingerprinter:
@@ -63,10 +46,10 @@ class SegmentFingerprinter:
         self._is_canonical = _plain_addresses(keys).fullmatch
 
     @classmethod
-    def from_crawler(cls, crawler: _Crawler) -> Self:
+    def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler.settings.getlist("DEDUP_IGNORE_QUERY"))
 
-    def fingerprint(self, request: FingerprintedRequest) -> bytes:
+    def fingerprint(self, request: Request) -> bytes:
         """20 bytes. Raises ValueError for an address without a canonical form, such as one whose port is
         beyond 65535."""
         plain = self._is_canonical(request.url)

@@ -107,7 +107,7 @@ class Fleet:
         return self.ending is Ending.ENDED
 
     async def may_end(self) -> bool:
-        """Whether it is still this worker's to end the work, although it was told so some time ago."""
+        """Returns whether this worker is still to end the work, although it was told so some time ago."""
         if self._shared is None:
             return True
         self.ending = await self._shared.ending(self._segment)
@@ -128,7 +128,7 @@ class Fleet:
         return found
 
     def take_up(self, failure: Failure) -> None:
-        """The failure leaves the failure list, as its request is enqueued again."""
+        """Take the failure off the failure list, as its request is enqueued again."""
         self._worker.take_up(failure.id)
 
     async def doubtful(self) -> dict[bytes, Any]:
@@ -157,7 +157,7 @@ class Fleet:
                 if self._worker.is_empty:
                     await self._look(shared)
         except Exception as error:  # noqa: BLE001 - or nobody would notice the end of the work any more
-            self._listener.failed(as_queue_error(error))
+            self._listener.end(as_queue_error(error))
 
     async def _look(self, shared: SharedQueue) -> None:
         if self.awaits_end and not self._worker.holds_some:
@@ -206,7 +206,7 @@ def refuse_company(
 
 
 def _is_own(worker: Worker) -> bool:
-    """Whether it is this worker, or one that was killed in this very container and had the same number."""
+    """Returns whether it is this worker, or one with its number that was killed in this very container."""
     return worker.host == socket.gethostname() and worker.pid == os.getpid()
 
 

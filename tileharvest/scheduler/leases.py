@@ -98,5 +98,5 @@ class Leases:
         self._spacing = seconds
 
     def wait_until(self, moment: float) -> None:
-        """Nothing starts before the moment."""
+        """Let nothing start before the moment."""
         self._next_start = max(self._next_start, moment)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tileharvest.errors import BudgetError, QueueError
 from tileharvest.maps.budgets import OF_DAY, PARTS, Budget
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
-from tileharvest.politeness.gate import Gate, Reason
 from tileharvest.politeness.rate_limit import Pace, is_spent
+from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
 from tileharvest.queue.requests import DELAY, state_of
+from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -43,12 +44,8 @@ class PolitenessListener(Protocol):
         """A request may start that had to wait."""
         ...
 
-    def stop(self, error: BudgetError | None) -> None:
-        """Called once: the crawl is to end, by this error, or because a person has said so."""
-        ...
-
-    def fail(self, error: QueueError) -> None:
-        """The queue cannot go on."""
+    def end(self, why: BudgetError | QueueError | str) -> None:
+        """End the crawl: for a spent budget, for a queue that cannot go on, or as `stopped` by a person."""
         ...
 
     def check(self) -> None:
@@ -82,8 +79,10 @@ class Politeness:
         self._rules = rules
         self._local_time = local_time
         self._traffic = traffic
-        self.gate = Gate(self._gate_changed)
-        self._gate_moved = asyncio.Event()
+        self.reasons: set[Reason] = set()
+        """Why requests are held back. They may start while there is no reason."""
+        self._changed = asyncio.Event()
+        """Requests may start again, or it is over."""
         self._orders = Orders()
         """As last heard."""
         self._stop_before: str | None = None
@@ -107,24 +106,25 @@ class Politeness:
 
     async def begin(self) -> None:
         """Hear what a person has told the map, and go on hearing. Raises QueueError."""
-        if self.gate.is_open and self._traffic is not None:
+        if not self.reasons and self._traffic is not None:
             self._traffic.start()
         self._stop_before = (await orders_of(self._queue)).stop
         await self.look()
         self._looking = asyncio.ensure_future(self._look_on())
 
     async def end(self) -> None:
-        """Nothing further starts; returns when the queue knows all that it was to be told."""
+        """Let nothing further start. Returns when the queue knows all that it was to be told."""
         self.cut_short()
         if self._looking is not None:
             await cancel(self._looking)
+            self._looking = None
         if self._telling:
             await asyncio.wait(self._telling)
 
     def cut_short(self) -> None:
         """Nobody waits any more for what is held back."""
         self._over.set()
-        self._gate_moved.set()
+        self._changed.set()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -132,6 +132,16 @@ class Politeness:
     def is_over(self) -> bool:
         """Whether the crawl is about to end, or has ended."""
         return self._over.is_set()
+
+    # Reasons to hold requests back
+
+    def hold(self, reason: Reason) -> None:
+        """Let no further request start for this reason too. What is on the way is not touched by it."""
+        self._set(reason, holds=True)
+
+    def let_go(self, reason: Reason) -> None:
+        """Drop this reason. Requests may start when there is no other one."""
+        self._set(reason, holds=False)
 
     # Requests that are offered
 
@@ -151,31 +161,33 @@ class Politeness:
         )
 
     def offers(self, worker: QueueWorker, pace: Pace) -> None:
-        """From now on requests are offered, at this pace. If another one was heard of since it was looked up,
-        the next look tells it."""
+        """Let the worker offer requests at this pace from now on. If another one was heard of since it was
+        looked up, the next look tells it."""
         self._worker, self._gap = worker, pace.gap
         worker.keep_apart(pace.least)
         if self._last_aside > 0:
             worker.wait_until(self._last_aside + pace.least)
 
     def may_offer(self) -> bool:
-        """Whether any request may start. The crawl ends where none may any more, as a budget is spent that
-        something waits for."""
+        """Returns whether any request may start. The crawl ends where none may any more, as a budget is spent
+        that something waits for."""
         if self._queue.lacking is not None:
             self._spend_all(self._queue.lacking)
-        return self.gate.is_open
+        return not self.reasons
 
     def comes(self, request: Any) -> bool:
-        """Whether the request may start now; if so it is taken for started. Ask again for the same one
-        else."""
-        left = self._due(request) - asyncio.get_running_loop().time()
-        if left > 0:
-            self._wait(left)
+        """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
+        if DELAY in request.meta and (left := self._left(request)) > 0:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False
-        part = is_spent(replace(self._queue.budget, requests=None), self._queue.spent)
-        if part is not None:
-            self._spend_all(part)
-            return False
+        budget = self._queue.budget
+        if budget.received_bytes is not None or budget.seconds is not None:
+            # Its requests are counted when they are leased.
+            part = is_spent(replace(budget, requests=None), self._queue.spent)
+            if part is not None:
+                self._spend_all(part)
+                return False
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
         self._queue.begin_request()
         return True
@@ -195,14 +207,15 @@ class Politeness:
     async def may_go_on(self) -> None:
         """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
         waits for it is to end too."""
-        while not (self.gate.is_open or self.is_over):
-            self._gate_moved.clear()
-            await self._gate_moved.wait()
+        while self.reasons and not self.is_over:
+            self._changed.clear()
+            await self._changed.wait()
         if self.is_over:
             raise asyncio.CancelledError
 
     async def aside(self) -> None:
-        """The turn of a request that probes a site. Raises BudgetError, QueueError, and as `may_go_on`."""
+        """Returns when a request that probes a site has its turn. Raises BudgetError, QueueError, and what
+        `may_go_on` raises."""
         host_gap = NO_GAP if self._rules is None else self._rules.host_gap
         seconds = (self._gap or NO_GAP).at_least(host_gap).draw(random.random())  # noqa: S311 - no secret
         await self._sleep(min(seconds, self._last_aside + seconds - self._now()))
@@ -221,19 +234,25 @@ class Politeness:
         if most is not None and self._queue.spent.received_bytes > most:
             raise self._exceeded("bytes")
 
-    async def may_probe(self) -> bool:
-        """Whether a request may be made although none may start: one that finds out whether a host is back.
-        The crawl ends where the budget does not allow it. Raises QueueError."""
-        if await self._queue.spend():
-            return True
-        self._spend_all("requests")
+    async def claim_probe(self, host: str, seconds: float) -> bool:
+        """Returns whether this crawl may find out, although no request may start, whether a host is back. For
+        so many seconds no other crawl may. The crawl ends where the budget or the queue does not allow it."""
+        try:
+            if not await self._queue.claim_probe(host, seconds):
+                return False
+            if await self._queue.spend():
+                return True
+            self._spend_all("requests")
+        except QueueError as error:
+            self._listener.end(error)
         return False
 
     # Rests and budgets
 
     def rest(self, host: str, seconds: float) -> None:
-        """Let nobody else ask the host either for so long."""
-        self._tell(self._rest(host, seconds))
+        """Let nobody else ask the host either for so long, while the queue is open."""
+        if self._looking is not None:
+            self._tell(self._rest(host, seconds))
 
     async def allow(self, budget: Budget) -> None:
         """Spend no more than this from now on. Raises QueueError."""
@@ -245,11 +264,11 @@ class Politeness:
     async def look(self) -> None:
         """Do what a person has told since the last look, and what the hour asks for. Raises QueueError."""
         before, self._orders = self._orders, await orders_of(self._queue)
-        self._hold(Reason.PAUSED, holds=self._orders.paused is not None)
+        self._set(Reason.PAUSED, holds=self._orders.paused is not None)
         gap = self._gap_now()
-        if gap is None and not self.gate.holds(Reason.QUIET):
+        if gap is None and Reason.QUIET not in self.reasons:
             self._say_quiet()
-        self._hold(Reason.QUIET, holds=gap is None)
+        self._set(Reason.QUIET, holds=gap is None)
         if gap is not None and gap != self._gap:
             await self._keep(gap)
         self._gap = gap
@@ -269,7 +288,7 @@ class Politeness:
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
-                self._listener.fail(error if isinstance(error, QueueError) else _unexpected(error))
+                self._listener.end(as_queue_error(error))
                 return
 
     async def _check_time(self) -> None:
@@ -289,15 +308,16 @@ class Politeness:
             # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
             self._worker.lease_anew()
 
-    def _hold(self, reason: Reason, *, holds: bool) -> None:
-        (self.gate.hold if holds else self.gate.let_go)(reason)
-
-    def _gate_changed(self) -> None:
+    def _set(self, reason: Reason, *, holds: bool) -> None:
+        before = self.reasons
+        self.reasons = before | {reason} if holds else before - {reason}
+        if bool(before) is bool(self.reasons):
+            return
         if self._traffic is not None:
-            (self._traffic.resume if self.gate.is_open else self._traffic.pause)()
-        self._gate_moved.set()
-        if self.gate.is_open and self._worker is not None:
+            (self._traffic.pause if self.reasons else self._traffic.resume)()
+        if not self.reasons and self._worker is not None:
             self._worker.lease_anew()
+        self._changed.set()
         self._listener.wake()
 
     def _gap_now(self) -> Gap | None:
@@ -311,7 +331,7 @@ class Politeness:
         return 0.0 if self._traffic is None else self._traffic.worked
 
     def _now(self) -> float:
-        """Seconds since 1970."""
+        """Returns the present time, in seconds since 1970."""
         return self._local_time().timestamp()
 
     # The end
@@ -322,7 +342,7 @@ class Politeness:
             return
         if spent is None:
             _logger.info("a person has stopped map '%s'", self._name)
-        self._listener.stop(None if spent is None else self._exceeded(spent))
+        self._listener.end("stopped" if spent is None else self._exceeded(spent))
 
     def _spend_all(self, part: str) -> None:
         self._end_for_all(self._exceeded(part))
@@ -330,12 +350,12 @@ class Politeness:
     def _end_for_all(self, error: BudgetError) -> None:
         if not self._has_ended:
             self._has_ended = True
-            self.gate.hold(Reason.SPENT)
+            self.hold(Reason.SPENT)
             self._tell(stop(self._queue, error.reason))
-            self._listener.stop(error)
+            self._listener.end(error)
 
     def _exceeded(self, what: str) -> BudgetError:
-        """For the name of a budget's part, or for a reason that another worker has told."""
+        """Makes the error for the name of a budget's part, or for a reason that another worker has told."""
         reason = self._budget_in_words(what) if what in PARTS else what
         when = "tomorrow " if reason.startswith(OF_DAY) else ""
         message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
@@ -350,18 +370,12 @@ class Politeness:
 
     # Waiting and telling
 
-    def _due(self, request: Any) -> float:
-        """When the request may start by its own delay, on the event loop's clock."""
-        delay = request.meta.get(DELAY)
-        if delay is None:
-            return self._last_start
+    def _left(self, request: Any) -> float:
+        """Returns the seconds that are left of the request's own delay; less than none when it is over."""
         if self._delayed is None or self._delayed[0] is not request:
-            self._delayed = (request, Gap.of(delay).draw(random.random()))  # noqa: S311 - no secret
-        return self._last_start + self._delayed[1]
-
-    def _wait(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._waited)
+            gap = Gap.of(request.meta[DELAY])
+            self._delayed = (request, gap.draw(random.random()))  # noqa: S311 - no secret
+        return self._last_start + self._delayed[1] - asyncio.get_running_loop().time()
 
     def _waited(self) -> None:
         self._timer = None
@@ -397,7 +411,7 @@ class Politeness:
             try:
                 await work
             except QueueError as error:
-                self._listener.fail(error)
+                self._listener.end(error)
 
         task = asyncio.ensure_future(told())
         self._telling.add(task)
@@ -438,11 +452,3 @@ class Politeness:
                 host,
                 seconds,
             )
-
-
-def _unexpected(error: Exception) -> QueueError:
-    _logger.error("a mistake in the program stopped the crawl", exc_info=error)
-    return QueueError(
-        f"what a person tells the harvest cannot be heard any more ({error!r}), so it ends; nothing was lost:"
-        " run again, and report this"
-    )

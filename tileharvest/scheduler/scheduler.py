@@ -1,7 +1,8 @@
-"""Scrapy's scheduler, ours: the interface that Scrapy calls, and what other parts of a crawl ask of it."""
+"""Scrapy's scheduler, ours: a spider's requests become entries of a queue, and leases become requests."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
@@ -10,29 +11,34 @@ from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
 from tileharvest.monitoring.overview import look
-from tileharvest.queue.requests import FAILURE
+from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
+from tileharvest.queue.port import Entry
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED
+from tileharvest.queue.seen_filter import SeenFilter
+from tileharvest.queue.shared_queue import Ending, silent_after
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.offers import Offers
+from tileharvest.scheduler.fleet import HEARTBEAT, Fleet, refuse_company
 from tileharvest.scheduler.politeness import Politeness
+from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import as_held
+from tileharvest.scheduler.worker import QueueWorker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
+    from twisted.python.failure import Failure as TwistedFailure
 
-    from tileharvest.errors import BudgetError
-    from tileharvest.maps.budgets import Budget
-    from tileharvest.maps.rates import Gap
     from tileharvest.monitoring.overview import Overview
-    from tileharvest.politeness.gate import Gate
-    from tileharvest.queue.port import Counts
-    from tileharvest.scheduler.fleet import Fleet
+    from tileharvest.queue.port import Counts, Exchange, Failure, Lease
     from tileharvest.scheduler.settings import Scheduling
+
+_logger = logging.getLogger(__name__)
 
 
 class Scheduler(BaseScheduler):
@@ -48,23 +54,47 @@ class Scheduler(BaseScheduler):
     """
 
     def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
+        spider = crawler.spider
+        assert spider is not None
         self._crawler = crawler
         self._scheduling = scheduling
-        self._spider = as_held(crawler.spider)
-        self._engine = EngineHook(self._completed)
-        self._offers: Offers | None = None
-        """While the queue is open."""
         self._crawl = crawl_of(crawler)
-        self._crawl.scheduler = self
+        self._engine = EngineHook(self._completed)
+        self._spider = as_held(spider)
+        self._prepared = self._spider.prepared
+        self._fingerprint = crawler.request_fingerprinter.fingerprint
+        self._writer = RequestWriter(spider)
         harvest = self._crawl.harvest
-        self._politeness = Politeness(
+        self._politeness = self._crawl.politeness = Politeness(
             scheduling.queue,
             scheduling.name,
             self,
-            rules=scheduling.rules,
+            rules=self._crawl.rules,
             local_time=scheduling.local_time,
             traffic=None if harvest is None else harvest.traffic,
         )
+        self.worker = QueueWorker(
+            scheduling.queue,
+            self,
+            ahead=scheduling.ahead,
+            lease_seconds=scheduling.lease_seconds,
+            clock=scheduling.clock,
+            linger=scheduling.linger,
+            heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
+        )
+        self._is_open = False
+        self._fleet: Fleet | None = None
+        """While requests are offered."""
+        self._filters: dict[str, SeenFilter] = {}
+        """By segment: what is surely new there."""
+        self._failures: Sequence[Failure] = ()
+        """What failed in earlier segments, until it is offered again."""
+        self._under_way: dict[Request, Lease] = {}
+        self._waiting: tuple[Request, Lease] | None = None
+        """The request whose turn has not come."""
+        self._share: int | None = None
+        """How many requests the other workers leave this one on the way."""
+        self._said_waiting = False
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -81,77 +111,113 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """As `Offers.push`."""
-        assert self._offers is not None
-        return self._offers.push(request)
+        """Returns False for what is dropped here: too deep, or not to be written.
+
+        Whether a request was seen in its segment is known when the queue has looked. It is then dropped there
+        and counted.
+        """
+        entry = self._entry_of(request)
+        if entry is None:
+            return False
+        if self._fleet is not None:
+            self._fleet.goes_on()
+        self.worker.push(entry)
+        return True
 
     def next_request(self) -> Request | None:
-        return None if self._offers is None else self._offers.next()
+        """Returns the request that starts now, or None while none may start."""
+        if self._fleet is None or not self._politeness.may_offer():
+            return None
+        if self._share is not None and self._engine.in_flight >= self._share:
+            return None
+        waiting, self._waiting = self._waiting or self._leased(), None
+        if waiting is None:
+            return None
+        request, lease = waiting
+        if not self._politeness.comes(request):
+            self._waiting = waiting
+            return None
+        self._under_way[request] = lease
+        return request
 
     def has_pending_requests(self) -> bool:
-        """As `Offers.must_stay`."""
-        return self._offers is not None and self._offers.must_stay()
+        """Returns whether the spider must stay: something is due or soon will be, or it was told to."""
+        fleet, worker, scheduling = self._fleet, self.worker, self._scheduling
+        if not self._is_open:
+            return False
+        if fleet is None or self._waiting or scheduling.stay or not worker.is_empty:
+            return True
+        if fleet.ending is not Ending.GOES_ON:
+            return False
+        if worker.answer.leased_elsewhere or worker.answer.held_until is not None:
+            return True
+        next_due = worker.answer.next_due
+        if next_due is None:
+            return fleet.awaits_end
+        patience = scheduling.close_when_waiting
+        if patience is None or next_due - scheduling.clock() <= patience:
+            return True
+        if not self._said_waiting:
+            self._said_waiting = True
+            _logger.info("requests wait until %s; run it again then", scheduling.in_words(next_due))
+        return False
+
+    # The beginning and the end
 
     async def _open(self) -> None:
-        offers = Offers(self._scheduling, self._politeness, self._crawler, self._engine)
         try:
-            await offers.open()
+            await self._open_queue()
         except TileHarvestError as error:
             self._crawl.end(error)
             await self._politeness.end()
             await self._scheduling.queue.close()
         else:
-            self._offers = offers
+            self._is_open = True
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
         connect(self._callback_raised, signals.spider_error)
         connect(self._item_raised, signals.item_error)
+
+    async def _open_queue(self) -> None:
+        """Make the crawl a worker of its queue, and hear what a person has told the map.
+
+        Raises QueueError, also where this worker must not work beside those that are at it, and
+        ConfigurationError for settings with which nothing can be reached.
+        """
+        scheduling, queue, current = self._scheduling, self._scheduling.queue, self._segment
+        try:
+            await queue.open(scheduling.clock())
+        except QueueError:
+            if not scheduling.fresh:
+                raise
+            # The way out of a queue that cannot be read, or that another version wrote.
+            await queue.discard()
+            await queue.open(scheduling.clock())
+        if scheduling.shared is not None:
+            # This comes before it can tell the others anything, and before the history hears of this harvest,
+            # which ends one of another segment.
+            refuse_company(
+                await scheduling.shared.workers(),
+                current,
+                silent=silent_after(scheduling.lease_seconds),
+                is_fresh=scheduling.fresh,
+                is_history_local=scheduling.is_history_local,
+            )
+        # From now on the crawl can be told to stop. What was told before is not for this crawl.
+        await self._politeness.begin()
+        if scheduling.fresh:
+            await queue.forget(current)
+        await queue.forget_others(scheduling.segments_kept, current)
+        self._failures = [failure for failure in await queue.failures() if failure.segment != current]
+        await self._load_filter()
 
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
         if self._crawl.is_ending:
             return
         self._engine.attach(self._crawler.engine)
-        if self._offers is not None and not self._spider.holds_scheduler:
-            self._offers.start()
-
-    def _completed(self, request: Request) -> None:
-        if self._offers is not None:
-            self._offers.completed(request)
-
-    def _callback_raised(self, failure: Failure, response: Response) -> None:
-        request = getattr(response, "request", None)
-        if request is not None:
-            request.meta.setdefault(FAILURE, f"callback raised {failure.value!r}")
-
-    def _item_raised(self, item: Any, response: Response | None, failure: Failure) -> None:
-        request = getattr(response, "request", None)
-        if request is not None:
-            request.meta.setdefault(FAILURE, f"an item's pipeline raised {failure.value!r}")
-
-    async def _close(self) -> None:
-        if self._offers is None:
-            return
-        try:
-            self.left_nothing = await self._offers.stop()
-            counts = await self._last_counts(self._offers)
-        except QueueError as error:
-            self._crawl.end(error)
-            return
-        finally:
-            self._offers = None
-        for name, value in counts.as_plain().items():
-            self._crawler.stats.set_value(f"scheduler/{name}", value)
-
-    async def _last_counts(self, offers: Offers) -> Counts:
-        """Let the queue go, and return its counts just before. Raises QueueError."""
-        try:
-            await self._politeness.end()
-            return await self._scheduling.queue.counts(self._scheduling.clock())
-        finally:
-            await offers.worker.close()
-
-    # What a harvest asks
+        if self._is_open and not self._spider.holds_scheduler:
+            self._start()
 
     async def release(self, harvest: str, *, continued: bool) -> Fleet | None:
         """Offer requests from now on, without those of the present segment unless its work is continued.
@@ -159,10 +225,10 @@ class Scheduler(BaseScheduler):
         `harvest` names the work in a way that no other work is ever named. Returns None when the queue cannot
         go on, and when the crawl is about to end.
         """
-        if self._offers is None:
+        if not self._is_open:
             return None
         try:
-            return await self._offers.join(harvest, continued=continued)
+            return await self._join(harvest, continued=continued)
         except (QueueError, RuntimeError) as error:
             # An end that came meanwhile may have closed the queue.
             if self._politeness.is_over:
@@ -172,75 +238,229 @@ class Scheduler(BaseScheduler):
             self._crawl.end(error)
             return None
 
+    async def _join(self, harvest: str, *, continued: bool) -> Fleet | None:
+        queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._politeness.pace
+        is_first, segment = True, self._segment
+        if not continued and shared is None:
+            await queue.forget(segment)
+            await self._load_filter()
+        # A harvest makes no request of an earlier one: each would take a turn only to be dropped. They are
+        # dropped only now, because the filter has been made for as many requests as the last segment had.
+        await queue.forget_others(1, segment)
+        if pace is not None:
+            await queue.set_pace(pace)
+            if shared is not None:
+                is_first = await shared.join(segment, harvest)
+        if self._politeness.is_over:
+            return None
+        if pace is not None:
+            self._politeness.offers(self.worker, pace)
+        fleet = self._start(is_first=is_first, has_joined=pace is not None)
+        self._engine.wake()
+        return fleet
+
+    def _start(self, *, is_first: bool = True, has_joined: bool = False) -> Fleet:
+        """Offer requests from now on. Of several workers only the first offers again what failed in earlier
+        segments."""
+        fleet = Fleet(
+            self._scheduling, self.worker, self._writer, self, is_first=is_first, has_joined=has_joined
+        )
+        self._fleet = fleet
+        fleet.start()
+        self.worker.start()
+        failures, self._failures = self._failures, ()
+        for failed in failures if is_first else ():
+            self._retry(failed)
+        return fleet
+
+    async def _close(self) -> None:
+        if not self._is_open:
+            return
+        try:
+            counts = await self._close_queue()
+        except QueueError as error:
+            self._crawl.end(error)
+            return
+        finally:
+            self._is_open, self._fleet = False, None
+        for name, value in counts.as_plain().items():
+            self._crawler.stats.set_value(f"scheduler/{name}", value)
+
+    async def _close_queue(self) -> Counts:
+        """Offer nothing more, let the queue go, and return its counts just before. Raises QueueError."""
+        await self._spider.settled()
+        if self._waiting is not None:
+            self.worker.give_back(self._waiting[1])
+        self.left_nothing = self.worker.is_done
+        if self._fleet is not None:
+            await self._fleet.stop()
+        try:
+            await self._politeness.end()
+            return await self._scheduling.queue.counts(self._scheduling.clock())
+        finally:
+            await self.worker.close()
+
     async def overview(self) -> Overview | None:
         """Returns what is known of the queue, or None while it is not open. Reads all that waits."""
-        if self._offers is None:
+        if not self._is_open:
             return None
         return await look(self._scheduling.shared or self._scheduling.queue, self._scheduling.clock())
 
-    # What the map's owner may expect
+    # What becomes of a request
+
+    def _completed(self, request: Request) -> None:
+        """The request is through. Unless what it found is surely kept, it is offered again in a later run."""
+        lease = self._under_way.pop(request, None)
+        if lease is None or not self._is_open:
+            return
+        self._politeness.over(request)
+        reason = request.meta.get(FAILURE)
+        if not self._crawl.is_all_kept:
+            self.worker.give_back(lease)
+        elif reason is None:
+            self.worker.finish(lease)
+        else:
+            self.worker.fail(lease, reason)
+
+    def _callback_raised(self, failure: TwistedFailure, response: Response) -> None:
+        request = getattr(response, "request", None)
+        if request is not None:
+            request.meta.setdefault(FAILURE, f"callback raised {failure.value!r}")
+
+    def _item_raised(self, item: Any, response: Response | None, failure: TwistedFailure) -> None:
+        request = getattr(response, "request", None)
+        if request is not None:
+            request.meta.setdefault(FAILURE, f"an item's pipeline raised {failure.value!r}")
+
+    # What the worker and politeness ask and tell
 
     @property
-    def gate(self) -> Gate:
-        """Whether requests may start; any part of the crawl may hold it shut for a reason of its own."""
-        return self._politeness.gate
+    def in_flight(self) -> int:
+        """How many requests are on the way."""
+        return self._engine.in_flight
 
-    async def may_go_on(self) -> None:
-        """Returns when nothing holds requests back. Raises CancelledError when the crawl is about to end."""
-        await self._politeness.may_go_on()
+    @property
+    def may_start(self) -> bool:
+        """Whether any request may start."""
+        return self._politeness.may_offer()
 
-    async def allow(self, budget: Budget) -> None:
-        """Let the crawl spend no more than this. Raises QueueError."""
-        await self._politeness.allow(budget)
-
-    def obey(self, crawl_gap: Gap) -> None:
-        """Keep what the site's robots.txt asks for besides, from `release` on."""
-        self._politeness.obey(crawl_gap)
-
-    async def aside(self) -> None:
-        """Returns when a request may be made that is not offered here.
-
-        Raises BudgetError and QueueError, and CancelledError when the crawl is about to end.
-        """
-        await self._politeness.aside()
-
-    async def received_aside(self, received_bytes: int) -> None:
-        """Count the answer to such a request. Raises BudgetError, QueueError."""
-        await self._politeness.received_aside(received_bytes)
-
-    async def claim_probe(self, host: str, seconds: float) -> bool:
-        """Whether this crawl, and for so many seconds no other one, may find out whether a host is back."""
-        try:
-            claimed = await self._scheduling.queue.claim_probe(host, seconds)
-            return claimed and await self._politeness.may_probe()
-        except QueueError as error:
-            self._crawl.end(error)
-            return False
-
-    def rest(self, host: str, seconds: float) -> None:
-        """Let nobody else ask the host either for so long."""
-        if self._offers is not None:
-            self._politeness.rest(host, seconds)
-
-    # What politeness tells
+    def exchanged(self, answer: Exchange) -> None:
+        """The queue has answered."""
+        for name, count in (
+            ("dropped/seen", answer.duplicates),
+            ("filter/false_alarms", answer.false_alarms),
+            ("refused", answer.refused),
+            ("leased_in_all", len(answer.leases)),
+        ):
+            if count:
+                self._count(name, count)
+        self._share = self._share if answer.share is None else answer.share
+        if self._fleet is not None:
+            self._fleet.exchanged()
+        self._engine.wake()
 
     def wake(self) -> None:
-        """A request may start that had to wait."""
+        """A request that had to wait may start now."""
         self._engine.wake()
+
+    def end(self, why: TileHarvestError | str) -> None:
+        """The crawl cannot go on, or must not. What was leased is offered again next time."""
+        self._crawl.end(why)
 
     def check(self) -> None:
         """Raises BudgetError where too little room is left on the disk."""
         if self._crawl.harvest is not None:
             self._crawl.harvest.check_room()
 
-    def fail(self, error: TileHarvestError) -> None:
-        """The queue cannot go on. What was leased is offered again next time."""
-        self._crawl.end(error)
+    def _count(self, name: str, number: int = 1) -> None:
+        self._crawler.stats.inc_value(f"scheduler/{name}", number)
 
-    def cut_short(self) -> None:
-        """The crawl ends: nobody waits any more for what is held back."""
-        self._politeness.cut_short()
+    # From leases to requests
 
-    def stop(self, error: BudgetError | None) -> None:
-        """Nothing further starts: a budget is spent, or a person has said so."""
-        self._crawl.end(error or "stopped")
+    def _leased(self) -> tuple[Request, Lease] | None:
+        while (lease := self.worker.next_lease()) is not None:
+            try:
+                request = self._writer.read(lease.body, lease.attempt)
+            except UnreadableRequestError as error:
+                _logger.error("%s", error)
+                self._count("dropped/unreadable")
+                self.worker.fail(lease, str(error))
+                continue
+            prepared = self._prepared(request, lease.segment)
+            if prepared is not None:
+                return prepared, lease
+            self._count("dropped/outdated")
+            self.worker.finish(lease)
+        return None
+
+    # From requests to entries
+
+    def _entry_of(self, request: Request) -> Entry | None:
+        meta, most = request.meta, self._scheduling.max_depth
+        if most is not None and meta.get("depth", 0) > most:
+            self._count("dropped/depth")
+            return None
+        try:
+            body = self._writer.write(request)
+        except UnwritableRequestError as error:
+            _logger.error("%s was not queued: %s", request, error)
+            self._count("dropped/unwritable")
+            return None
+        segment = self._scheduling.segment_of(request)
+        fingerprint = None if request.dont_filter or request.method == "POST" else self._fingerprint(request)
+        maybe_seen = self._maybe_seen(segment, fingerprint)
+        return Entry(body, segment, fingerprint, request.priority, meta.get(NOT_BEFORE), maybe_seen)
+
+    def _retry(self, failure: Failure) -> None:
+        """Offer again, before anything else, what failed in an earlier segment.
+
+        It counts as seen in the present segment, so that a spider which makes its requests anew in each
+        segment does not ask twice.
+        """
+        try:
+            failed = self._writer.read(failure.body, failure.attempts)
+        except UnreadableRequestError as error:
+            _logger.error("%s", error)
+            return
+        request = self._spider.again(failed)
+        if request is not None:
+            segment, fingerprint = PUSHED, None
+            if failure.segment != PUSHED and not request.dont_filter:
+                segment, fingerprint = self._scheduling.segment_of(request), self._fingerprint(request)
+            maybe_seen = self._maybe_seen(segment, fingerprint)
+            body, priority = self._writer.write(request), max(1, failure.priority)
+            self.worker.push(Entry(body, segment, fingerprint, priority, None, maybe_seen))
+        self.worker.take_up(failure.id)
+        self._count("retried_failures")
+
+    # What is surely new
+
+    @property
+    def filter_bytes(self) -> int:
+        """How many bytes the filters take."""
+        return sum(found.memory_bytes for found in self._filters.values())
+
+    @property
+    def _segment(self) -> str:
+        return self._scheduling.segment_of(None)
+
+    async def _load_filter(self) -> None:
+        """Make a filter that tells what is surely new in the present segment, for as many requests as it has
+        and a quarter more. No filter of this worker can know what others push, so a shared queue has none."""
+        scheduling, segment = self._scheduling, self._segment
+        if scheduling.shared is None:
+            counts = await scheduling.queue.counts(scheduling.clock())
+            found = SeenFilter(max(scheduling.expected, counts.seen * 5 // 4), scheduling.error_rate)
+            await found.load(scheduling.queue.fingerprints(segment))
+            self._filters[segment] = found
+
+    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool | None:
+        found = self._filters.get(segment)
+        # Without a filter the queue looks itself: it is shared, or the segment has begun meanwhile.
+        return None if found is None or fingerprint is None else found.add(fingerprint)
+
+
+def scheduler_of(crawler: Crawler) -> Scheduler | None:
+    """Returns the scheduler of a crawler whose spider is open, or None where it is not ours."""
+    scheduler = crawler.engine.scheduler
+    return scheduler if isinstance(scheduler, Scheduler) else None

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.shared_queue import SharedQueue
-
-_REDIS: Final = QueueKind.REDIS
 
 _LEAST_AHEAD: Final = 16
 """At least so many requests are leased ahead of a shared queue: with fewer, each of them would need a call of
@@ -45,8 +42,6 @@ class Scheduling:
     queue: PoliteQueue
     shared: SharedQueue | None
     """The queue inside, where other workers may share it."""
-    rules: Rules | None
-    """What the map's owner may expect. None for a spider that harvests no map."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
     segment_of: Callable[[object | None], str]
@@ -97,12 +92,11 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
     kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
-    shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is _REDIS else None
+    shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is QueueKind.REDIS else None
     return Scheduling(
         name=name,
         queue=_polite(settings, name, shared, kind, is_kept=not refused),
         shared=shared,
-        rules=crawl.rules,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment_of=segment_of,
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
@@ -124,7 +118,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
 
 def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
     most = settings.getint("LEASE_AHEAD")
-    if kind is not _REDIS:
+    if kind is not QueueKind.REDIS:
         return most
     wanted = settings.getint("CONCURRENT_REQUESTS") * settings.getint("LEASE_AHEAD_SHARED")
     return min(most, max(_LEAST_AHEAD, wanted))
@@ -133,7 +127,7 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
 def _polite(
     settings: BaseSettings, name: str, shared: RedisQueue | None, kind: QueueKind, *, is_kept: bool
 ) -> PoliteQueue:
-    """The map's queue, with what all its workers, or all processes of this machine, know of hosts."""
+    """Makes the map's queue, with what all its workers, or all processes of this machine, know of hosts."""
     folder = data_folder(settings)
     hosts: Hosts = HostMemory()
     if shared is not None:

@@ -53,9 +53,9 @@ class WorkerListener(Protocol):
         """A lease that had to wait may start now."""
         ...
 
-    def failed(self, error: QueueError) -> None:
-        """The queue cannot go on. This is told once. Nothing more is leased, and what was leased is offered
-        again when the queue is next opened."""
+    def end(self, error: QueueError) -> None:
+        """End the crawl, because the queue cannot go on. This is told once. Nothing more is leased, and what
+        was leased is offered again when the queue is next opened."""
         ...
 
 
@@ -103,8 +103,8 @@ class QueueWorker:
         linger: float = LINGER,
         heartbeat: float | None = None,
     ) -> None:
-        """At most `ahead` leases are here and not started. The queue hears of this worker every `heartbeat`
-        seconds, by default `HEARTBEATS` times in a lease."""
+        """Holds at most `ahead` leases that have not started. The queue hears of this worker every
+        `heartbeat` seconds, by default `HEARTBEATS` times in a lease."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
@@ -163,7 +163,7 @@ class QueueWorker:
         self._tell()
 
     def take_up(self, failure: int) -> None:
-        """The failure leaves the failure list."""
+        """Take the failure off the failure list."""
         self._untold.taken_up.append(failure)
         self._tell()
 
@@ -213,7 +213,7 @@ class QueueWorker:
             self.look_again()
 
     def wait_until(self, moment: float) -> None:
-        """Nothing starts before the moment, in seconds since 1970."""
+        """Let nothing start before the moment, in seconds since 1970."""
         self._leases.wait_until(moment)
 
     def look_again(self) -> None:
@@ -333,7 +333,7 @@ class QueueWorker:
     def _fail(self, error: QueueError) -> None:
         if not self._stopped:
             self._stopped = True
-            self._listener.failed(error)
+            self._listener.end(error)
 
 
 def as_queue_error(error: Exception) -> QueueError:

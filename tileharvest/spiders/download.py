@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
 
-from tileharvest.politeness.gate import HeldBackError, Reason
+from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.crawl import crawl_of
 
@@ -29,7 +29,7 @@ class TileDownloadHandler(AiohttpDownloadHandler):
     setting `USER_AGENTS` lists several, each request that our scheduler offers takes any of them; requests
     that find out about a site or a host have the one of `USER_AGENT`.
 
-    Raises HeldBackError for an offered request while the scheduler's gate is shut, unless it is shut only
+    Raises HeldBackError for an offered request while requests are held back, unless that is only
     because a budget is spent.
 
     Everything else, GETs included, is Scrapy's. It calls this handler experimental and warns at every start:
@@ -40,6 +40,7 @@ class TileDownloadHandler(AiohttpDownloadHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        self._crawl = crawl_of(crawler)
         settings = crawler.settings
         constant = settings.getdict("DEFAULT_REQUEST_HEADERS")
         self._constant = _Constant({**constant, "User-Agent": settings["USER_AGENT"]})
@@ -53,10 +54,11 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         self._fail_on_dataloss_warned = True
 
     async def download_request(self, request: Request) -> Response:
-        gate = crawl_of(self.crawler).gate
+        politeness = self._crawl.politeness
         # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one. What was offered
         # before the budget was spent is a part of that.
-        if gate is not None and not gate.is_open and gate.reasons != {Reason.SPENT} and is_offered(request):
+        reasons = () if politeness is None else politeness.reasons
+        if reasons and reasons != {Reason.SPENT} and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
         if request.method != "HEAD":

@@ -34,8 +34,8 @@ def fetch_with(crawler: Crawler) -> Fetch:
             raise SiteError(
                 f"{url} cannot be reached ({no_answer_in_words(error)}): nothing was changed; try again later"
             ) from error
-        if crawl.scheduler is not None:
-            await crawl.scheduler.received_aside(len(response.body))
+        if crawl.politeness is not None:
+            await crawl.politeness.received_aside(len(response.body))
         return Fetched(response.status, response.body, response.url)
 
     return fetch

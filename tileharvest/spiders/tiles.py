@@ -21,6 +21,7 @@ from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
+from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.fetch import fetch_with
 from tileharvest.tiles.outcomes import Outcome
@@ -224,8 +225,8 @@ class TileSpider(Spider, HeldSpider):
         site, crawl.robots = await probe_politely(
             self.probe, harvest.description, fetch_with(self.crawler), obeys=crawl.rules.robots
         )
-        if crawl.scheduler is not None:
-            crawl.scheduler.obey(crawl.robots.gap)
+        if crawl.politeness is not None:
+            crawl.politeness.obey(crawl.robots.gap)
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         await harvest.open(site)
@@ -233,13 +234,13 @@ class TileSpider(Spider, HeldSpider):
 
     async def _be_allowed(self, rules: Rules) -> None:
         """Wait until the site may be asked, and find out how much of it."""
-        harvest, scheduler = self.harvest, self.crawl.scheduler
+        harvest, politeness = self.harvest, self.crawl.politeness
         harvest.check_room()
         spent = await harvest.spent() if rules.daily_budget else NO_COST
         budget = budget_of_run(harvest.description.name, rules.budget, rules.daily_budget, spent)
-        if scheduler is not None:
-            await scheduler.may_go_on()
-            await scheduler.allow(budget)
+        if politeness is not None:
+            await politeness.may_go_on()
+            await politeness.allow(budget)
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest
@@ -258,7 +259,7 @@ class TileSpider(Spider, HeldSpider):
 
     async def _offer(self) -> bool:
         """Lets requests be offered. Returns whether the first ones are to be made by this worker."""
-        scheduler, harvest = self.crawl.scheduler, self.harvest
+        scheduler, harvest = scheduler_of(self.crawler), self.harvest
         if scheduler is None:
             return True
         self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
@@ -387,7 +388,7 @@ class TileSpider(Spider, HeldSpider):
 
     async def _stayed_to_the_end(self) -> bool:
         """Says whether a spider that waited for pushed requests (`-a stay=1`) stopped with nothing left."""
-        scheduler = self.crawl.scheduler
+        scheduler = scheduler_of(self.crawler)
         if self.crawl.arguments.get("stay") != "1" or scheduler is None or not scheduler.left_nothing:
             return False
         return not await self.harvest.unasked()

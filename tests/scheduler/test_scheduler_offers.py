@@ -24,8 +24,7 @@ from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.offers import Offers
-from tileharvest.scheduler.politeness import Politeness
+from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import Scheduling
 from tileharvest.scheduler.spider import HeldSpider
 
@@ -42,23 +41,26 @@ class Stub(Spider, HeldSpider):
 
 
 class Offered:
-    """The offers over a queue in memory, for an engine that the test plays."""
+    """A scheduler over a queue in memory, for an engine that the test plays."""
 
     def __init__(self) -> None:
         self.queue: Any = WatchedQueue()
-        self.answers = self.in_flight = 0
+        self.answers = 0
+        self.in_flight: set[str] = set()
         self.counted: Counter[str] = Counter()
         self.spider = Stub()
         polite = PoliteQueue(self.queue, HostMemory(), "world", clock=lambda: 0.0, random=lambda: 0.5)
-        self.politeness = Politeness(
-            polite, "world", self, rules=None, local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC)
-        )
         crawler: Any = Crawler(Stub)
         crawler.spider, crawler.stats = self.spider, self
         crawler.request_fingerprinter = SimpleNamespace(fingerprint=lambda request: request.url.encode())
         self.crawl = crawl_of(crawler)
-        engine: Any = self
-        self.offers = Offers(scheduling(polite), self.politeness, crawler, engine)
+        slot = SimpleNamespace(inprogress=set(), nextcall=SimpleNamespace(schedule=self.wake), closing=None)
+        crawler.engine = SimpleNamespace(_slot=slot, downloader=SimpleNamespace(active=self.in_flight))
+        self.scheduler = Scheduler(crawler, scheduling(polite))
+
+    async def open(self) -> None:
+        await self.scheduler._open()
+        self.scheduler._engine.attach(self.scheduler._crawler.engine)
 
     def inc_value(self, name: str, count: int) -> None:
         self.counted[name] += count
@@ -69,21 +71,15 @@ class Offered:
     def push(self, *names: str, delay: float | list[float] | None = None) -> None:
         meta = {} if delay is None else {DELAY: delay}
         for name in names:
-            assert self.offers.push(Request(f"http://map.example.net/{name}", meta=dict(meta)))
+            assert self.scheduler.enqueue_request(Request(f"http://map.example.net/{name}", meta=dict(meta)))
 
     async def hear(self) -> None:
         """Wait until the queue has answered once more, and taken in what was pushed."""
         before = self.answers
         await comes_true(lambda: self.answers > before)
 
-    def fail(self, error: Exception) -> None:
-        raise error
-
-    def stop(self, error: Exception | None) -> None:
-        """Nothing ends here."""
-
-    def check(self) -> None:
-        """There is room."""
+    def set_value(self, name: str, value: Any) -> None:
+        """Counts at the end are not looked at."""
 
 
 def scheduling(queue: Any) -> Scheduling:
@@ -91,7 +87,6 @@ def scheduling(queue: Any) -> Scheduling:
         name="world",
         queue=queue,
         shared=None,
-        rules=None,
         is_history_local=True,
         segment_of=lambda request: DAY,
         in_words=str,
@@ -113,32 +108,31 @@ def scheduling(queue: Any) -> Scheduling:
 @asynccontextmanager
 async def offered(*names: str, **meta: Any) -> AsyncIterator[Offered]:
     one = Offered()
-    await one.queue.open(0.0)
-    one.offers.start()
+    await one.open()
+    one.scheduler._start()
     await one.hear()
     if names:
         one.push(*names, **meta)
         await one.hear()
     yield one
-    await one.queue.close()
+    await one.scheduler._close()
 
 
 async def left(one: Offered) -> list[tuple[str, int]]:
     """What the next run would be offered after this one has stopped, and which attempt that would be."""
-    await one.offers.stop()
-    await one.offers.worker.close()
+    await one.scheduler._close()
     await one.queue.open(0.0)
     leases = (await QueueAtOnce.exchange(one.queue, Changes(), 9, 0.0)).leases
-    return [(one.offers._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
+    return [(one.scheduler._writer.read(lease.body, 1).url[-1], lease.attempt) for lease in leases]
 
 
 def test_nothing_is_offered_before_the_start() -> None:
     async def test() -> None:
         one = Offered()
-        await one.queue.open(0.0)
+        await one.open()
         one.push("a")
-        assert one.offers.next() is None
-        assert one.offers.must_stay()
+        assert one.scheduler.next_request() is None
+        assert one.scheduler.has_pending_requests()
 
     run_jumping(test())
 
@@ -149,11 +143,11 @@ def test_who_has_its_share_in_flight_is_offered_no_more() -> None:
             one.queue.adds = {"share": 1}
             one.push("a", "b")
             await one.hear()
-            assert one.offers.next() is not None
-            one.in_flight = 1
-            assert one.offers.next() is None
-            one.in_flight = 0
-            assert one.offers.next() is not None
+            assert one.scheduler.next_request() is not None
+            one.in_flight.add("a")
+            assert one.scheduler.next_request() is None
+            one.in_flight.clear()
+            assert one.scheduler.next_request() is not None
 
     run_jumping(test())
 
@@ -161,12 +155,12 @@ def test_who_has_its_share_in_flight_is_offered_no_more() -> None:
 def test_a_share_holds_until_an_answer_tells_of_another() -> None:
     async def test() -> None:
         async with offered() as one:
-            one.in_flight = 1
+            one.in_flight.add("another")
             for share, is_offered in ((1, False), (None, False), (2, True), (None, True)):
                 one.queue.adds = {} if share is None else {"share": share}
                 one.push(str(share), f"again {share} {is_offered}")
                 await one.hear()
-                assert (one.offers.next() is not None) is is_offered
+                assert (one.scheduler.next_request() is not None) is is_offered
 
     run_jumping(test())
 
@@ -174,12 +168,12 @@ def test_a_share_holds_until_an_answer_tells_of_another() -> None:
 def test_a_request_whose_turn_has_not_come_is_offered_when_it_has() -> None:
     async def test() -> None:
         async with offered("a", "b", delay=30) as one:
-            assert one.offers.next().url.endswith("a")
-            assert one.offers.next() is None
-            assert one.offers.next() is None
-            assert one.offers.must_stay()
+            assert one.scheduler.next_request().url.endswith("a")
+            assert one.scheduler.next_request() is None
+            assert one.scheduler.next_request() is None
+            assert one.scheduler.has_pending_requests()
             await asyncio.sleep(30)
-            assert one.offers.next().url.endswith("b")
+            assert one.scheduler.next_request().url.endswith("b")
 
     run_jumping(test())
 
@@ -194,7 +188,7 @@ def test_each_request_starts_so_long_after_the_one_before_it_as_it_asks_itself()
             loop = asyncio.get_running_loop()
             starts: list[tuple[str, float]] = []
             while len(starts) < len(delays):
-                request = one.offers.next()
+                request = one.scheduler.next_request()
                 if request is None:
                     await asyncio.sleep(0.01)
                 else:
@@ -212,9 +206,9 @@ def test_each_request_starts_so_long_after_the_one_before_it_as_it_asks_itself()
 def test_what_waits_for_its_turn_goes_back_unstarted_at_the_end() -> None:
     async def test() -> None:
         async with offered("a", "b", "c", delay=30) as one:
-            first = one.offers.next()
-            assert one.offers.next() is None
-            one.offers.completed(first)
+            first = one.scheduler.next_request()
+            assert one.scheduler.next_request() is None
+            one.scheduler._completed(first)
             assert await left(one) == [("b", 1), ("c", 1)]
 
     run_jumping(test())
@@ -225,7 +219,7 @@ def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
         async with offered("a", "b") as one:
             for ending in (QueueError("disk full"), None):
                 one.crawl.ending = ending
-                one.offers.completed(one.offers.next())
+                one.scheduler._completed(one.scheduler.next_request())
             assert [name for name, _ in await left(one)] == ["a"]
 
     run_jumping(test())
@@ -234,9 +228,9 @@ def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
 def test_what_failed_is_in_the_failure_list_with_its_reason() -> None:
     async def test() -> None:
         async with offered("a") as one:
-            request = one.offers.next()
+            request = one.scheduler.next_request()
             request.meta[FAILURE] = "503 Service Unavailable"
-            one.offers.completed(request)
+            one.scheduler._completed(request)
             assert await left(one) == []
             assert [failure.reason for failure in await one.queue.failures()] == ["503 Service Unavailable"]
 
@@ -246,7 +240,7 @@ def test_what_failed_is_in_the_failure_list_with_its_reason() -> None:
 def test_a_request_that_was_not_offered_ends_without_a_trace() -> None:
     async def test() -> None:
         async with offered("a") as one:
-            one.offers.completed(Request("http://map.example.net/other"))
+            one.scheduler._completed(Request("http://map.example.net/other"))
             assert await left(one) == [("a", 1)]
 
     run_jumping(test())
@@ -256,10 +250,10 @@ def test_politeness_hears_of_each_end() -> None:
     async def test() -> None:
         async with offered("a") as one:
             ended: list[Any] = []
-            one.politeness.over = ended.append  # type: ignore[method-assign]
-            request = one.offers.next()
+            one.scheduler._politeness.over = ended.append  # type: ignore[method-assign]
+            request = one.scheduler.next_request()
             for _ in range(2):
-                one.offers.completed(request)
+                one.scheduler._completed(request)
             assert ended == [request]
 
     run_jumping(test())
@@ -269,11 +263,11 @@ def test_politeness_hears_of_each_end() -> None:
 def test_of_several_workers_only_the_first_takes_up_what_failed_before(is_first: bool, retried: int) -> None:
     async def test() -> None:
         one = Offered()
-        await one.queue.open(0.0)
-        written = one.offers._entry_of(Request("http://map.example.net/a"))
+        await one.open()
+        written = one.scheduler._entry_of(Request("http://map.example.net/a"))
         assert written is not None
-        one.offers._failures = [Failure(1, written.body, "2026-11-20", 0, 3, "503", 0.0)]
-        one.offers.start(is_first=is_first)
+        one.scheduler._failures = [Failure(1, written.body, "2026-11-20", 0, 3, "503", 0.0)]
+        one.scheduler._start(is_first=is_first)
         await one.hear()
         assert one.counted["scheduler/retried_failures"] == retried
 

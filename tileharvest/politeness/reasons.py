@@ -1,0 +1,22 @@
+"""The reasons for which the requests of a crawl are held back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why requests are held back."""
+
+    PAUSED = "paused"
+    """A person has paused the map."""
+    QUIET = "quiet"
+    """These are the map's quiet hours."""
+    DOWN = "down"
+    """The host does not answer."""
+    SPENT = "spent"
+    """A budget is spent; the crawl is about to end."""
+
+
+class HeldBackError(Exception):
+    """A request that was offered must not start any more. It was not sent, and goes back to the queue."""

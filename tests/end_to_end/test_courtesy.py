@@ -183,14 +183,6 @@ def test_in_quiet_hours_that_have_a_rate_it_is_kept(careful: Careful) -> None:
     assert sorted(found.gaps)[10] < 0.1 + 0.04
 
 
-def test_images_are_stored_no_faster_than_the_pipelines_delay(careful: Careful) -> None:
-    careful.harvest(STORE_DELAY=0.05, BUDGET={"requests": 50})
-    stored = sorted(file.stat().st_mtime for file in (careful.project.data / "tiles").rglob("*.png"))
-    assert len(stored) > 8
-    # From the first to the last: a thread writes each, and may have waited for the processor.
-    assert stored[-1] - stored[0] >= (len(stored) - 1) * 0.05 - 0.1
-
-
 def test_what_brings_no_image_does_not_wait_to_be_stored(project: Project, harvested_map: Rendering) -> None:
     report = project.harvest(SMALL, "2016-10-07", "-s", "STORE_DELAY=30")
     assert report["counts"]["ign"] == len(harvested_map.paths())

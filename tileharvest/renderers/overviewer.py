@@ -156,8 +156,8 @@ def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> Layer:
 
 
 def _folder_url(page: str, base: str, name: str) -> str:
-    """Where a layer's tiles lie. Base and name are joined letter by letter and taken relative to the page,
-    as the site's own page does it. Characters that no address may have are percent-encoded.
+    """Returns where a layer's tiles lie. Base and name are joined letter by letter and taken relative to the
+    page, as the site's own page does it. Characters that no address may have are percent-encoded.
     """
     return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
 

@@ -1,0 +1,56 @@
+"""The item pipeline paces what it stores, and stores at once what a crawl that ends still has."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.middlewares.making import added, drawn, run_jumping
+from tileharvest.maps.rates import Gap
+from tileharvest.pipelines import HistoryPipeline
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import TileResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def kept_at(results: Iterable[TileResult], *, is_closing: bool = False) -> list[float]:
+    """The moments at which the pipeline gives these results, which come at once, to the harvest."""
+    moments: list[float] = []
+
+    async def keep(result: TileResult) -> None:
+        moments.append(asyncio.get_running_loop().time())
+
+    closing = object() if is_closing else None
+    engine = SimpleNamespace(_slot=SimpleNamespace(closing=closing))
+    crawl: Any = SimpleNamespace(crawler=SimpleNamespace(engine=engine))
+    harvest: Any = SimpleNamespace(keep=keep)
+    pipeline = HistoryPipeline(crawl, harvest, Gap(0.25, 0.25))
+
+    async def run() -> None:
+        await asyncio.gather(*(pipeline.process_item(result) for result in results))
+
+    run_jumping(run())
+    return moments
+
+
+def images(many: int) -> list[TileResult]:
+    return [added(Tile(0, 2 * x + 1, 1), drawn(str(x))) for x in range(many)]
+
+
+def test_images_are_stored_no_faster_than_the_pipelines_delay() -> None:
+    assert kept_at(images(4)) == pytest.approx([0, 0.25, 0.5, 0.75])
+
+
+def test_what_brings_no_image_does_not_wait_to_be_stored() -> None:
+    unchanged = [TileResult("day", Tile(0, 2 * x + 1, 3), Outcome.IGNORED) for x in range(3)]
+    assert kept_at([*images(2), *unchanged]) == pytest.approx([0, 0, 0, 0, 0.25])
+
+
+def test_a_crawl_that_ends_stores_what_it_has_at_once() -> None:
+    assert kept_at(images(3), is_closing=True) == [0, 0, 0]

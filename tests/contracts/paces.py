@@ -74,7 +74,8 @@ class Asking(Driven):
         """Start so many of the requests that were leased, each of which costs so many bytes."""
         for _ in range(number):
             self.queue.begin_request()
-            self.queue.end_request(size, was_sent=was_sent)
+            self.queue.receive(size)
+            self.queue.end_request(was_sent=was_sent)
 
     def work(self, seconds: float) -> None:
         self.run(self.queue.work(seconds))

@@ -105,7 +105,7 @@ def test_however_it_goes_no_more_is_started_than_the_budget_has_and_all_of_it(as
         ended = [under_way.pop() for _ in range(chance.randint(0, len(under_way)))]
         sent = [lease for lease in ended if chance.random() < 0.8]
         for lease in ended:
-            worker.queue.end_request(0, was_sent=lease in sent)
+            worker.queue.end_request(was_sent=lease in sent)
         started += len(sent)
         returned = [leases.pop() for _ in range(chance.randint(0, min(2, len(leases))))]
         worker.exchange(0, asked.clock.now, finished=ended, returned=returned)

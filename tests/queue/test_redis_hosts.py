@@ -322,7 +322,8 @@ def test_workers_spend_one_budget_together_and_those_that_have_ended_count(world
     assert len(first.lease(4)) == 4
     for _ in range(4):
         first.queue.begin_request()
-        first.queue.end_request(5, was_sent=True)
+        first.queue.receive(5)
+        first.queue.end_request(was_sent=True)
     first.run(first.queue.work(20.0))
     first.stop()
     assert len(second.lease(20)) == 6

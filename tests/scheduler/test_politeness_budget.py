@@ -22,7 +22,8 @@ async def got(crawl: Crawl, size: int, *, was_sent: bool = True) -> None:
     """A GET has cost so many bytes."""
     request = Request(f"http://{HOST}/0.png")
     assert crawl.politeness.comes(request)
-    state_of(request).received_bytes, state_of(request).was_sent = size, was_sent
+    state_of(request).was_sent = was_sent
+    crawl.politeness.receive(size)
     crawl.politeness.over(request)
 
 
@@ -197,8 +198,9 @@ def test_what_is_received_aside_counts_for_the_budget() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             await crawl.politeness.allow(Budget(received_bytes=100))
-            await crawl.politeness.received_aside(60)
+            await crawl.politeness.aside()
+            crawl.politeness.receive(100)
             with pytest.raises(BudgetError, match="budget: 100 B"):
-                await crawl.politeness.received_aside(60)
+                await crawl.politeness.aside()
 
     run_jumping(test())

@@ -82,7 +82,7 @@ def test_the_state_tells_the_attempt(writer: RequestWriter) -> None:
 
 def test_of_the_state_only_the_question_is_kept(writer: RequestWriter) -> None:
     question = TileQuestion("day", Tile(-3, -440, 216), LATE)
-    state = RequestState(question, attempt=2, was_sent=False, received_bytes=5, known=True)
+    state = RequestState(question, attempt=2, was_sent=False, known=True)
     read = writer.read(writer.write(Request(URL, meta={STATE: state, "tile": [1]})), attempt=3)
     assert read.meta == {STATE: RequestState(question, attempt=3), "tile": [1]}
     assert question_of(read) == question

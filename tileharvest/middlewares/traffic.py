@@ -61,7 +61,8 @@ class TrafficMiddleware:
         received = len(response.body)
         if received:
             self._traffic.received_bytes += received
-            state_of(request).received_bytes = received
+            if self._crawl.politeness is not None:
+                self._crawl.politeness.receive(received)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:

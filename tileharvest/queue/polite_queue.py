@@ -193,14 +193,13 @@ class PoliteQueue:
         self._requests += 1
         self._under_way += 1
 
-    def end_request(self, received_bytes: int, *, was_sent: bool) -> None:
-        """Tell that it is over, and what it has cost: nothing at all if it was not sent."""
+    def end_request(self, *, was_sent: bool) -> None:
+        """Tell that it is over. It has cost nothing if it was not sent."""
         self._under_way -= 1
         self._requests -= not was_sent
-        self._received_bytes += received_bytes
 
     def receive(self, received_bytes: int) -> None:
-        """Tell how long the answer to a request was that was not leased."""
+        """Tell how long an answer was, to whatever request."""
         self._received_bytes += received_bytes
 
     @property

@@ -38,8 +38,6 @@ class RequestState:
     """Whether the request waits for its turn beside the queue, as those that probe a site."""
     was_sent: bool = True
     """False for a request that was never sent, and so has cost nothing."""
-    received_bytes: int = 0
-    """Length of the answer."""
     result: TileResult | None = None
     """What was found for the tile."""
     known: bool = False

@@ -181,21 +181,21 @@ class Politeness:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False
-        budget = self._queue.budget
-        if budget.received_bytes is not None or budget.seconds is not None:
-            # Its requests are counted when they are leased.
-            part = is_spent(replace(budget, requests=None), self._queue.spent)
-            if part is not None:
-                self._spend_all(part)
-                return False
+        part = self._spent_part()
+        if part is not None:
+            self._spend_all(part)
+            return False
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
         self._queue.begin_request()
         return True
 
     def over(self, request: Any) -> None:
         """The request has ended, however."""
-        state = state_of(request)
-        self._queue.end_request(state.received_bytes, was_sent=state.was_sent)
+        self._queue.end_request(was_sent=state_of(request).was_sent)
+
+    def receive(self, received_bytes: int) -> None:
+        """So long was an answer. It counts for the budget at once, before what it says is recorded."""
+        self._queue.receive(received_bytes)
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for, too."""
@@ -224,15 +224,9 @@ class Politeness:
         while self._rules is not None and await self._sit_out(self._rules.host):
             await self.may_go_on()
         self._last_aside = self._now()
-        if not await self._queue.spend():
-            raise self._exceeded("requests")
-
-    async def received_aside(self, received_bytes: int) -> None:
-        """So long was the answer to it. Raises BudgetError."""
-        self._queue.receive(received_bytes)
-        most = self._queue.budget.received_bytes
-        if most is not None and self._queue.spent.received_bytes > most:
-            raise self._exceeded("bytes")
+        part = self._spent_part() or ("requests" if not await self._queue.spend() else None)
+        if part is not None:
+            raise self._exceeded(part)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this crawl may find out, although no request may start, whether a host is back. For
@@ -367,6 +361,14 @@ class Politeness:
         if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
             return f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
         return f"budget: {words}"
+
+    def _spent_part(self) -> str | None:
+        """Returns which part of the budget is spent, or None. Requests do not count here, but when they are
+        leased."""
+        budget = self._queue.budget
+        if budget.received_bytes is None and budget.seconds is None:
+            return None
+        return is_spent(replace(budget, requests=None), self._queue.spent)
 
     # Waiting and telling
 

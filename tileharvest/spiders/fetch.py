@@ -10,7 +10,6 @@ from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.renderers.overviewer import Fetched
-from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 def fetch_with(crawler: Crawler) -> Fetch:
     """Returns a function that asks as the harvest asks: at its pace, with its patience and its counts."""
-    crawl = crawl_of(crawler)
 
     async def fetch(method: str, url: str) -> Fetched:
         request = Request(url, method=method, meta={STATE: RequestState(is_aside=True)})
@@ -34,8 +32,6 @@ def fetch_with(crawler: Crawler) -> Fetch:
             raise SiteError(
                 f"{url} cannot be reached ({no_answer_in_words(error)}): nothing was changed; try again later"
             ) from error
-        if crawl.politeness is not None:
-            await crawl.politeness.received_aside(len(response.body))
         return Fetched(response.status, response.body, response.url)
 
     return fetch

@@ -9,6 +9,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -75,6 +76,16 @@ class HoldingSpider(StubSpider, HeldSpider):
         if await scheduler.release("some work", continued=False) is not None:
             async for request in super().start():
                 yield request
+
+
+class NamelessSpider(StubSpider):
+    """Whose requests have callbacks without a name, but for the first."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for found in super().parse(response):
+            if isinstance(found, Request):
+                found = found.replace(callback=partial(self.note))  # noqa: PLW2901
+            yield found
 
 
 class DeepSpider(StubSpider):

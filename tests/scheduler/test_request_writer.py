@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy.http import FormRequest, JsonRequest, XmlRpcRequest
+from scrapy.http import FormRequest, JsonRequest, Response, XmlRpcRequest
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 from tests.scheduler.stub_spiders import StubSpider
 from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
 from tileharvest.queue.requests import STATE, RequestState, is_offered, question_of, state_of
-from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.scheduler.request_writer import (
+    MistakenOrderError,
+    RequestWriter,
+    callbacks_of,
+    check_orders,
+)
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.questions import LATE, TileQuestion
 
@@ -114,14 +121,58 @@ def function(response: Any) -> None:
 @pytest.mark.parametrize("field", ["callback", "errback"])
 @pytest.mark.parametrize(
     "foreign",
-    [lambda _: None, function, StubSpider().parse, StubSpider()._parse, partial(function, 1), print],
-    ids=["lambda", "function", "of another spider", "private", "partial", "built in"],
+    [lambda _: None, function, StubSpider().parse, partial(function, 1), print, Request],
+    ids=["lambda", "function", "of another spider", "partial", "built in", "class"],
 )
-def test_callbacks_that_are_no_public_methods_of_the_spider_are_refused(
+def test_callbacks_that_are_no_methods_of_the_spider_are_refused(
     writer: RequestWriter, field: str, foreign: Any
 ) -> None:
-    with pytest.raises(UnwritableRequestError, match=f"^{field} .* give a public method of the spider"):
+    with pytest.raises(UnwritableRequestError, match=f"^its {field} .* is no method of the spider"):
         writer.write(Request(URL, **{field: foreign}))
+
+
+class RuledSpider(CrawlSpider):
+    name = "ruled"
+    rules = (Rule(LinkExtractor(), callback="_parse_page"),)
+
+    def _parse_page(self, response: Response) -> None:
+        """Private, as many write it."""
+
+    def __parse_deep(self, response: Response) -> None:
+        """Python changes its name."""
+
+    another_name = __parse_deep
+
+    def follow(self) -> list[Any]:
+        return [self._parse_page, self.__parse_deep, self._callback, self._errback, self.parse]
+
+    def overridden(self) -> Any:
+        return super().parse_start_url
+
+    def parse_start_url(self, response: Response, **kwargs: Any) -> Any:
+        """Hides that of CrawlSpider."""
+
+
+def test_methods_of_the_spider_and_of_the_classes_it_inherits_from_come_back() -> None:
+    spider = RuledSpider()
+    writer = RequestWriter(spider)
+    for method in spider.follow():
+        read = writer.read(writer.write(Request(URL, callback=method, errback=method)), attempt=1)
+        assert (read.callback, read.errback) == (method, method)
+
+
+def test_a_method_that_the_spider_has_overridden_is_not_taken_for_the_new_one() -> None:
+    spider = RuledSpider()
+    with pytest.raises(UnwritableRequestError, match="is no method of the spider"):
+        RequestWriter(spider).write(Request(URL, callback=spider.overridden()))
+
+
+def test_only_methods_that_take_answers_may_be_named() -> None:
+    allowed = callbacks_of(RuledSpider).keys()
+    assert {"parse", "_parse", "_callback", "_errback", "parse_start_url", "_parse_page"} <= allowed
+    assert allowed.isdisjoint(
+        {"__init__", "start", "from_crawler", "update_settings", "_set_crawler", "close", "log", "logger"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,20 +191,13 @@ def test_a_field_that_could_not_be_read_again_is_refused(
     assert said in str(caught.value)
 
 
-def test_a_private_method_of_the_spider_itself_is_refused(spider: StubSpider, writer: RequestWriter) -> None:
-    with pytest.raises(UnwritableRequestError, match="give a public method of the spider"):
-        writer.write(Request(URL, callback=spider._parse))
-
-
 class OwnRequest(Request):
     pass
 
 
 @pytest.mark.parametrize("request_", [OwnRequest(URL), XmlRpcRequest(URL, params=(), methodname="a")])
 def test_other_classes_of_requests_are_refused(writer: RequestWriter, request_: Request) -> None:
-    expected = (
-        f"class {type(request_).__name__} .* use one of FormRequest, JsonRequest, Request; nothing was queued"
-    )
+    expected = f"class is {type(request_).__name__}, and none of FormRequest, JsonRequest, Request"
     with pytest.raises(UnwritableRequestError, match=expected):
         writer.write(request_)
 
@@ -167,13 +211,13 @@ def test_meta_that_json_does_not_give_back_is_refused_by_its_place(
 ) -> None:
     with pytest.raises(UnwritableRequestError) as caught:
         writer.write(Request(URL, meta={"a": [value]}))
-    assert str(caught.value).startswith(f"meta['a'][0]: {said} cannot be kept")
+    assert str(caught.value).startswith(f"meta['a'][0]: {said}; JSON knows ")
 
 
 @pytest.mark.parametrize("delay", ["soon", -1, [2, 1], [1], None, {"least": 1}])
-def test_a_delay_that_is_none_is_refused_when_it_is_enqueued(writer: RequestWriter, delay: Any) -> None:
-    with pytest.raises(UnwritableRequestError, match=r"^meta\['delay'\] cannot be: "):
-        writer.write(Request(URL, meta={"delay": delay}))
+def test_a_delay_that_is_none_is_a_mistake(delay: Any) -> None:
+    with pytest.raises(MistakenOrderError, match=r"^meta\['delay'\] cannot be: "):
+        check_orders(Request(URL, meta={"delay": delay}))
 
 
 def planted() -> None:
@@ -191,7 +235,7 @@ class Planted:
         pickle.dumps(Planted()),
         b'{"v":1,"url":"https://a/","kind":"XmlRpcRequest"}',
         b'{"v":1,"url":"https://a/","kind":"os.system"}',
-        b'{"v":1,"url":"https://a/","cb":"_parse"}',
+        b'{"v":1,"url":"https://a/","cb":"start"}',
         b'{"v":1,"url":"https://a/","cb":"__init__"}',
         b'{"v":1,"url":"https://a/","eb":"name"}',
         b'{"v":1,"url":"https://a/","cb":"parse.__globals__"}',

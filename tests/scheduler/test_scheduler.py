@@ -168,11 +168,27 @@ def test_what_is_deeper_than_the_limit_is_dropped_and_counted(crawls: Crawls) ->
     assert crawled.counted("dropped/depth") == 1
 
 
-def test_what_cannot_be_written_is_dropped_with_an_error(crawls: Crawls, page: str) -> None:
-    (crawled,) = crawls.crawl(run({"url": page, "callback": "_parse"}))
-    assert crawls.asked() == []
-    assert crawled.counted("dropped/unwritable") == 1
-    assert "give a public method of the spider" in crawled.said("ERROR")[0]
+def test_what_json_cannot_hold_waits_in_memory_and_the_log_says_so_once(crawls: Crawls) -> None:
+    root = crawls.write_page("root", "/1", "/2", "/3", "/2")
+    for n in (1, 2, 3):
+        crawls.write_page(str(n))
+    (crawled,) = crawls.crawl(run(root, spider="NamelessSpider"))
+    assert sorted(crawls.asked()) == ["/1", "/2", "/3", "/root"]
+    assert (crawled.counted("in_memory"), crawled.counted("dropped/seen")) == (3, 1)
+    assert (crawled.counted("done"), crawled.counted("left")) == (1, 0)
+    (line,) = [line for line in crawled.said("WARNING") if "waits in memory" in line]
+    assert "because JSON cannot hold it: its callback functools.partial(" in line
+
+
+def test_what_waits_in_memory_is_delayed_and_is_lost_with_the_process(crawls: Crawls) -> None:
+    later = json.dumps({"url": "/later", "meta": {"not_before": time.time() + 3600}})
+    root = crawls.write_page("root", later, json.dumps({"url": "/now", "meta": {"not_before": 1}}))
+    crawls.write_page("now")
+    with crawls.running(run(root, spider="NamelessSpider")) as process:
+        assert await_condition(lambda: answered(crawls.server) == 2, process)
+        stdout, _ = stop(process, signal.SIGTERM)
+    assert crawls.asked() == ["/root", "/now"]
+    assert "1 requests that waited in memory were not made, and are not kept" in stdout
 
 
 @pytest.mark.parametrize(
@@ -184,7 +200,7 @@ def test_what_no_queue_can_keep_is_dropped_and_the_crawl_goes_on(
     root = crawls.write_page("root", json.dumps({"url": "/bad", **bad}), "/page")
     (crawled,) = crawls.crawl(run(root))
     assert crawls.asked() == ["/root", "/page"]
-    assert crawled.counted("dropped/unwritable") == 1
+    assert crawled.counted("dropped/mistaken") == 1
     assert (crawled.counted("left"), crawled.counted("failed")) == (0, 0)
 
 

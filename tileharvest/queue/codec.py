@@ -30,7 +30,7 @@ _DEEPEST: Final = 64
 
 
 class UnwritableRequestError(ValueError):
-    """The request has a value that JSON does not give back as it was; nothing was queued."""
+    """The request has a value that JSON does not give back as it was."""
 
 
 class UnreadableRequestError(ValueError):
@@ -89,7 +89,7 @@ def encode(queued: QueuedRequest) -> bytes:
         # msgspec checks the types of what it reads, not of what it writes.
         _DECODER.decode(body)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise UnwritableRequestError(f"{error}; the request cannot be kept. Nothing was queued") from None
+        raise UnwritableRequestError(f"{error}") from None
     return body
 
 
@@ -143,7 +143,7 @@ def _check(value: Any, place: tuple[str | int, ...]) -> None:
     """Refuse what JSON does not give back as it was. The place is the field, then keys and indexes."""
     kind = type(value)
     if len(place) > _DEEPEST:
-        _refuse(place[:4], f"what is nested in more than {_DEEPEST} levels, or in itself,")
+        _refuse(place[:4], f"what is nested in more than {_DEEPEST} levels, or in itself")
     if kind is dict:
         for key, inner in value.items():
             if type(key) is not str:
@@ -163,13 +163,13 @@ def _check(value: Any, place: tuple[str | int, ...]) -> None:
 
 def _check_text(text: str, place: tuple[str | int, ...]) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        _refuse(place, f"{text!a}, which has half of a surrogate pair,")
+        _refuse(place, f"{text!a}, which has half of a surrogate pair")
 
 
 def _refuse(place: tuple[str | int, ...], what: str) -> NoReturn:
     field, *keys = place
     where = f"{field}{''.join(f'[{key!r}]' for key in keys)}"
     raise UnwritableRequestError(
-        f"{where}: {what} cannot be kept; write texts, numbers, True, False and None, in lists, or in dicts"
-        " whose keys are texts. Nothing was queued"
+        f"{where}: {what}; JSON knows texts, finite numbers, True, False and None, in lists, or in dicts with"
+        " texts as keys"
     )

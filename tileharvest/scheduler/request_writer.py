@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.request import request_from_dict
 
@@ -25,8 +25,6 @@ from tileharvest.queue.codec import (
 from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE, STATE, RequestState, question_of
 
 if TYPE_CHECKING:
-    from scrapy import Spider
-
     from tileharvest.queue.codec import Kind
 
 _KINDS: Final[dict[type[Request], Kind]] = {
@@ -42,30 +40,29 @@ _OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency
 """Keys of meta that say something of one attempt, or are kept elsewhere in the entry."""
 
 
+class MistakenOrderError(ValueError):
+    """An order in the request's meta, or its priority, cannot be; nothing was queued."""
+
+
 class RequestWriter:
-    """Writes the requests of one spider, and reads them back. A callback is a public method that the spider's
-    class defines, written by its name.
+    """Writes the requests of one spider, and reads them back. A callback is a method of the spider, written
+    by its name.
 
     Raises UnwritableRequestError and UnreadableRequestError as `queue/codec.py` does.
     """
 
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
-        self._callbacks = frozenset(
-            name
-            for name, value in inspect.getmembers(type(spider), inspect.isroutine)
-            if not name.startswith("_")
-        )
+        self._callbacks = callbacks_of(type(spider))
+        self._names = {function: name for name, function in self._callbacks.items()}
 
     def write(self, request: Request) -> bytes:
         """Returns the request as bytes, without what is of the moment."""
         kind = _KINDS.get(type(request))
         if kind is None:
             raise UnwritableRequestError(
-                f"a request of class {type(request).__name__} cannot be kept: use one of"
-                f" {_listed(_PATHS)}; nothing was queued"
+                f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}"
             )
-        _check_orders(request)
         found = self._as_dict(request)
         found["headers"] = headers_as_text(found["headers"])
         found["meta"] = {key: value for key, value in found["meta"].items() if key not in _OF_THE_MOMENT}
@@ -108,11 +105,10 @@ class RequestWriter:
     def _name_of(self, callback: Any, field: str) -> str | None:
         if callback is None:
             return None
-        name: str = getattr(callback, "__name__", "")
-        if name not in self._callbacks or getattr(callback, "__self__", None) is not self._spider:
-            raise UnwritableRequestError(
-                f"{field} {callback!r} cannot be kept: give a public method of the spider; nothing was queued"
-            )
+        is_own = getattr(callback, "__self__", None) is self._spider
+        name = self._names.get(callback.__func__) if is_own and inspect.ismethod(callback) else None
+        if name is None:
+            raise UnwritableRequestError(f"its {field} {callback!r} is no method of the spider")
         return name
 
     def _check_names(self, queued: QueuedRequest) -> None:
@@ -121,18 +117,38 @@ class RequestWriter:
                 raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")
 
 
-def _check_orders(request: Request) -> None:
-    """Refuse what would make a queue fail, or the scheduler when it comes to it."""
+def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
+    """Returns the functions that a queued request may name: the allow-list.
+
+    These are the methods of the spider's class and of those from which it inherits, private ones included,
+    such as `_callback` of CrawlSpider, which finds the callback of a rule. Of Scrapy's `Spider` only `parse`
+    is among them, and nothing of Python's own: no request may name `__init__` or `start`.
+    """
+    found: dict[str, Any] = {"parse": Spider.parse, "_parse": Spider._parse}
+    of_spider = vars(Spider).keys() - found.keys()
+    for base in reversed(spider_class.__mro__):
+        if base not in Spider.__mro__:
+            functions = ((name, value) for name, value in vars(base).items() if inspect.isfunction(value))
+            found.update(
+                (name, value)
+                for name, value in functions
+                if name not in of_spider and not (name.startswith("__") and name.endswith("__"))
+            )
+    return found
+
+
+def check_orders(request: Request) -> None:
+    """Raises MistakenOrderError for what would make a queue fail, or the scheduler when it comes to it."""
     due = request.meta.get(NOT_BEFORE)
     if due is not None and (type(due) not in (int, float) or not isfinite(due)):
-        raise UnwritableRequestError(f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970")
+        raise MistakenOrderError(f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970")
     if DELAY in request.meta:
         try:
             Gap.of(request.meta[DELAY])
         except (TypeError, ValueError) as error:
-            raise UnwritableRequestError(f"meta['{DELAY}'] cannot be: {error}") from None
+            raise MistakenOrderError(f"meta['{DELAY}'] cannot be: {error}") from None
     if not -(2**63) <= request.priority < 2**63:
-        raise UnwritableRequestError(f"priority {request.priority} cannot be kept: it has more than 64 bits")
+        raise MistakenOrderError(f"priority {request.priority} cannot be kept: it has more than 64 bits")
 
 
 def _listed(names: Any) -> str:

@@ -19,8 +19,9 @@ from tileharvest.queue.shared_queue import Ending, silent_after
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fleet import HEARTBEAT, Fleet, refuse_company
+from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.politeness import Politeness
-from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.scheduler.request_writer import MistakenOrderError, RequestWriter, check_orders
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import as_held
 from tileharvest.scheduler.worker import QueueWorker
@@ -89,8 +90,10 @@ class Scheduler(BaseScheduler):
         """By segment: what is surely new there."""
         self._failures: Sequence[Failure] = ()
         """What failed in earlier segments, until it is offered again."""
-        self._under_way: dict[Request, Lease] = {}
-        self._waiting: tuple[Request, Lease] | None = None
+        self._memory = RequestMemory()
+        self._under_way: dict[Request, Lease | None] = {}
+        """Without a lease is what has waited in memory."""
+        self._waiting: tuple[Request, Lease | None] | None = None
         """The request whose turn has not come."""
         self._share: int | None = None
         """How many requests the other workers leave this one on the way."""
@@ -111,16 +114,19 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Returns False for what is dropped here: too deep, or not to be written.
+        """Returns False for what is dropped here: too deep, or with a mistake in its orders.
 
         Whether a request was seen in its segment is known when the queue has looked. It is then dropped there
-        and counted.
+        and counted. What the queue cannot hold waits in memory.
         """
-        entry = self._entry_of(request)
-        if entry is None:
-            return False
         if self._fleet is not None:
             self._fleet.goes_on()
+        try:
+            entry = self._entry_of(request)
+        except UnwritableRequestError as error:
+            return self._keep_in_memory(request, error)
+        if entry is None:
+            return False
         self.worker.push(entry)
         return True
 
@@ -130,7 +136,7 @@ class Scheduler(BaseScheduler):
             return None
         if self._share is not None and self._engine.in_flight >= self._share:
             return None
-        waiting, self._waiting = self._waiting or self._leased(), None
+        waiting, self._waiting = self._waiting or self._next(), None
         if waiting is None:
             return None
         request, lease = waiting
@@ -145,7 +151,7 @@ class Scheduler(BaseScheduler):
         fleet, worker, scheduling = self._fleet, self.worker, self._scheduling
         if not self._is_open:
             return False
-        if fleet is None or self._waiting or scheduling.stay or not worker.is_empty:
+        if fleet is None or self._waiting or self._memory or scheduling.stay or not worker.is_empty:
             return True
         if fleet.ending is not Ending.GOES_ON:
             return False
@@ -289,9 +295,13 @@ class Scheduler(BaseScheduler):
     async def _close_queue(self) -> Counts:
         """Offer nothing more, let the queue go, and return its counts just before. Raises QueueError."""
         await self._spider.settled()
-        if self._waiting is not None:
-            self.worker.give_back(self._waiting[1])
-        self.left_nothing = self.worker.is_done
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting[1] is not None:
+            self.worker.give_back(waiting[1])
+        lost = len(self._memory) + (waiting is not None and waiting[1] is None)
+        if lost:
+            _logger.warning("%d requests that waited in memory were not made, and are not kept", lost)
+        self.left_nothing = self.worker.is_done and not lost
         if self._fleet is not None:
             await self._fleet.stop()
         try:
@@ -310,11 +320,16 @@ class Scheduler(BaseScheduler):
 
     def _completed(self, request: Request) -> None:
         """The request is through. Unless what it found is surely kept, it is offered again in a later run."""
-        lease = self._under_way.pop(request, None)
-        if lease is None or not self._is_open:
+        if request not in self._under_way:
+            return
+        lease = self._under_way.pop(request)
+        if not self._is_open:
             return
         self._politeness.over(request)
         reason = request.meta.get(FAILURE)
+        if lease is None:
+            # No failure list holds it. Scrapy has logged what was raised.
+            return
         if not self._crawl.is_all_kept:
             self.worker.give_back(lease)
         elif reason is None:
@@ -377,6 +392,13 @@ class Scheduler(BaseScheduler):
 
     # From leases to requests
 
+    def _next(self) -> tuple[Request, Lease | None] | None:
+        if self._memory:
+            remembered = self._memory.take(self._scheduling.clock())
+            if remembered is not None:
+                return remembered, None
+        return self._leased()
+
     def _leased(self) -> tuple[Request, Lease] | None:
         while (lease := self.worker.next_lease()) is not None:
             try:
@@ -401,15 +423,24 @@ class Scheduler(BaseScheduler):
             self._count("dropped/depth")
             return None
         try:
-            body = self._writer.write(request)
-        except UnwritableRequestError as error:
+            check_orders(request)
+        except MistakenOrderError as error:
             _logger.error("%s was not queued: %s", request, error)
-            self._count("dropped/unwritable")
+            self._count("dropped/mistaken")
             return None
-        segment = self._scheduling.segment_of(request)
-        fingerprint = None if request.dont_filter or request.method == "POST" else self._fingerprint(request)
+        body = self._writer.write(request)
+        segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
         maybe_seen = self._maybe_seen(segment, fingerprint)
         return Entry(body, segment, fingerprint, request.priority, meta.get(NOT_BEFORE), maybe_seen)
+
+    def _filtered_by(self, request: Request) -> bytes | None:
+        return None if request.dont_filter or request.method == "POST" else self._fingerprint(request)
+
+    def _keep_in_memory(self, request: Request, why: UnwritableRequestError) -> bool:
+        segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
+        is_new = self._memory.add(request, segment, fingerprint, why)
+        self._count("in_memory" if is_new else "dropped/seen")
+        return is_new
 
     def _retry(self, failure: Failure) -> None:
         """Offer again, before anything else, what failed in an earlier segment.

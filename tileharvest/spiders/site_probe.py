@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class SiteProbeSpider(Spider):
     """Probes the site of a description; afterwards either `site` or `ending` is set."""
 
-    name = "site_probe"
-
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         super().update_settings(settings)
@@ -42,7 +40,8 @@ class SiteProbeSpider(Spider):
         return spider
 
     def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # The class has no name: Scrapy would list it among the spiders that a person can crawl.
+        super().__init__(name="site_probe", **kwargs)
         self.description = description
         self.rules = rules
         self.site: Site | None = None

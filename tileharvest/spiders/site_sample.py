@@ -49,8 +49,6 @@ class SiteSampleSpider(SiteProbeSpider):
     It keeps to the map's gap, concurrency and robots.txt, and asks nothing twice. Nothing is kept.
     """
 
-    name = "site_sample"
-
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         super().update_settings(settings)

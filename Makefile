@@ -13,7 +13,7 @@ DEBIAN_PACKAGES := nginx-light chromium redis-server postgresql libfaketime tmux
 TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench image-check image-constraints clean debian-packages
+.PHONY: help demo test lint pythons bench image-check image-constraints clean debian-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ help: ## this list
 demo: $(VENV)/runtime ## harvest a small made-up world over some days, and show its history
 	$(BIN)/python -m tileharvest.demo
 
-test: debian-packages lint ## everything that must pass: style, types, import contracts, tests
+test: debian-packages lint pythons ## everything that must pass: style, types, import contracts, tests
 	$(BIN)/pytest -n $(TEST_PROCESSES)
 
 lint: $(VENV)/development ## style, types and import contracts only
@@ -29,6 +29,9 @@ lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests, or look for wheels for them
+	$(BIN)/python tools/pythons.py
 
 bench: $(VENV)/runtime ## tiles/s against stock Scrapy, and flatness; options in ARGS
 	$(BIN)/python -m bench $(ARGS)

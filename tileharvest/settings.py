@@ -14,10 +14,11 @@ COMMANDS_MODULE = "tileharvest.commands"
 # --- Ours: where things are ------------------------------------------------------------------------
 
 TILEHARVEST_MAPS = os.environ.get("TILEHARVEST_MAPS", "maps.toml")
-"""The file that describes the maps. A relative path starts at the project's folder."""
+"""The file that describes the maps. A relative path starts at the folder of `scrapy.cfg`; where neither the
+present folder nor one above has that file, it starts at the present folder."""
 
 TILEHARVEST_DATA = os.environ.get("TILEHARVEST_DATA", "data")
-"""The data folder, with the history and the store. A relative path starts at the project's folder."""
+"""The data folder, with the history and the store. A relative path starts as that of the maps does."""
 
 DATABASE_URL = os.environ.get("DATABASE_URL", "")
 """SQLAlchemy's address of the history. Empty means SQLite's `history.sqlite` in the data folder."""

@@ -48,6 +48,6 @@ def _limited(settings: BaseSettings, description: MapDescription) -> MapDescript
 
 
 def _from_project(path: str) -> Path:
-    """Returns the path; a relative one starts at the project's folder."""
+    """Returns the path. A relative one starts at the project's folder, or else at the present one."""
     configuration = closest_scrapy_cfg()
     return (Path(configuration).parent if configuration else Path.cwd()) / path

@@ -1,0 +1,89 @@
+"""The wheel: what is in it, and that it is a whole program in any folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+import zipfile
+from datetime import date
+from typing import TYPE_CHECKING
+
+from tests.package.installed import PROJECT, ROOT, SUPPORTED, Installed
+from tests.servers.nginx import nginx
+from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.publication import publish
+from tileharvest.demo.world import World
+from tileharvest.tiles.outcomes import counts_as_plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
+    files = {
+        file.relative_to(ROOT).as_posix()
+        for file in (ROOT / "tileharvest").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert packed == files
+    endings = {name.rpartition(".")[2] for name in packed}
+    assert endings >= {"py", "lua", "js", "html", "typed"}
+
+
+def test_the_wheel_names_the_pythons_it_is_for(wheel: Path) -> None:
+    assert SUPPORTED == ("3.11", "3.12", "3.13", "3.14")
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        said = archive.read(metadata).decode()
+    assert f"Requires-Python: {PROJECT['requires-python']}" in said
+    assert re.findall(r"^Requires-Dist: scrapy==", said, re.MULTILINE)
+
+
+def test_a_map_is_harvested_and_shown_in_any_folder(each_python: Installed, tmp_path: Path) -> None:
+    """The whole program, where there is no checkout and no `scrapy.cfg`."""
+    folder, site, world, day = tmp_path / "folder", tmp_path / "site", World(), date(2026, 11, 18)
+    folder.mkdir()
+    publish(world, 1, day, site)
+    assert each_python.run(folder, "tileharvest", "list").stdout == "overviewer\n"
+    with nginx(site) as server:
+        (folder / "maps.toml").write_text(f'[small]\nurl = "{server.url}"\n', encoding="utf-8")
+        done = each_python.run(folder, "tileharvest", "harvest", "small", "-a", f"day={day}", "--json")
+    (report,) = json.loads(done.stdout)
+    predicted = counts_as_plain(predicted_outcomes(world, 1))
+    assert {outcome: count for outcome, count in report["counts"].items() if count} == predicted
+    assert {file.name for file in folder.iterdir()} == {"maps.toml", "data"}
+    with each_python.running(folder, "tileharvest", "serve", "--port", "0") as viewer:
+        assert viewer.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/", viewer.stdout.readline())
+        assert found is not None
+        for path, part in (
+            ("", "<html"),
+            ("page/leaflet/leaflet-src.esm.js", "Leaflet"),
+            ("api/v1/maps", "small"),
+        ):
+            with urllib.request.urlopen(found[0] + path) as answer:
+                assert part in answer.read().decode()
+
+
+def test_the_program_runs_as_a_module_too(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run(tmp_path, "python", "-m", "tileharvest", "history", check=False)
+    assert (done.returncode, "say which map" in done.stderr) == (2, True)
+
+
+def test_scrapy_itself_has_the_commands_only_in_a_project(installed: Installed, tmp_path: Path) -> None:
+    """README.md says so."""
+    done = installed.run(tmp_path, "python", "-m", "scrapy", "harvest", "small", check=False)
+    assert (done.returncode, "Unknown command: harvest" in done.stdout) == (2, True)
+
+
+def test_the_settings_of_the_project_at_hand_hold(installed: Installed, tmp_path: Path) -> None:
+    """From a folder below it, too."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n", encoding="utf-8")
+    lines = ("from tileharvest.settings import *", "TILEHARVEST_MAPS = 'other.toml'")
+    (tmp_path / "mine.py").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "below").mkdir()
+    done = installed.run(tmp_path / "below", "tileharvest", "maps", check=False)
+    assert f"there is no {tmp_path / 'other.toml'}" in done.stderr

@@ -49,7 +49,7 @@ Redis are those of scrapy-redis, and what this address says goes before all othe
 
 REDIS_HOST = os.environ.get("REDIS_HOST", "")
 REDIS_PORT = os.environ.get("REDIS_PORT", "")
-REDIS_ENCODING = os.environ.get("REDIS_ENCODING", "")
+REDIS_ENCODING = os.environ.get("REDIS_ENCODING", "utf-8")
 REDIS_PARAMS: dict[str, object] = {}
 """Anything else that redis-py's clients take, such as `{"socket_timeout": 10}`. The key `redis_cls` may name
 `redis.asyncio.RedisCluster`."""

@@ -13,12 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from redis.asyncio import Redis, RedisCluster, SSLConnection
 from scrapy.settings import Settings
 from scrapy_redis import connection as scrapy_redis_connection
-from scrapy_redis import defaults as scrapy_redis_defaults
 
 from tests.scheduler.driving import Driven, entry
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.errors import ConfigurationError, QueueError
-from tileharvest.queue.redis import connection
 from tileharvest.queue.redis.connection import connect, connection_parameters, masked, parameters_of, place
 
 if TYPE_CHECKING:
@@ -51,15 +49,6 @@ def test_settings_mean_what_they_mean_to_scrapy_redis(settings: dict[str, Any]) 
     wanted = {name: theirs.connection_kwargs.get(name) for name in SAME}
     assert {name: ours.connection_kwargs.get(name) for name in SAME} == wanted
     assert issubclass(ours.connection_class, SSLConnection) == ("SSL" in theirs.connection_class.__name__)
-
-
-def test_there_is_no_setting_of_scrapy_redis_that_is_not_known_here() -> None:
-    names = dict(scrapy_redis_connection.SETTINGS_PARAMS_MAP)
-    assert names.pop("REDIS_DECODE_RESPONSES") == "decode_responses"
-    assert names == connection._NAMES
-    defaults = dict(scrapy_redis_defaults.REDIS_PARAMS)
-    assert defaults.pop("retry_on_timeout") is True
-    assert defaults == connection._DEFAULTS
 
 
 def test_scrapys_own_settings_will_do() -> None:

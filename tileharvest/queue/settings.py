@@ -18,7 +18,7 @@ from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
     from datetime import datetime
     from pathlib import Path
     from zoneinfo import ZoneInfo
@@ -78,13 +78,8 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
-    parameters: Mapping[str, Any] = {
-        **{key: settings[key] for key in ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_ENCODING")},
-        "REDIS_DB": settings.get("REDIS_DB"),
-        "REDIS_PARAMS": settings.getdict("REDIS_PARAMS"),
-    }
     return RedisQueue(
-        connection_parameters(parameters),
+        connection_parameters(settings),
         name,
         **_queue_options(settings),
         expected=settings.getint("SEEN_EXPECTED"),

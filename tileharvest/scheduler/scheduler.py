@@ -22,7 +22,7 @@ from tileharvest.scheduler.fleet import HEARTBEAT, Fleet, refuse_company
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.request_writer import MistakenOrderError, RequestWriter, check_orders
-from tileharvest.scheduler.settings import scheduling_for
+from tileharvest.scheduler.settings import scheduling_for, start_urls_of
 from tileharvest.scheduler.spider import as_held
 from tileharvest.scheduler.worker import QueueWorker
 
@@ -83,6 +83,7 @@ class Scheduler(BaseScheduler):
             linger=scheduling.linger,
             heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
         )
+        self._start_urls = start_urls_of(spider, scheduling.lease_seconds)
         self._is_open = False
         self._fleet: Fleet | None = None
         """While requests are offered."""
@@ -191,6 +192,10 @@ class Scheduler(BaseScheduler):
         ConfigurationError for settings with which nothing can be reached.
         """
         scheduling, queue, current = self._scheduling, self._scheduling.queue, self._segment
+        if self._start_urls is not None or (scheduling.shared is not None and self._crawl.harvest is None):
+            from tileharvest.queue.redis.start_urls import refuse_pickled  # noqa: PLC0415 - most need no Redis
+
+            await refuse_pickled(self._crawler.settings, scheduling.name)
         try:
             await queue.open(scheduling.clock())
         except QueueError:
@@ -289,6 +294,8 @@ class Scheduler(BaseScheduler):
             return
         finally:
             self._is_open, self._fleet = False, None
+        if self._start_urls is not None:
+            self._start_urls.settle()
         for name, value in counts.as_plain().items():
             self._crawler.stats.set_value(f"scheduler/{name}", value)
 
@@ -372,6 +379,8 @@ class Scheduler(BaseScheduler):
         self._share = self._share if answer.share is None else answer.share
         if self._fleet is not None:
             self._fleet.exchanged()
+        if self._start_urls is not None and self.worker.is_told:
+            self._start_urls.settle()
         self._engine.wake()
 
     def wake(self) -> None:
@@ -384,6 +393,8 @@ class Scheduler(BaseScheduler):
 
     def check(self) -> None:
         """Raises BudgetError where too little room is left on the disk."""
+        if self._start_urls is not None:
+            self._start_urls.check()
         if self._crawl.harvest is not None:
             self._crawl.harvest.check_room()
 

@@ -15,17 +15,20 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.queue.hosts import HostFile, HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import QueueKind, local_queue, queue_kind, redis_queue, segment_resolver
+from tileharvest.queue.shared_queue import silent_after
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.redis.queue import RedisQueue
+    from tileharvest.queue.redis.start_urls import StartUrls
     from tileharvest.queue.shared_queue import SharedQueue
 
 _LEAST_AHEAD: Final = 16
@@ -114,6 +117,16 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         stay=switch(arguments, "stay", "a spider that waits for requests"),
         fresh=switch(arguments, "fresh", "asking again for everything"),
     )
+
+
+def start_urls_of(spider: Spider, lease_seconds: float) -> StartUrls | None:
+    """Returns the start URLs of a spider that scrapy-redis feeds, or None for any other spider."""
+    if not any(kind.__module__ == "scrapy_redis.spiders" for kind in type(spider).__mro__):
+        return None
+    # Most processes need not load Redis' client.
+    from tileharvest.queue.redis.start_urls import StartUrls  # noqa: PLC0415
+
+    return StartUrls(spider, silent=silent_after(lease_seconds))
 
 
 def _ahead(settings: BaseSettings, kind: QueueKind) -> int:

@@ -232,6 +232,11 @@ class QueueWorker:
     # What is left
 
     @property
+    def is_told(self) -> bool:
+        """Whether the queue has all that was pushed, and knows of all that is over."""
+        return not (self._untold or self._exchanging)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is here, on its way here, or due in the queue."""
         return not (self._leases.waiting or self._untold or self._exchanging or self._may_have_more)

@@ -10,26 +10,16 @@ from redis.asyncio import Redis, RedisCluster, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from scrapy_redis import connection, defaults
 
 from tileharvest.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NAMES: Final = {
-    "REDIS_URL": "url",
-    "REDIS_HOST": "host",
-    "REDIS_PORT": "port",
-    "REDIS_DB": "db",
-    "REDIS_ENCODING": "encoding",
-}
-"""scrapy-redis' settings besides REDIS_PARAMS. REDIS_DECODE_RESPONSES is not for a queue of bytes."""
-
-_DEFAULTS: Final = {"socket_timeout": 30, "socket_connect_timeout": 30, "encoding": "utf-8"}
-"""As in scrapy-redis, but for its retries, which are made where it is known what may be repeated."""
-
 _OURS: Final = frozenset({"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol"})
-"""Parameters of clients that a queue decides itself."""
+"""Parameters of clients that a queue decides itself. Its answers are bytes, and calls are repeated where it
+is known what may be repeated."""
 
 _SECRETS: Final = ("password", "ssl_password")
 
@@ -37,15 +27,14 @@ _EXAMPLE: Final = "write REDIS_URL = 'redis://user:password@redis.example.net:63
 
 
 def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters for `connect`: REDIS_PARAMS, and over them REDIS_URL, REDIS_HOST, REDIS_PORT, REDIS_DB and
-    REDIS_ENCODING, as scrapy-redis takes them.
+    """Returns the parameters for `connect`: scrapy-redis' own defaults, over them REDIS_PARAMS, and over both
+    the settings that scrapy-redis has besides, such as REDIS_URL or REDIS_HOST.
 
     Where there is a URL, what it says goes before all others. `redis_cls` in REDIS_PARAMS may name
-    `redis.asyncio.RedisCluster`. What is left out are parameters of answers and of retries. Nothing here
-    imports scrapy-redis, which would import Scrapy.
+    `redis.asyncio.RedisCluster`. What is left out are parameters of answers and of retries.
     """
-    parameters = {**_DEFAULTS, **(settings.get("REDIS_PARAMS") or {})}
-    for setting, name in _NAMES.items():
+    parameters = {**defaults.REDIS_PARAMS, **(settings.get("REDIS_PARAMS") or {})}
+    for setting, name in connection.SETTINGS_PARAMS_MAP.items():
         if value := settings.get(setting):
             parameters[name] = value
     return {name: value for name, value in parameters.items() if name not in _OURS}

@@ -1,0 +1,139 @@
+"""What scrapy-redis keeps in Redis: start URLs, none of which is lost by a kill, and its own queues."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import RedisError
+from scrapy_redis import defaults
+
+from tileharvest.errors import QueueError
+from tileharvest.queue.redis.connection import connect, connection_parameters, masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import redis
+    from scrapy_redis.spiders import RedisMixin
+
+_logger = logging.getLogger(__name__)
+
+_COUNTS: Final = {b"list": "LLEN", b"zset": "ZCARD"}
+"""How to count what scrapy-redis' queues have, by the type of their key."""
+
+_SCRIPT: Final = resources.files("tileharvest.queue.redis").joinpath("scripts/start_urls.lua")
+
+
+class StartUrls:
+    """Takes start URLs in place of the spider, and forgets what was taken when a queue has it.
+
+    scrapy-redis removes start URLs from Redis before their requests are in any queue, so that a kill between
+    the two loses them. Here they move to a list of the process that takes them, which `settle` drops. What a
+    process leaves behind goes back, in its order, when another one takes some after it was silent for long.
+    So each is served at least once. One whose process was killed may be served again.
+
+    Calls are made by the spider's own client, which blocks: one for a batch, and one a second while start
+    URLs are taken and not settled.
+    """
+
+    def __init__(self, spider: RedisMixin, *, silent: float) -> None:
+        """A process that was not heard of for `silent` seconds is taken for gone. What a spider takes by a
+        method of its own is left alone."""
+        self._spider = spider
+        self._server: redis.Redis = spider.server
+        self._next: Any = None
+        """The one that becomes requests now."""
+        self._key: str = spider.redis_key
+        self._silent = silent
+        self._process = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._processes = f"{self._key}:taken"
+        self._own = f"{self._processes}:{self._process}"
+        self._script = self._server.register_script(_SCRIPT.read_text(encoding="utf-8"))
+        self._holds_some = False
+        self._all_pushed = True
+        kinds = {
+            spider.pop_list_queue: "list",
+            spider.pop_priority_queue: "zset",
+            self._server.spop: "set",
+        }
+        self._kind = kinds.get(spider.fetch_data)
+        if self._kind is not None:
+            self._requests = spider.next_requests
+            spider.fetch_data, spider.next_requests = self._fetch, self._next_requests
+
+    def check(self) -> None:
+        """Let the others know that this process is alive. To be called every second."""
+        if self._holds_some:
+            with self._heard_later():
+                self._call(0)
+
+    def settle(self) -> None:
+        """Drop what was taken, as all requests that were pushed before are in the queue."""
+        if self._holds_some and self._all_pushed:
+            with self._heard_later(), self._server.pipeline() as pipe:
+                pipe.delete(self._own)
+                pipe.zrem(self._processes, self._process)
+                pipe.execute()
+                self._holds_some = False
+
+    @contextmanager
+    def _heard_later(self) -> Iterator[None]:
+        """A Redis that is away for a moment is told the next time. At worst some are served twice."""
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            _logger.debug("Redis was not told about the start URLs of '%s': %s", self._key, error)
+
+    def _next_requests(self) -> Iterator[Any]:
+        """Makes requests of the next start URLs. All of them were pushed when it is asked for one more."""
+        self._all_pushed = False
+        # One by one: what cannot become a request costs none of the others their turn.
+        for start_url in self._taken(self._spider.redis_batch_size):
+            self._next = start_url
+            try:
+                yield from self._requests()
+            except Exception as error:  # noqa: BLE001 - whatever a spider's own method raises
+                _logger.error("%r of '%s' makes no request and is dropped: %s", start_url, self._key, error)
+        self._all_pushed = True
+
+    def _fetch(self, _key: str, _number: int) -> list[Any]:
+        return [self._next]
+
+    def _taken(self, number: int) -> list[Any]:
+        found = self._call(number)
+        self._holds_some = self._holds_some or bool(found)
+        return found
+
+    def _call(self, number: int) -> list[Any]:
+        keys = [self._key, self._processes, self._own]
+        arguments = [self._kind, self._process, number, self._silent, f"{self._processes}:"]
+        found: list[Any] = self._script(keys=keys, args=arguments)
+        return found
+
+
+async def refuse_pickled(settings: Mapping[str, Any], name: str) -> None:
+    """Raises QueueError where scrapy-redis' own scheduler has left requests of the spider in Redis, or where
+    that cannot be found out. They are pickled, so they are never read here."""
+    key = settings.get("SCHEDULER_QUEUE_KEY", defaults.SCHEDULER_QUEUE_KEY) % {"spider": name}
+    parameters = connection_parameters(settings)
+    client = connect(parameters)
+    try:
+        command = _COUNTS.get(await client.type(key))
+        waiting = 0 if command is None else await client.execute_command(command, key)
+    except (RedisError, OSError) as error:
+        said = masked(" ".join(str(error).split()), parameters)
+        raise QueueError(f"Redis does not say whether '{key}' exists ({said}); nothing was changed") from None
+    finally:
+        await client.aclose()
+    if waiting:
+        raise QueueError(
+            f"{waiting} requests of scrapy-redis wait in '{key}', pickled, and are never read: first"
+            f" crawl '{name}' with SCHEDULER = 'scrapy_redis.scheduler.Scheduler' until it is idle, or delete"
+            " that key"
+        )

@@ -58,6 +58,7 @@ def crawler_for(kind: str, count: int, folder: Path) -> Crawler:
     settings.set("TILEHARVEST_DATA", str(folder))
     settings.set("SCHEDULER_QUEUE", "memory" if kind == "tileharvest-memory" else "sqlite")
     settings.set("SEEN_EXPECTED", count)
+    settings.set("DEDUP_IGNORE_QUERY", ["c"])
     # Scrapy's default looks at the engine's downloader, and here is no engine. This one is faster anyway.
     settings.set("SCHEDULER_PRIORITY_QUEUE", "scrapy.pqueues.ScrapyPriorityQueue")
     if kind == "scrapy-jobdir":

@@ -1,10 +1,10 @@
 """The settings of this project: our own, and Scrapy's where its defaults do not fit.
 
-Each room that needs settings of ours reads them in its own `settings.py`.
+Each room that needs settings of ours reads them in its own `settings.py`. A value here is also the default
+where another project does not have the setting. What only tiles need is in `spiders/settings.py`.
 """
 
 import os
-from urllib.request import getproxies
 
 BOT_NAME = "tileharvest"
 SPIDER_MODULES = ["tileharvest.spiders"]
@@ -66,9 +66,11 @@ SEGMENTS_KEPT = 2
 """The number of segments whose seen requests are remembered, the present one included."""
 
 REQUEST_FINGERPRINTER_CLASS = "tileharvest.scheduler.fingerprint.SegmentFingerprinter"
+"""It is Scrapy's own rule, without the keys that DEDUP_IGNORE_QUERY names."""
 
-DEDUP_IGNORE_QUERY = ["c", "_", "t", "ts", "callback", "jsonp"]
-"""Keys of an address that do not make it another request: cache busters, timestamps, JSONP callbacks."""
+DEDUP_IGNORE_QUERY: list[str] = []
+"""Keys of an address that do not make it another request, such as cache busters and timestamps. The
+spiders of tiles name those that maps use."""
 
 SEEN_EXPECTED = 100_000
 """The least number of requests for which the seen filter is made: 0.4 MB. Where the last segment had more, it
@@ -111,9 +113,6 @@ next one is due later than that, the spider closes and says when to run again. T
 closes, False that it always stays."""
 
 # --- Ours: patience --------------------------------------------------------------------------------
-
-RETRY_TIMES = 4
-"""The attempts after the first one (so five in all) before a tile counts as failed."""
 
 RETRY_PAUSE = 1.0
 """Seconds before the second attempt; each further pause is twice as long: 1, 2, 4, 8."""
@@ -196,99 +195,25 @@ USER_AGENT = "TileHarvest/0.1"
 """Names the program, so that a site's owner can find out who visits. CONTACT is added to it."""
 
 ROBOTSTXT_OBEY = True
-"""Our own middleware obeys robots.txt, and also keeps to its Crawl-delay."""
-
-DEFAULT_REQUEST_HEADERS = {"Accept-Encoding": "identity"}
-"""No compression is asked for: images do not compress, and a server that compresses them anyway weakens or
-drops its ETag."""
-
-DOWNLOAD_TIMEOUT = 30
-"""Seconds for one answer. A tile has some tens of kilobytes."""
-
-DOWNLOAD_MAXSIZE = 16 * 1024 * 1024
-"""Bytes. A tile of 384 x 384 pixels has at most 0.6 MB; a far larger answer is no tile."""
-
-DOWNLOAD_WARNSIZE = 0
-REDIRECT_MAX_TIMES = 5
-HTTPPROXY_ENABLED = bool(getproxies())
-"""The middleware runs only where the environment names a proxy."""
-
-COOKIES_ENABLED = False
-"""A tile is the same for everyone."""
+"""For tiles our own middleware obeys robots.txt, and also keeps to its Crawl-delay."""
 
 # --- Scrapy's: speed. The shares are of the time for one unchanged tile, see docs/benchmarks.md -----
 
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 """uvloop saves about 15 %."""
 
-DOWNLOAD_HANDLERS = {
-    "http": "tileharvest.spiders.download.TileDownloadHandler",
-    "https": "tileharvest.spiders.download.TileDownloadHandler",
-}
-"""aiohttp in place of Twisted saves about 15 %."""
-
 GC_THRESHOLD = 20_000
-"""The number of new objects, less those that were freed, after which Python looks for reference cycles.
+"""The number of new objects, less those that were freed, after which Python looks for reference cycles while
+tiles are harvested.
 
 It saves about 40 %. Python's default is 700. An asynchronous program with 32 requests on the way has more
 than that at any moment, so Python would look all the time. The larger number costs some megabytes of
 memory."""
 
-CONCURRENT_ITEMS = 1
-"""The value 1 saves about a third: no callback of ours yields more than one item, and Scrapy's machinery for
-several is costly."""
-
-LOG_FORMATTER = "tileharvest.spiders.log.QuietLogFormatter"
-"""This formatter builds no string for a tile unless the level is DEBUG."""
-
 LOG_LEVEL = "INFO"
 LOG_VERSIONS: list[str] = []
 
-EXTENSIONS = {
-    "tileharvest.extensions.prometheus.Prometheus": 500,
-    "tileharvest.extensions.notice.Notice": 510,
-    # These two count every answer and item through signals, which costs about 8 %. The harvest has its own
-    # counts.
-    "scrapy.extensions.corestats.CoreStats": None,
-    "scrapy.extensions.logstats.LogStats": None,
-}
-
-DOWNLOADER_MIDDLEWARES = {
-    # No tile needs these middlewares of Scrapy's, or the download handler does their work. Each would cost a
-    # call per request.
-    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
-    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
-    "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
-    "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
-    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
-    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
-    "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-    "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
-    # These are ours, in the order from the engine to the network. An answer passes them from the last to the
-    # first.
-    "tileharvest.middlewares.diff.DiffMiddleware": 540,
-    "tileharvest.middlewares.retry.PatientRetryMiddleware": 550,
-    "tileharvest.middlewares.outage.OutageMiddleware": 560,
-    "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
-    "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
-}
-
-SPIDER_MIDDLEWARES = {
-    # The diff middleware judges every answer itself, 404 and 304 included.
-    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
-    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
-    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
-    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
-    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
-}
-
-ITEM_PIPELINES = {"tileharvest.pipelines.HistoryPipeline": 300}
+EXTENSIONS = {"tileharvest.extensions.prometheus.Prometheus": 500}
 
 # --- Scrapy's: closed doors ------------------------------------------------------------------------
 

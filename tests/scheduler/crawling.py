@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STUBS: Final[dict[str, Any]] = {
     "ITEM_PIPELINES": {"tests.scheduler.stub_spiders.RefusingPipeline": 1},
     "RETRY_TIMES": 0,
+    "ROBOTSTXT_OBEY": False,
 }
 """Settings of every crawl, unless told otherwise."""
 

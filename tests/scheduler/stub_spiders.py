@@ -20,12 +20,14 @@ from tileharvest.queue import orders
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import HeldSpider
+from tileharvest.spiders.settings import suit_tiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
 
@@ -88,16 +90,13 @@ class NamelessSpider(StubSpider):
             yield found
 
 
-class DeepSpider(StubSpider):
-    """Tells of each request how far it is from the first."""
+class SuitedSpider(StubSpider):
+    """Has of Scrapy what the spiders of tiles have."""
 
-    name = "deep"
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        for found in super().parse(response):
-            if isinstance(found, Request):
-                found.meta["depth"] = response.meta.get("depth", 0) + 1
-            yield found
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        suit_tiles(settings)
 
 
 class RefusingPipeline:

@@ -101,10 +101,10 @@ def test_what_is_of_the_moment_is_not_kept(writer: RequestWriter) -> None:
         "not_before": 1.5,
         "failure": "no",
         "download_latency": 0.1,
-        "download_timeout": 30,
     }
-    read = writer.read(writer.write(Request(URL, meta={**moment, "kept": 1})), attempt=1)
-    assert read.meta == {"kept": 1, STATE: RequestState(attempt=1)}
+    kept = {"kept": 1, "download_timeout": 30}
+    read = writer.read(writer.write(Request(URL, meta={**moment, **kept})), attempt=1)
+    assert read.meta == {**kept, STATE: RequestState(attempt=1)}
 
 
 def test_writing_changes_nothing_of_the_request(spider: StubSpider, writer: RequestWriter) -> None:

@@ -92,7 +92,6 @@ def scheduling(queue: Any) -> Scheduling:
         in_words=str,
         local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
         clock=lambda: 0.0,
-        max_depth=None,
         expected=100,
         error_rate=0.01,
         ahead=8,

@@ -12,7 +12,7 @@ from tileharvest.commands.map_command import SiteCommand
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
-from tileharvest.maps.settings import maps_file
+from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
@@ -81,7 +81,7 @@ class Command(SiteCommand, ScrapyCommand):
             raise ConfigurationError(
                 f"--contact '{given}' is neither a mail address nor a web page; nothing was added"
             )
-        if given is not None or self.settings["CONTACT"]:
+        if given is not None or setting(self.settings, "CONTACT"):
             return given or ""
         return asked_contact(known, _line) if sys.stdin.isatty() and sys.stderr.isatty() else None
 

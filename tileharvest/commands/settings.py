@@ -10,6 +10,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.settings import setting
 from tileharvest.queue.settings import open_beside
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def progress_interval(settings: BaseSettings) -> float:
 
     Raises ConfigurationError for what would write without end.
     """
-    value = settings["PROGRESS_INTERVAL"]
+    value = setting(settings, "PROGRESS_INTERVAL")
     with suppress(TypeError, ValueError):
         if float(value) > 0:
             return float(value)

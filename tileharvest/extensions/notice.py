@@ -14,6 +14,7 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.history.settings import open_history_for_reading
+from tileharvest.maps.settings import setting
 from tileharvest.notices.settings import notice_occasions, notice_targets
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 from tileharvest.store.settings import open_store_for_reading
@@ -156,7 +157,7 @@ def _wishes(settings: BaseSettings, harvest: Harvest) -> Wishes | None:
     if missing:
         reasons = ", ".join(missing)
         _logger.warning("an address to notify is left out: %s; this goes on without", reasons)
-    viewer = description.viewer or settings["VIEWER_URL"]
+    viewer = description.viewer or setting(settings, "VIEWER_URL")
     return Wishes(tuple(targets), occasions, viewer) if targets else None
 
 

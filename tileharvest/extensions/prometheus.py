@@ -10,6 +10,7 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.maps.settings import setting
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 
@@ -84,8 +85,8 @@ _LARGEST_PORT: Final = 65535
 def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
     """Returns host and port at which a crawl's numbers are served, or None if they are served nowhere. Raises
     ConfigurationError."""
-    port = str(settings["PROMETHEUS_PORT"] or "0")
+    port = str(setting(settings, "PROMETHEUS_PORT") or "0")
     if not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
     # To asyncio an empty host means every address there is: nobody should open that by leaving something out.
-    return (settings["PROMETHEUS_HOST"] or "127.0.0.1", int(port)) if int(port) else None
+    return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None

@@ -10,7 +10,7 @@ from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
-from tileharvest.maps.settings import described_map
+from tileharvest.maps.settings import described_map, setting
 from tileharvest.queue.settings import QueueKind, queue_kind, segment_resolver
 from tileharvest.store.settings import store_opener
 
@@ -53,7 +53,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=Holdings(url, open_store, map_name if dry else None),
         clock=lambda: datetime.now(UTC),
-        linger=settings.getfloat("LINGER_SHARED") if is_shared else LINGER,
+        linger=float(setting(settings, "LINGER_SHARED")) if is_shared else LINGER,
     )
 
 

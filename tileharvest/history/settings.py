@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileharvest.history.database import History
-from tileharvest.maps.settings import data_folder
+from tileharvest.maps.settings import data_folder, setting
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def database_url(settings: BaseSettings) -> str:
     """Returns SQLAlchemy's address of the history."""
-    return settings["DATABASE_URL"] or f"sqlite:///{data_folder(settings) / 'history.sqlite'}"
+    return setting(settings, "DATABASE_URL") or f"sqlite:///{data_folder(settings) / 'history.sqlite'}"
 
 
 def open_history_for_reading(settings: BaseSettings) -> History:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from scrapy.utils.conf import closest_scrapy_cfg
@@ -16,14 +16,24 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
 
 
+def setting(settings: BaseSettings, name: str) -> Any:
+    """Returns a setting of ours. Where the project does not have it, as another project that only names our
+    scheduler, its default is that of `tileharvest/settings.py`."""
+    # Not above: it reads the environment when it is loaded, and a project's own settings may come first.
+    from tileharvest import settings as defaults  # noqa: PLC0415
+
+    value = settings.get(name)
+    return getattr(defaults, name) if value is None else value
+
+
 def data_folder(settings: BaseSettings) -> Path:
     """Returns the folder for history, store and queues. It need not exist."""
-    return _from_project(settings["TILEHARVEST_DATA"])
+    return _from_project(setting(settings, "TILEHARVEST_DATA"))
 
 
 def maps_file(settings: BaseSettings) -> Path:
     """Returns the file that describes the maps. It need not exist."""
-    return _from_project(settings["TILEHARVEST_MAPS"])
+    return _from_project(setting(settings, "TILEHARVEST_MAPS"))
 
 
 def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
 
+from tileharvest.maps.settings import setting
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import Answer, may_pass, pause_before, retry_after
@@ -63,8 +64,8 @@ class PatientRetryMiddleware:
         return cls(
             crawl_of(crawler),
             repeats=settings.getint("RETRY_TIMES"),
-            base=settings.getfloat("RETRY_PAUSE"),
-            longest=settings.getfloat("RETRY_AFTER_LONGEST"),
+            base=float(setting(settings, "RETRY_PAUSE")),
+            longest=float(setting(settings, "RETRY_AFTER_LONGEST")),
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
             now=lambda: datetime.now(UTC),
         )

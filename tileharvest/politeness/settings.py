@@ -15,7 +15,7 @@ from tileharvest.maps.description import BudgetEntry, HostEntry
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
-from tileharvest.maps.settings import maps_file
+from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.outages import OutageLimits
 from tileharvest.politeness.rules import Rules, most_generous
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.description import MapDescription
 
+_OF_SCRAPY: Final = ("AUTOTHROTTLE_ENABLED", "ROBOTSTXT_OBEY")
 _COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
 
 
@@ -88,10 +89,10 @@ def outage_limits(settings: BaseSettings) -> OutageLimits:
 
 def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
     """Returns those that a person has listed, else the program's name with the address of who uses it."""
-    own = description.user_agents or tuple(settings.getlist("USER_AGENTS"))
+    own = description.user_agents or tuple(settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS")))
     if own:
         return own
-    contact = description.contact or settings["CONTACT"]
+    contact = description.contact or setting(settings, "CONTACT")
     agent = settings["USER_AGENT"]
     return (f"{agent} (+{contact})" if contact and "(" not in agent else agent,)
 
@@ -99,7 +100,7 @@ def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[st
 def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], Any]) -> Any:
     if of_map is not None and (settings.getpriority(name) or 0) < _COMMAND_LINE:
         return of_map
-    value = settings[name]
+    value = settings[name] if name in _OF_SCRAPY else setting(settings, name)
     try:
         return read(_plain(value))
     except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
-from tileharvest.maps.settings import data_folder
+from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.shared_queue import SharedQueue
@@ -35,11 +35,11 @@ def segment_resolver(
 ) -> SegmentResolver:
     """Returns the resolver of that name, or of the setting SEGMENT, or one of the user's own class. It has
     the map's zone and the moment of the start. Raises ConfigurationError."""
-    own = settings["SEGMENT_RESOLVER"]
+    own = setting(settings, "SEGMENT_RESOLVER")
     if name is None and own:
         resolver: SegmentResolver = load_object(own)(zone, started)
         return resolver
-    return parse_resolver(settings["SEGMENT"] if name is None else name, zone, started)
+    return parse_resolver(setting(settings, "SEGMENT") if name is None else name, zone, started)
 
 
 class QueueKind(Enum):
@@ -56,7 +56,7 @@ REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 
 def queue_kind(settings: BaseSettings) -> QueueKind:
     """Returns what SCHEDULER_QUEUE names. Raises ConfigurationError for what names none."""
-    name = settings["SCHEDULER_QUEUE"]
+    name = setting(settings, "SCHEDULER_QUEUE")
     if not name:
         return QueueKind.REDIS if any(settings[one] for one in REDIS_SETTINGS) else QueueKind.SQLITE
     try:
@@ -82,8 +82,8 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
         connection_parameters(settings),
         name,
         **_queue_options(settings),
-        expected=settings.getint("SEEN_EXPECTED"),
-        error_rate=settings.getfloat("SEEN_ERROR_RATE_SHARED"),
+        expected=int(setting(settings, "SEEN_EXPECTED")),
+        error_rate=float(setting(settings, "SEEN_ERROR_RATE_SHARED")),
         keeps_doubtful=is_harvest,
     )
 
@@ -149,7 +149,7 @@ def _queue_file(settings: BaseSettings, name: str) -> Path:
 
 def _queue_options(settings: BaseSettings) -> dict[str, Any]:
     return {
-        "max_attempts": settings.getint("MAX_ATTEMPTS"),
-        "lease_seconds": settings.getfloat("LEASE_SECONDS"),
-        "minus_share": settings.getint("MINUS_SHARE"),
+        "max_attempts": int(setting(settings, "MAX_ATTEMPTS")),
+        "lease_seconds": float(setting(settings, "LEASE_SECONDS")),
+        "minus_share": int(setting(settings, "MINUS_SHARE")),
     }

@@ -11,6 +11,7 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
+from tileharvest.maps.settings import setting
 from tileharvest.politeness.robots import Robots
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.completion import is_closing
@@ -131,4 +132,4 @@ def harvest_of(crawler: Crawler) -> Harvest:
 def relax_garbage_collection(settings: BaseSettings) -> None:
     """Let the collector of reference cycles look less often, and never again at what was imported."""
     gc.freeze()
-    gc.set_threshold(settings.getint("GC_THRESHOLD"))
+    gc.set_threshold(int(setting(settings, "GC_THRESHOLD")))

@@ -36,7 +36,7 @@ _KINDS: Final[dict[type[Request], Kind]] = {
 _PATHS: Final = {name: f"{kind.__module__}.{kind.__qualname__}" for kind, name in _KINDS.items()}
 """As `request_from_dict` finds the class."""
 
-_OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency", "download_timeout"})
+_OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency"})
 """Keys of meta that say something of one attempt, or are kept elsewhere in the entry."""
 
 

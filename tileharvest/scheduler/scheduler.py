@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
 from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.shared_queue import Ending, silent_after
 from tileharvest.scheduler.completion import EngineHook
@@ -29,7 +30,7 @@ from tileharvest.scheduler.worker import QueueWorker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy import Request, Spider
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.internet.defer import Deferred
@@ -63,6 +64,7 @@ class Scheduler(BaseScheduler):
         self._engine = EngineHook(self._completed)
         self._spider = as_held(spider)
         self._prepared = self._spider.prepared
+        self._has_usual_start = type(spider).start is Spider.start
         self._fingerprint = crawler.request_fingerprinter.fingerprint
         self._writer = RequestWriter(spider)
         harvest = self._crawl.harvest
@@ -91,6 +93,8 @@ class Scheduler(BaseScheduler):
         """By segment: what is surely new there."""
         self._failures: Sequence[Failure] = ()
         """What failed in earlier segments, until it is offered again."""
+        self._errback = self._not_downloaded
+        """One object, by which it is known again. Scrapy has no signal for what could not be downloaded."""
         self._memory = RequestMemory()
         self._under_way: dict[Request, Lease | None] = {}
         """Without a lease is what has waited in memory."""
@@ -115,13 +119,15 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Returns False for what is dropped here: too deep, or with a mistake in its orders.
+        """Returns False for what is dropped here: it has a mistake in its orders.
 
         Whether a request was seen in its segment is known when the queue has looked. It is then dropped there
         and counted. What the queue cannot hold waits in memory.
         """
         if self._fleet is not None:
             self._fleet.goes_on()
+        if request.errback is self._errback:
+            request.errback = None
         try:
             entry = self._entry_of(request)
         except UnwritableRequestError as error:
@@ -145,6 +151,8 @@ class Scheduler(BaseScheduler):
             self._waiting = waiting
             return None
         self._under_way[request] = lease
+        if request.errback is None:
+            request.errback = self._errback
         return request
 
     def has_pending_requests(self) -> bool:
@@ -172,6 +180,8 @@ class Scheduler(BaseScheduler):
     # The beginning and the end
 
     async def _open(self) -> None:
+        if self._crawler.settings["JOBDIR"]:
+            _logger.info("JOBDIR is not used for requests: this scheduler keeps them in its own queue")
         try:
             await self._open_queue()
         except TileHarvestError as error:
@@ -349,6 +359,14 @@ class Scheduler(BaseScheduler):
         if request is not None:
             request.meta.setdefault(FAILURE, f"callback raised {failure.value!r}")
 
+    def _not_downloaded(self, failure: TwistedFailure) -> TwistedFailure:
+        """The errback of requests without one. Scrapy goes on as if there was none."""
+        # IgnoreRequest is none: the request is offsite, robots.txt forbids it, or its status is unwanted.
+        if not isinstance(failure.value, IgnoreRequest):
+            request: Request = failure.request  # type: ignore[attr-defined]
+            request.meta.setdefault(FAILURE, str(failure.value) or type(failure.value).__name__)
+        return failure
+
     def _item_raised(self, item: Any, response: Response | None, failure: TwistedFailure) -> None:
         request = getattr(response, "request", None)
         if request is not None:
@@ -429,10 +447,6 @@ class Scheduler(BaseScheduler):
     # From requests to entries
 
     def _entry_of(self, request: Request) -> Entry | None:
-        meta, most = request.meta, self._scheduling.max_depth
-        if most is not None and meta.get("depth", 0) > most:
-            self._count("dropped/depth")
-            return None
         try:
             check_orders(request)
         except MistakenOrderError as error:
@@ -442,10 +456,18 @@ class Scheduler(BaseScheduler):
         body = self._writer.write(request)
         segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
         maybe_seen = self._maybe_seen(segment, fingerprint)
-        return Entry(body, segment, fingerprint, request.priority, meta.get(NOT_BEFORE), maybe_seen)
+        return Entry(body, segment, fingerprint, request.priority, request.meta.get(NOT_BEFORE), maybe_seen)
 
     def _filtered_by(self, request: Request) -> bytes | None:
-        return None if request.dont_filter or request.method == "POST" else self._fingerprint(request)
+        """Returns the fingerprint, or None for what is never filtered."""
+        if request.method == "POST" or (request.dont_filter and not self._is_of_start_urls(request)):
+            return None
+        return self._fingerprint(request)
+
+    def _is_of_start_urls(self, request: Request) -> bool:
+        """Returns whether Scrapy itself has made the request of one of `start_urls`. Scrapy lets these pass
+        unfiltered; here a segment has each of them once. Repeats and copies of one have been offered."""
+        return self._has_usual_start and "is_start_request" in request.meta and not is_offered(request)
 
     def _keep_in_memory(self, request: Request, why: UnwritableRequestError) -> bool:
         segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from tileharvest.harvest.settings import switch
 from tileharvest.history.settings import database_url
-from tileharvest.maps.settings import data_folder
+from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.hosts import HostFile, HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import QueueKind, local_queue, queue_kind, redis_queue, segment_resolver
@@ -54,7 +54,6 @@ class Scheduling:
     local_time: Callable[[], datetime]
     """The present time in the map's zone."""
     clock: Callable[[], float]
-    max_depth: int | None
     expected: int
     """Requests that a segment is expected to have."""
     error_rate: float
@@ -78,15 +77,15 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     description = harvest.description if harvest else None
     zone = description.zone_info if description else ZoneInfo("UTC")
     started = datetime.now(UTC)
-    arguments = {
-        name: str(getattr(spider, name)) for name in ("fresh", "stay", "dry") if hasattr(spider, name)
-    }
+    # Not what the class of a foreign spider has under these names, for whatever it means there.
+    own = vars(spider)
+    arguments = {name: own[name] for name in ("fresh", "stay", "dry") if isinstance(own.get(name), str)}
     if harvest is not None:
 
         def segment_of(request: object | None) -> str:
             return harvest.segment.name
     else:
-        resolver = segment_resolver(settings, getattr(spider, "segment", None), zone, started)
+        resolver = segment_resolver(settings, own.get("segment"), zone, started)
 
         def segment_of(request: object | None) -> str:
             return resolver.segment_at(request, datetime.now(UTC)).name
@@ -105,15 +104,13 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
         local_time=lambda: datetime.now(zone),
         clock=time.time,
-        # How deep a map is harvested its walk decides.
-        max_depth=None if description else settings.getint("DEPTH_LIMIT") or None,
-        expected=settings.getint("SEEN_EXPECTED"),
-        error_rate=settings.getfloat("SEEN_ERROR_RATE"),
+        expected=int(setting(settings, "SEEN_EXPECTED")),
+        error_rate=float(setting(settings, "SEEN_ERROR_RATE")),
         ahead=_ahead(settings, kind),
-        lease_seconds=settings.getfloat("LEASE_SECONDS"),
-        linger=LINGER if shared is None else settings.getfloat("LINGER_SHARED"),
-        segments_kept=settings.getint("SEGMENTS_KEPT"),
-        close_when_waiting=_patience(settings["CLOSE_WHEN_WAITING"]),
+        lease_seconds=float(setting(settings, "LEASE_SECONDS")),
+        linger=LINGER if shared is None else float(setting(settings, "LINGER_SHARED")),
+        segments_kept=int(setting(settings, "SEGMENTS_KEPT")),
+        close_when_waiting=_patience(setting(settings, "CLOSE_WHEN_WAITING")),
         stay=switch(arguments, "stay", "a spider that waits for requests"),
         fresh=switch(arguments, "fresh", "asking again for everything"),
     )
@@ -130,10 +127,10 @@ def start_urls_of(spider: Spider, lease_seconds: float) -> StartUrls | None:
 
 
 def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
-    most = settings.getint("LEASE_AHEAD")
+    most = int(setting(settings, "LEASE_AHEAD"))
     if kind is not QueueKind.REDIS:
         return most
-    wanted = settings.getint("CONCURRENT_REQUESTS") * settings.getint("LEASE_AHEAD_SHARED")
+    wanted = settings.getint("CONCURRENT_REQUESTS") * int(setting(settings, "LEASE_AHEAD_SHARED"))
     return min(most, max(_LEAST_AHEAD, wanted))
 
 

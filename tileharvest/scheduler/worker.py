@@ -28,6 +28,12 @@ LINGER: Final = 0.02
 """Seconds that what is to be told waits for more of it, where nobody waits for leases: a transaction costs as
 much as some tens of requests in it."""
 
+CAREFUL: Final = 16
+"""Requests that are leased ahead at first, and as long as those that come were leased more than `OFTEN` times
+before. Each process that is killed costs all that it has leased an attempt: with few ahead, those lose their
+attempts that were under way in the processes that died."""
+OFTEN: Final = 2
+
 HEARTBEATS: Final = 3
 """Heartbeats in the time of a lease: two may be missed."""
 
@@ -109,7 +115,8 @@ class QueueWorker:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
         self._listener = listener
-        self._ahead = ahead
+        self._most_ahead = ahead
+        self._ahead = min(ahead, CAREFUL)
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
@@ -301,6 +308,9 @@ class QueueWorker:
         # This comes first, because what was lost may be among what is leased now.
         self._drop_lost(self._clock())
         self._leases.add(answer.leases, answer.rests_until)
+        if answer.leases:
+            is_suspicious = any(lease.attempt > OFTEN + 1 for lease in answer.leases)
+            self._ahead = min(self._most_ahead, CAREFUL) if is_suspicious else self._most_ahead
         # What was pushed meanwhile has set it already.
         self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
         self.answer = answer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.http import Headers, Response
 
+from tileharvest.maps.settings import setting
 from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.crawl import crawl_of
@@ -44,7 +45,7 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         settings = crawler.settings
         constant = settings.getdict("DEFAULT_REQUEST_HEADERS")
         self._constant = _Constant({**constant, "User-Agent": settings["USER_AGENT"]})
-        agents = settings.getlist("USER_AGENTS")
+        agents = settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS"))
         self._pool = [_Constant({**constant, "User-Agent": agent}) for agent in agents if len(agents) > 1]
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         # aiohttp repeats at once what breaks on a connection kept open: uncounted, without a pause, and

@@ -11,6 +11,7 @@ from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.overviewer import probe
 from tileharvest.spiders.fetch import fetch_with
+from tileharvest.spiders.settings import suit_tiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,6 +30,7 @@ class SiteProbeSpider(Spider):
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         super().update_settings(settings)
+        suit_tiles(settings)
         # Nothing is queued, so nothing must be left behind.
         settings.set("SCHEDULER_QUEUE", "memory", priority="spider")
 

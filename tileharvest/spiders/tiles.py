@@ -24,6 +24,7 @@ from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.fetch import fetch_with
+from tileharvest.spiders.settings import suit_tiles
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
 from tileharvest.tiles.results import TileResult
@@ -77,6 +78,11 @@ class TileSpider(Spider, HeldSpider):
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns what the map's site says about itself. Raises SiteError."""
         raise NotImplementedError
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        suit_tiles(settings)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:

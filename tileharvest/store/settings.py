@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tileharvest.maps.settings import data_folder
+from tileharvest.maps.settings import data_folder, setting
 from tileharvest.store.files import FileStore
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def store_opener(settings: BaseSettings, *, read_only: bool = False) -> Callable
     To open it raises StoreError, and ConfigurationError where the environment cannot be used for S3. Read
     only it creates nothing and deletes nothing, and nothing need exist yet.
     """
-    address = settings["TILE_STORE"]
+    address = setting(settings, "TILE_STORE")
     if not address:
         return partial(FileStore, data_folder(settings) / "tiles", read_only=read_only)
     from tileharvest.store.s3 import S3Store, parse_s3_url  # noqa: PLC0415 - only who uses S3 loads its client

@@ -1,0 +1,103 @@
+"""What the spiders of tiles need of Scrapy. Every other spider has Scrapy's own ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import getproxies
+
+from scrapy.settings import SETTINGS_PRIORITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.settings import BaseSettings
+
+_COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "DOWNLOADER_MIDDLEWARES": {
+        # No tile needs these middlewares of Scrapy's, or the download handler does their work. Each would
+        # cost a call per request.
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+        "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
+        "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
+        "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
+        "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
+        "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+        "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+        "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+        "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+        "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+        "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
+        "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
+        # These are ours, in the order from the engine to the network. An answer passes them from the last to
+        # the first.
+        "tileharvest.middlewares.diff.DiffMiddleware": 540,
+        "tileharvest.middlewares.retry.PatientRetryMiddleware": 550,
+        "tileharvest.middlewares.outage.OutageMiddleware": 560,
+        "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
+        "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
+    },
+    "SPIDER_MIDDLEWARES": {
+        # The diff middleware judges every answer itself, 404 and 304 included.
+        "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
+        "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
+        "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
+        "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
+        "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
+        "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    },
+    "DOWNLOAD_HANDLERS": {
+        # aiohttp in place of Twisted saves about 15 %.
+        "http": "tileharvest.spiders.download.TileDownloadHandler",
+        "https": "tileharvest.spiders.download.TileDownloadHandler",
+    },
+    "EXTENSIONS": {
+        "tileharvest.extensions.notice.Notice": 510,
+        # These two count every answer and item through signals, which costs about 8 %. The harvest has its
+        # own counts.
+        "scrapy.extensions.corestats.CoreStats": None,
+        "scrapy.extensions.logstats.LogStats": None,
+    },
+    "ITEM_PIPELINES": {"tileharvest.pipelines.HistoryPipeline": 300},
+}
+"""They come to those of the project, which may switch off or reorder any of them. The shares of speed are of
+the time for one unchanged tile, see docs/benchmarks.md."""
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "REQUEST_FINGERPRINTER_CLASS": "tileharvest.scheduler.fingerprint.SegmentFingerprinter",
+    # Cache busters, timestamps and JSONP callbacks do not make it another tile.
+    "DEDUP_IGNORE_QUERY": ["c", "_", "t", "ts", "callback", "jsonp"],
+    # The attempts after the first one, so five in all, before a tile counts as failed.
+    "RETRY_TIMES": 4,
+    # No compression is asked for: images do not compress, and a server that compresses them anyway weakens or
+    # drops its ETag.
+    "DEFAULT_REQUEST_HEADERS": {"Accept-Encoding": "identity"},
+    # Seconds for one answer. A tile has some tens of kilobytes.
+    "DOWNLOAD_TIMEOUT": 30,
+    # Bytes. A tile of 384 x 384 pixels has at most 0.6 MB; a far larger answer is no tile.
+    "DOWNLOAD_MAXSIZE": 16 * 1024 * 1024,
+    "DOWNLOAD_WARNSIZE": 0,
+    "REDIRECT_MAX_TIMES": 5,
+    # The middleware runs only where the environment names a proxy.
+    "HTTPPROXY_ENABLED": bool(getproxies()),
+    # A tile is the same for everyone.
+    "COOKIES_ENABLED": False,
+    # The value 1 saves about a third: no callback of ours yields more than one item, and Scrapy's machinery
+    # for several is costly.
+    "CONCURRENT_ITEMS": 1,
+    # This formatter builds no string for a tile unless the level is DEBUG.
+    "LOG_FORMATTER": "tileharvest.spiders.log.QuietLogFormatter",
+}
+"""They hold where the project says nothing else."""
+
+
+def suit_tiles(settings: BaseSettings) -> None:
+    """Let Scrapy serve tiles. What the project, the spider's class or the command line has set goes before.
+
+    Call it from `update_settings`, after that of the class above.
+    """
+    for name, components in _COMPONENTS.items():
+        priority = max(SETTINGS_PRIORITIES["spider"], settings.getpriority(name) or 0)
+        settings.set(name, {**components, **settings.getdict(name)}, priority=priority)
+    for name, value in _DEFAULTS.items():
+        settings.set(name, value, priority="addon")

@@ -36,7 +36,7 @@ PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
 
 # --- Ours: when a request is made ------------------------------------------------------------------
 
-SCHEDULER = "tileharvest.scheduler.scheduler.Scheduler"
+SCHEDULER = "tileharvest.scheduler.Scheduler"
 
 SCHEDULER_QUEUE = ""
 """The place where requests wait: `sqlite` is a file per map in the data folder; `redis` is shared by any

@@ -1,1 +1,5 @@
-"""Scrapy's scheduler, ours: the worker's side of queue and politeness."""
+"""Scrapy's scheduler, ours: `SCHEDULER = "tileharvest.scheduler.Scheduler"`."""
+
+from tileharvest.scheduler.scheduler import Scheduler
+
+__all__ = ["Scheduler"]

@@ -9,8 +9,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
-from tileharvest import settings as project_settings
 from tileharvest.middlewares.redirect import TileRedirectMiddleware
+from tileharvest.spiders.settings import suit_tiles
 
 URL = "http://map.example.net/world-day/0.png"
 META = {"layer": "world-day", "tile": (-1, -2, 2), "download_slot": "map.example.net", "verbatim_url": True}
@@ -19,7 +19,7 @@ META = {"layer": "world-day", "tile": (-1, -2, 2), "download_slot": "map.example
 @pytest.fixture
 def tested() -> TileRedirectMiddleware:
     settings = Settings()
-    settings.setmodule(project_settings)
+    suit_tiles(settings)
     crawler = Crawler(Spider, settings)
     crawler.spider = Spider(name="harvesting")
     return TileRedirectMiddleware.from_crawler(crawler)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
+
+LONGEST_TEST: Final = 120
+"""Seconds after which pytest ends a test."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,8 +64,8 @@ def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str
     (one,) = found.pop("workers")
     assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)
     assert (one["leased"], one["share"]) == (1, 3)
-    assert 0 <= one["heartbeat_age_seconds"] < 30
-    assert 0 <= found.pop("oldest_lease_seconds") < 30
+    for age in (one["heartbeat_age_seconds"], found.pop("oldest_lease_seconds")):
+        assert 0 <= age < LONGEST_TEST
     assert {found.pop("paused"), found.pop("rate"), found.pop("harvest")} == {None}
     counts = {"pending/plus": 0, "pending/normal": 1, "pending/minus": 1, "delayed": 1, "leased": 1}
     assert found == counts | {"failed": 0, "done": 0, "seen": 4, "left": 4, "dead_letters": 0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -25,8 +24,8 @@ STOPPING: Final = (
 )
 STOPPED: Final = "error: map 'small' was stopped; run it again to continue where it stopped"
 LEFT: Final = "error: map 'small' was left at once; run it again to continue"
-SOON: Final = 3.0
-"""Seconds: far below any pause that is cut short."""
+LONG: Final = 3600
+"""Seconds of a pause that is cut short: no test waits so long for the end of a harvest."""
 
 
 @pytest.fixture
@@ -50,37 +49,31 @@ def fetched(stage: Stage) -> list[str]:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, how: signal.Signals) -> None:
     """The first two requests probe the site, so the harvest itself has not begun."""
-    describe(stage, delay=30)
+    describe(stage, delay=LONG)
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
-        told = time.monotonic()
         process.send_signal(how)
         assert process.stderr.readline() == f"{STOPPING}\n"
         _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - told < SOON
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
 
 
 def test_the_first_signal_lets_what_waits_to_be_stored_be_stored_at_once(stage: Stage) -> None:
-    describe(stage, store_delay=30)
+    describe(stage, store_delay=LONG)
     stored = stage.project.data / "tiles"
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(fetched(stage)) > 2, process)
-        told = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
-    assert time.monotonic() - told < SOON
     assert len(list(stored.rglob("*.png"))) == len(fetched(stage))
 
 
 def test_an_order_to_stop_ends_a_long_pause_between_two_requests_too(stage: Stage) -> None:
-    describe(stage, delay=30)
+    describe(stage, delay=LONG)
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         said = stage.project.scrapy("stop", "small", "--json").stdout
-        told = time.monotonic()
         _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - told < SOON
     assert json.loads(said) == {"map": "small", "stopping": True}
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
     assert len(stage.site.received) == 1
@@ -91,10 +84,8 @@ def test_the_first_signal_ends_a_harvest_that_waits_for_the_end_of_quiet_hours(s
     with stage.project.running(*HARVEST) as process:
         assert "map 'small' has quiet hours: nothing is asked until" in process.stderr.readline()
         assert stage.project.scrapy("queue", "small").stdout.startswith("a harvest waits: quiet hours")
-        told = time.monotonic()
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - told < SOON
     assert process.returncode == 1
     # It may yet be opening its queue, and then has nothing to finish.
     assert errors.splitlines() in ([STOPPING, STOPPED], [STOPPING, LEFT])
@@ -108,10 +99,8 @@ def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> No
         assert await_condition(lambda: len(stage.site.received) >= len(PATHS), process)
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline() == f"{STOPPING}\n"
-        told = time.monotonic()
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=30)
-    assert time.monotonic() - told < SOON
     assert process.returncode == 1
     assert errors == f"{LEFT}\n"
     assert json.loads(output) == []
@@ -124,7 +113,7 @@ def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> No
 
 
 def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> None:
-    describe(stage, delay=30)
+    describe(stage, delay=LONG)
     with stage.project.running("harvest", "small", "-a", "segment=run") as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         process.send_signal(signal.SIGTERM)
@@ -137,7 +126,7 @@ def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> No
 
 @pytest.mark.parametrize("signalled", [True, False], ids=["signal", "order"])
 def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: bool) -> None:
-    describe(stage, delay=30)
+    describe(stage, delay=LONG)
     stage.project.add_map("other", f"{stage.site.url}/", requests_per_second=1000)
     with stage.project.running("harvest", "small", "other", "-a", f"day={FIRST_DAY}", "--json") as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import signal
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from tests.end_to_end.gaps import assert_none_too_early, begun, gaps_between, given_starts
 from tests.fleet.gate import OnceTooMany, Slow, tiles_only
 from tests.fleet.records import assert_harvested
 from tests.fleet.workers import MAP
@@ -16,25 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.rendering import Rendering
-    from tests.fleet.workers import Fleet, Worker
+    from tests.fleet.workers import Fleet
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
 
 RATE: Final = 100
 """Requests per second."""
-EARLY: Final = 0.05
-"""Seconds: what nginx and another clock take for the same moment."""
-STARTS: Final = re.compile(rf"requests of map '{MAP}' start at \[(.*)\]")
 CONCURRENCY: Final = 5
 REST: Final = 6
 """Seconds."""
 NEWS: Final = 3.0
 """Seconds in which all workers have heard of it, on a busy machine too."""
-
-
-def given_starts(worker: Worker) -> list[float]:
-    """The moments at which the worker was told that a request may start."""
-    return [float(start) for found in STARTS.findall(worker.log) for start in found.split(", ") if start]
 
 
 def test_three_workers_together_keep_the_pace_of_the_map_evenly(
@@ -46,13 +37,12 @@ def test_three_workers_together_keep_the_pace_of_the_map_evenly(
     workers = fleet.start_several(3)
     fleet.assert_ended_together(*workers)
     assert_harvested(fleet, large)
-    times = sorted(line.time - line.duration for line in server.log() if line.path.endswith(".png"))
-    given = [given_starts(worker) for worker in workers]
-    starts = sorted(start for some in given for start in some)
-    assert len(starts) == len(times)
-    assert min(later - sooner for sooner, later in pairwise(starts)) > 0.99 / RATE
-    # On a busy machine some come late, and then several at once; none comes before its time.
-    assert all(moment > start - EARLY for moment, start in zip(times, starts, strict=True))
+    lines = list(server.log())
+    given = [given_starts(worker.log, MAP) for worker in workers]
+    starts = [start for some in given for start in some]
+    assert len(starts) == len(begun(lines))
+    assert min(gaps_between(starts)) > 0.99 / RATE
+    assert_none_too_early(lines, starts)
     taken = [worker.stats["scheduler/leased_in_all"] for worker in workers]
     assert taken == [len(some) for some in given]
     assert min(taken) > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -20,7 +19,7 @@ def waiting(driven: Any, seconds: float) -> bool:
 
 
 def test_a_worker_without_work_is_woken_when_another_pushes(world: RedisMap) -> None:
-    async def woken() -> float:
+    async def woken() -> bool:
         idle, busy = (queue_on(world.server, world.name) for _ in range(2))
         async with AsyncExitStack() as stack:
             for queue in (idle, busy):
@@ -29,12 +28,11 @@ def test_a_worker_without_work_is_woken_when_another_pushes(world: RedisMap) -> 
             # Whatever was pushed before its first wait is not told, so it looks once more.
             assert await idle.wait_for_work(60)
             waits = asyncio.create_task(idle.wait_for_work(60))
-            began = time.monotonic()
             await busy.exchange(Changes(pushed=[entry("1")]), 0, 0.0)
-            assert await waits
-            return time.monotonic() - began
+            return await waits
 
-    assert asyncio.run(woken()) < 5
+    # False would say that the minute is over.
+    assert asyncio.run(woken())
 
 
 def test_a_worker_is_woken_by_what_came_since_it_looked(world: RedisMap) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
 for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
     # What the developer's own harvests use is not for tests.
     os.environ.pop(_name, None)
+
+_MEMORY = Path("/dev/shm")
+"""Linux' folder that is kept in memory. On a disk each write that must be durable takes milliseconds, and the
+tests make tens of thousands."""
+_MEMORY_NEEDED = 4_000_000_000
+"""Bytes: several times what all tests write."""
+
+
+def _is_for_tests(folder: Path) -> bool:
+    """Returns whether there is room. Programs that tests write are run, too, which some machines forbid."""
+    if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free > _MEMORY_NEEDED
+
+
+if "TMPDIR" not in os.environ and _is_for_tests(_MEMORY):
+    # Python has looked once where it may write, and keeps what it found.
+    tempfile.tempdir = os.environ["TMPDIR"] = str(_MEMORY)
 
 _FIRST = ("fleet", "browser", "crash", "end_to_end")
 """The folders that take longest."""

@@ -155,8 +155,8 @@ class PostgresqlServer:
 @contextmanager
 def postgresql_server() -> Iterator[PostgresqlServer]:
     """Runs a server until the block ends. It begins with no database but its own."""
-    # The path is short, because the name of a socket has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
+    # The path must be short, because the name of a socket has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
         server = PostgresqlServer(Path(folder))
         server.initialize()
         try:

@@ -9,7 +9,7 @@ import difflib
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 
@@ -168,10 +168,14 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(0 <= self.audit <= 1, "audit")
         _check(self.full_every >= 1, "full_every")
         _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
-        if self.timezone not in available_timezones():
+        try:
+            _ = self.zone_info
+        except (OSError, ValueError, ZoneInfoNotFoundError):
+            # Only now, as it reads some thousand files' names.
             meant = difflib.get_close_matches(self.timezone, available_timezones(), n=1)
             hint = f"did you mean '{meant[0]}'?" if meant else f"write for example {EXAMPLES['timezone']}"
-            raise ValueError(f"key 'timezone': '{self.timezone}' is no time zone; {hint}")
+            wrong = f"key 'timezone': '{self.timezone}' is no time zone; {hint}"
+            raise ValueError(wrong) from None
 
     @property
     def gap(self) -> Gap | None:

@@ -9,8 +9,9 @@ ARGS ?=
 # redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock, tmux is
 # a terminal whose screen can be read.
 DEBIAN_PACKAGES := nginx-light chromium redis-server postgresql libfaketime tmux
-# How many pytest processes; the end-to-end tests start servers and crawlers of their own.
-TEST_PROCESSES ?= 2
+# How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the
+# third uses the time in which the others wait.
+TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint pythons bench image-check image-constraints clean debian-packages

@@ -151,7 +151,7 @@ class Fleet:
     def await_ends(self, *workers: Worker, patience: float = 60.0) -> None:
         self.await_until(lambda: {worker.has_ended for worker in workers} == {True}, patience)
 
-    def assert_ended_together(self, *workers: Worker, within: float = 5.0, patience: float = 60.0) -> None:
+    def assert_ended_together(self, *workers: Worker, within: float = 20.0, patience: float = 60.0) -> None:
         """All end by themselves, all is well, and the last no later than so many seconds after the first."""
         self.await_ends(*workers, patience=patience)
         assert [worker.status for worker in workers] == [0] * len(workers), self._logs()

@@ -1,32 +1,34 @@
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from hashlib import sha1
-from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
+from tests.end_to_end.forking import Forked
 from tests.history.making import EVERYWHERE, began
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 KILLS = 20
-PROJECT = Path(__file__).parents[2]
 
 
 def run_until_killed(url: str, store: Path, lines: int) -> int:
     """Kills the program some moment after its n-th line; gives the last number that it called durable."""
-    program = [sys.executable, "-m", "tests.history.killed_writer", url, str(store)]
-    with subprocess.Popen(program, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(lines)]
-        process.kill()
-        said += process.stdout.readlines()
-    assert process.returncode == -9
+    process = Forked("tests.history.killed_writer", [url, str(store)], os.environ)
+    said = [process.stdout.readline() for _ in range(lines)]
+    process.kill()
+    said += process.stdout.readlines()
+    assert process.wait() == -signal.SIGKILL
+    process.close()
     return max((int(line) for line in said if line.endswith("\n")), default=0)
 
 

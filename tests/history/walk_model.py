@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tests.history.making import LAYER, began, found
+from tests.walk.dated import dated
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
@@ -128,7 +129,7 @@ class Model:
         for tile in [tile for tile, row in self.rows.items() if not row.whole and row.seen != ABSENT]:
             self.doubt(tile)
         if is_complete and not self.tops and not self.distrusted:
-            self.proof, self.withdrawn = prove(self.times()), False
+            self.proof, self.withdrawn = prove(dated(self.times())), False
         self.harvest += 1
         self.outcomes, self.tops, self.distrusted = {}, set(), False
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tests.walk.dated import dated
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import Asked
 from tileharvest.tiles.verdict import Answer, Verdict, judge_head
@@ -264,7 +265,7 @@ class Harvest:
                 history.versions[tile][self._day] = Version(self._day, None)
         if not self.decision.is_pruned:
             history.last_full, history.withdrawn = self._day, None
-            history.proof = prove(self._times())
+            history.proof = prove(dated(self._times()))
         self.is_finished = True
 
     def _times(self) -> dict[Tile, str | None]:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
+from tests.walk.dated import dated
 from tileharvest.tiles.grid import Tile, first_level, tile_at
 from tileharvest.walk.proof import Proof, prove
 
@@ -39,7 +40,7 @@ def of_published(folder: Path, depth: int) -> tuple[dict[Tile, str], int]:
 )
 def test_real_maps_of_more_than_one_render_are_a_proof(shared_maps, tmp_path, name, version, depth):
     times, pairs = of_published(published(shared_maps, name, version, tmp_path), depth)
-    proof = prove(times)
+    proof = prove(dated(times))
     assert (proof.pairs, proof.broken, proof.undated) == (pairs, 0, 0)
     assert proof.holds
 
@@ -48,21 +49,21 @@ def test_real_maps_of_more_than_one_render_are_a_proof(shared_maps, tmp_path, na
 def test_real_map_whose_files_are_all_of_one_time_is_none(shared_maps, tmp_path, version, is_uploaded_anew):
     folder = published(shared_maps, "antworld", version, tmp_path, deploy=is_uploaded_anew)
     times, pairs = of_published(folder, 7)
-    proof = prove(times)
+    proof = prove(dated(times))
     assert proof.pairs == pairs
     assert not proof.holds
     assert proof.span < 600
 
 
 def test_child_that_is_newer_than_its_parent_breaks_the_proof():
-    proof = prove({PARENT: MORNING, CHILD: NOON, OTHERS[0]: MORNING})
+    proof = prove(dated({PARENT: MORNING, CHILD: NOON, OTHERS[0]: MORNING}))
     assert proof == Proof(pairs=2, broken=1, undated=0, span=4 * 3600.0)
     assert not proof.holds
 
 
 @pytest.mark.parametrize("text", [None, "", "yesterday", "Sat, 99 Feb 2021 12:00:00 GMT", "0"])
 def test_tile_without_a_date_that_can_be_read_spoils_the_proof(text):
-    proof = prove({PARENT: NOON, CHILD: MORNING, OTHERS[0]: text})
+    proof = prove(dated({PARENT: NOON, CHILD: MORNING, OTHERS[0]: text}))
     assert proof == Proof(pairs=1, broken=0, undated=1, span=4 * 3600.0)
     assert not proof.holds
 
@@ -70,12 +71,12 @@ def test_tile_without_a_date_that_can_be_read_spoils_the_proof(text):
 @pytest.mark.parametrize("text", ["Saturday, 13-Feb-21 12:00:00 GMT", "Sat Feb 13 12:00:00 2021", NOON])
 def test_dates_are_read_in_each_of_the_forms_that_servers_may_write(text):
     """RFC 9110, section 5.6.7."""
-    assert prove({PARENT: text, CHILD: MORNING}).span == 4 * 3600.0
+    assert prove(dated({PARENT: text, CHILD: MORNING})).span == 4 * 3600.0
 
 
 def test_nothing_is_proved_where_no_tile_is_known_with_the_one_above_it():
-    assert not prove({}).holds
-    assert not prove(dict(zip(first_level(5), [MORNING, NOON, NOON, NOON], strict=True))).holds
+    assert not prove([]).holds
+    assert not prove(dated(dict(zip(first_level(5), [MORNING, NOON, NOON, NOON], strict=True)))).holds
 
 
 @pytest.mark.parametrize(("span", "holds"), [(599.0, False), (600.0, True)])

@@ -18,8 +18,9 @@ LEVELS: Final = 4
 """A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards asks for
 neighbours soon after each other: one query in about 256 look-ups."""
 
-MOST_BLOCKS: Final = 64
-"""Blocks kept; with about 0.6 KB per version 10 MB at the very most, all blocks full."""
+MOST_BLOCKS: Final = 16
+"""Blocks kept; with about 0.6 KB per version 2.5 MB at the very most, all blocks full. A walk downwards goes
+from block to block: more of them are fetched no less often."""
 
 _Key: TypeAlias = tuple[str, int, int, int]
 _Value = TypeVar("_Value")

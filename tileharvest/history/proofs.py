@@ -18,17 +18,17 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.trust import is_full, layers_of
-from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.proof import Proof, StoredProof, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
     from sqlalchemy import Connection
 
     from tileharvest.history.database import History
+    from tileharvest.walk.proof import DatedCell
 
 
 def proofs(history: History, map_name: str) -> Mapping[str, StoredProof]:
@@ -112,9 +112,9 @@ def prove_layers(connection: Connection, dialect: str, harvest: int) -> None:
         connection.execute(new.on_conflict_do_update(index_elements=[kept_proofs.c.layer], set_=values))
 
 
-def _times(connection: Connection, harvest: int, layer: int) -> dict[Tile, str | None]:
+def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCell]:
     """Returns the times of the tiles that are there, as far as this harvest has asked for them and got an
-    answer.
+    answer; coarse zooms first.
 
     It is the time of a tile's version where the walk remembers nothing of the tile, as that was asked again
     after a kill.
@@ -135,8 +135,5 @@ def _times(connection: Connection, harvest: int, layer: int) -> dict[Tile, str |
         or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None)),
         ~exists().where(of_tile, or_(tiles.c.version.is_not(None), tiles.c.harvest == harvest)),
     )
-    return {
-        Tile(zoom, x, y): last_modified
-        for query in (kept, others)
-        for zoom, x, y, last_modified in connection.execute(query)
-    }
+    both = kept.union_all(others).order_by("zoom")
+    return ((zoom, x, y, text) for zoom, x, y, text in connection.execute(both))

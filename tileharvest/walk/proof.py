@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tileharvest.tiles.grid import parent_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
     from datetime import date
 
-    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.grid import Cell
+
+DatedCell: TypeAlias = tuple[int, int, int, str | None]
+"""Zoom, x and y of a tile, and its Last-Modified as the server wrote it."""
 
 ONE_UPLOAD: Final = 600.0
 """Seconds. An upload that gives every file the present time spreads them over its own duration, minutes for
@@ -64,24 +69,28 @@ class StoredProof:
     withdrawn_day: date | None = None
 
 
-def prove(times: Mapping[Tile, str | None]) -> Proof:
-    """Returns the proof from the tiles that are there, with their Last-Modified.
+def prove(times: Iterable[DatedCell]) -> Proof:
+    """Returns the proof from the tiles that are there, with their Last-Modified; coarse zooms come first.
 
-    Ask for it after a complete full walk.
+    Ask for it after a complete full walk. It keeps the times of all zooms but the deepest, which has three
+    quarters of the tiles.
     """
-    seconds = {tile: seconds_of(text) for tile, text in times.items()}
-    dated = [time for time in seconds.values() if time is not None]
-    pairs = [
-        (above, time)
-        for tile, time in seconds.items()
-        if time is not None and (above := seconds.get(tile.parent())) is not None
-    ]
-    return Proof(
-        pairs=len(pairs),
-        broken=sum(above < time for above, time in pairs),
-        undated=len(seconds) - len(dated),
-        span=max(dated) - min(dated) if dated else 0.0,
-    )
+    pairs = broken = undated = 0
+    oldest, newest = float("inf"), float("-inf")
+    known: dict[Cell, float] = {}
+    for zoom, x, y, text in times:
+        time = seconds_of(text)
+        if time is None:
+            undated += 1
+            continue
+        above = known.get(parent_cell(zoom, x, y))
+        if above is not None:
+            pairs += 1
+            broken += above < time
+        if zoom < 0:
+            known[zoom, x, y] = time
+        oldest, newest = min(oldest, time), max(newest, time)
+    return Proof(pairs, broken, undated, max(0.0, newest - oldest))
 
 
 @lru_cache(maxsize=4096)

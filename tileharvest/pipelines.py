@@ -41,7 +41,7 @@ class HistoryPipeline:
         return cls(crawl, harvest, crawl.rules.store_gap if crawl.rules else NO_GAP)
 
     async def process_item(self, item: TileResult) -> TileResult:
-        if self._gap and item.image is not None:
+        if item.image is not None and self._gap:
             await self._turn()
         try:
             await self._harvest.keep(item)

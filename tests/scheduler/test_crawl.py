@@ -135,7 +135,8 @@ def test_a_spider_that_scrapy_closes_is_not_closed_again() -> None:
 )
 def test_some_failures_drop_results(error: Any, kept: bool) -> None:
     crawl = Rig().crawl
-    crawl.ending = error
+    if error is not None:
+        crawl.end(error)
     assert crawl.is_all_kept is kept
 
 

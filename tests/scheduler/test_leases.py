@@ -17,7 +17,7 @@ def lease(number: int, start: float = NOW, *, priority: int = 0, attempt: int = 
 def waiting(*starts: float, rests_until: float | None = None) -> Leases:
     """Leases 0, 1, ..., with these starts, seen at the present moment."""
     leases = Leases()
-    leases.see(NOW)
+    leases.take(NOW)
     leases.add([lease(number, start) for number, start in enumerate(starts)], rests_until)
     return leases
 
@@ -30,7 +30,9 @@ def test_without_leases_nothing_may_start() -> None:
 def test_the_first_start_is_the_next() -> None:
     leases = waiting(NOW + 2, NOW + 3)
     assert leases.earliest == NOW + 2
-    assert leases.take(NOW + 2).id == 0
+    first = leases.take(NOW + 2)
+    assert first is not None
+    assert first.id == 0
     assert (leases.earliest, leases.waiting) == (NOW + 3, 1)
 
 
@@ -116,7 +118,7 @@ def test_a_moment_that_was_told_lets_nothing_start_sooner() -> None:
 
 def test_a_start_goes_back_with_the_clock() -> None:
     leases = waiting(NOW + 2, NOW + 3)
-    leases.see(NOW - 600)
+    leases.take(NOW - 600)
     assert leases.earliest == NOW - 598
     leases.take(NOW - 598)
     assert leases.earliest == NOW - 597
@@ -124,7 +126,7 @@ def test_a_start_goes_back_with_the_clock() -> None:
 
 def test_the_end_of_a_rest_goes_back_with_the_clock() -> None:
     leases = waiting(NOW, rests_until=NOW + 60)
-    leases.see(NOW - 600)
+    leases.take(NOW - 600)
     assert leases.earliest == NOW - 540
 
 
@@ -132,25 +134,31 @@ def test_the_distance_from_the_last_start_goes_back_with_the_clock() -> None:
     leases = waiting(NOW, NOW)
     leases.keep_apart(2.0)
     leases.take(NOW)
-    leases.see(NOW - 600)
+    leases.take(NOW - 600)
     assert leases.earliest == NOW - 598
 
 
 def test_it_goes_back_again_only_by_what_the_clock_goes_back_again() -> None:
     leases = waiting(NOW + 2)
-    leases.see(NOW - 600)
-    leases.see(NOW - 599)
-    leases.see(NOW - 604)
+    leases.take(NOW - 600)
+    leases.take(NOW - 599)
+    leases.take(NOW - 604)
     assert leases.earliest == NOW - 603
 
 
 def test_a_clock_that_is_kept_right_in_small_steps_moves_nothing() -> None:
     leases = waiting(NOW + 2, rests_until=NOW + 3)
-    leases.see(NOW - 1)
+    leases.take(NOW - 1)
     assert leases.earliest == NOW + 3
 
 
-def test_a_clock_that_is_put_forward_moves_nothing() -> None:
+def test_where_nothing_may_start_yet_none_is_taken() -> None:
     leases = waiting(NOW + 2)
-    leases.see(NOW + 600)
-    assert leases.earliest == NOW + 2
+    assert leases.take(NOW + 1) is None
+    assert (leases.waiting, leases.earliest) == (1, NOW + 2)
+
+
+def test_a_clock_that_is_put_forward_moves_nothing() -> None:
+    leases = waiting(NOW + 2, NOW + 900)
+    leases.take(NOW + 600)
+    assert leases.earliest == NOW + 900

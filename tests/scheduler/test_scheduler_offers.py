@@ -18,7 +18,6 @@ from tests.middlewares.making import run_jumping
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
-from tileharvest.errors import QueueError
 from tileharvest.queue.hosts import HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
@@ -216,8 +215,8 @@ def test_what_waits_for_its_turn_goes_back_unstarted_at_the_end() -> None:
 def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
     async def test() -> None:
         async with offered("a", "b") as one:
-            for ending in (QueueError("disk full"), None):
-                one.crawl.ending = ending
+            for is_kept in (False, True):
+                one.crawl.is_all_kept = is_kept
                 one.scheduler._completed(one.scheduler.next_request())
             assert [name for name, _ in await left(one)] == ["a"]
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
 
-from tileharvest.queue.requests import question_of, state_of
+from tileharvest.queue.requests import STATE, state_of
 from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import (
     Answer,
     NextStep,
-    Verdict,
     conditional_headers,
     judge_existence,
     judge_get,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.queue.requests import RequestState
     from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.versions import Version
 
@@ -56,10 +56,10 @@ class DiffMiddleware:
     def process_request(self, request: Request) -> Awaitable[Request | None] | None:
         """Take a GET instead of a HEAD where the host has refused one HEAD, as it would refuse all. So too
         for known tiles, where a person has set `check = "conditional"`."""
-        question = question_of(request)
-        if question is None:
+        state: RequestState | None = request.meta.get(STATE)
+        if state is None or state.question is None:
             return None
-        state = state_of(request)
+        question = state.question
         if state.attempt > 1:
             # What lies below may have been asked after the attempt before this one.
             question = state.question = replace(question, asked=replace(question.asked, late=True))
@@ -86,13 +86,14 @@ class DiffMiddleware:
         return get
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
-        question = question_of(request)
-        if question is None:
+        state: RequestState | None = request.meta.get(STATE)
+        if state is None or state.question is None:
             return response
+        layer, tile = state.question.place
         answer, by_head = _answer(response), request.method == "HEAD"
         latest: Version | None = None
-        if self._keeps(question):
-            latest = await self._harvest.versions.of(*question.place)
+        if self._harvest.layers[layer].walk.keeps(tile.zoom):
+            latest = await self._harvest.versions.of(layer, tile)
             verdict = judge_head(answer, latest) if by_head else judge_get(answer, latest, self._harvest.day)
         else:
             verdict = judge_existence(answer, by_head=by_head)
@@ -101,26 +102,13 @@ class DiffMiddleware:
         if verdict is NextStep.GET_IF_NONE_MATCH:
             self._refusing_head.add(request.meta["download_slot"])
             return _get(request, conditional_headers(latest))
-        await self._pass_on(request, question, verdict, answer, latest)
-        return response
-
-    async def _pass_on(
-        self,
-        request: Request,
-        question: TileQuestion,
-        verdict: Verdict,
-        answer: Answer,
-        latest: Version | None,
-    ) -> None:
-        state, (layer, tile) = state_of(request), question.place
-        known = latest is not None and not latest.gone
-        reason = verdict.reason
-        if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-            self._harvest.traffic.spared_bytes += latest.image.size
+        image = None if latest is None else latest.image
+        state.known, reason = image is not None, verdict.reason
+        if verdict.outcome is Outcome.IGNORED and image is not None:
+            self._harvest.traffic.spared_bytes += image.size
         if verdict.outcome is Outcome.FAILED:
-            known = await self._harvest.knows_below(layer, tile)
+            state.known = await self._harvest.knows_below(layer, tile)
             reason = with_attempts(reason or "", request.meta.get("retry_times", 0) + 1)
-        state.known = known
         state.result = TileResult(
             layer,
             tile,
@@ -129,8 +117,9 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=reason,
-            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, question.asked),
+            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, state.question.asked),
         )
+        return response
 
     def _keeps(self, question: TileQuestion) -> bool:
         layer, tile = question.place

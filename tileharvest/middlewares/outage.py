@@ -19,7 +19,7 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.tiles.verdict import Answer, may_pass
+from tileharvest.tiles.verdict import PASSING, Answer
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -213,4 +213,4 @@ def _now() -> float:
 def _is_failure(response: Response) -> bool:
     """Returns whether the server has failed by itself, and does not say when that will have passed."""
     status = response.status
-    return status >= _SERVER_FAILURES and may_pass(status) and "Retry-After" not in response.headers
+    return status >= _SERVER_FAILURES and status in PASSING and "Retry-After" not in response.headers

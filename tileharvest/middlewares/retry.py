@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 from tileharvest.maps.settings import setting
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.tiles.verdict import Answer, may_pass, pause_before, retry_after
+from tileharvest.tiles.verdict import PASSING, Answer, pause_before, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -90,7 +90,7 @@ class PatientRetryMiddleware:
     def process_response(
         self, request: Request, response: Response
     ) -> Response | Awaitable[Request | Response]:
-        return self._repeat_answered(request, response) if may_pass(response.status) else response
+        return self._repeat_answered(request, response) if response.status in PASSING else response
 
     async def _repeat_answered(self, request: Request, response: Response) -> Request | Response:
         asked = response.headers.get("Retry-After")

@@ -83,7 +83,8 @@ def encode(queued: QueuedRequest) -> bytes:
     Raises UnwritableRequestError, naming the place of what JSON would not give back as it was.
     """
     for field in ("meta", "cookies", "cb_kwargs"):
-        _check(getattr(queued, field), (field,))
+        if value := getattr(queued, field):
+            _check(value, (field,))
     try:
         body = _ENCODER.encode(queued)
         # msgspec checks the types of what it reads, not of what it writes.
@@ -101,7 +102,8 @@ def decode(body: bytes) -> QueuedRequest:
     """
     try:
         queued = _DECODER.decode(body)
-        headers_as_bytes(queued.headers)
+        if queued.headers:
+            headers_as_bytes(queued.headers)
         return queued if queued.version == VERSION else _from_first_version(queued)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise UnreadableRequestError(

@@ -50,6 +50,8 @@ class Crawl:
         """What the spider does before requests are offered; it is cancelled when the crawl ends."""
         self.ending: TileHarvestError | None = None
         """The failure that ended the crawl."""
+        self.is_all_kept = True
+        """Whether each result is recorded. Some failures that end a crawl drop results."""
         self.is_finished = False
         """Whether the harvest reached its end."""
         self.counts: Mapping[Outcome, int] = {}
@@ -64,11 +66,6 @@ class Crawl:
         """Whether anything here has ended it; Scrapy may have been stopped besides."""
         return self._reason is not None
 
-    @property
-    def is_all_kept(self) -> bool:
-        """Whether each result is recorded. Some failures that end a crawl drop results."""
-        return self.ending is None or (isinstance(self.ending, BudgetError) and self.ending.is_all_kept)
-
     def end(self, why: TileHarvestError | str) -> None:
         """End the crawl: for a failure, or else for a reason in Scrapy's words, such as `finished`.
 
@@ -79,6 +76,7 @@ class Crawl:
             if self.ending is not None:
                 return
             self.ending = why
+            self.is_all_kept = isinstance(why, BudgetError) and why.is_all_kept
             if self._is_opened:
                 self._say(why)
             why = why.close_reason

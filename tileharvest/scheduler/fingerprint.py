@@ -19,10 +19,12 @@ FORMAT: Final = 1
 """It is part of every fingerprint. Raise it with any change of the rule, w3lib's rules included, so that the
 fingerprints of two rules never meet. A request is then made once more, rather than taken for another."""
 
-_PLAIN_ADDRESS: Final = r"https?://[a-z0-9.-]+(?::[1-9][0-9]{0,3})?(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,=:@.-]*)+"
+_PLAIN_ADDRESS: Final = (
+    r"https?://[a-z0-9.-]+(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,=:@.-]*)+"
+)
 """Addresses that canonicalization leaves as they are: no upper-case host, nothing percent-encoded or to
-be, no `;`, no segment that begins with a dot, no port with a leading zero, no fragment. Ports of five
-digits are left out, because not all of them exist."""
+be, no `;`, no segment that begins with a dot, no port with a leading zero, no fragment. Ports from
+60000 on are left out, because not all of them exist."""
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_~.-]+", re.ASCII)
 _PLAIN_VALUE: Final = r"[A-Za-z0-9_~.%-]*"
 

@@ -85,10 +85,6 @@ class Fleet:
         if self._worker.is_empty:
             self._idle.set()
 
-    def goes_on(self) -> None:
-        """Something is pushed, so it is not the end yet."""
-        self.ending = Ending.GOES_ON
-
     # What a harvest asks
 
     def seeded(self) -> None:

@@ -31,26 +31,14 @@ class Leases:
         self._spacing = 0.0
         self._next_start = float("-inf")
         self._now = float("-inf")
-
-    def see(self, now: float) -> None:
-        """Take note of the present moment. Where the clock was set back, what was to come goes back with it:
-        otherwise nothing would start for as long as it went back."""
-        back = self._now - now
-        if back > _SET_BACK:
-            self._starts = deque(start - back for start in self._starts)
-            self._rests_until -= back
-            self._next_start -= back
-        self._now = now
+        """The moment at which one was last to be taken."""
+        self.waiting = 0
+        """How many leases have not started."""
 
     @property
     def held(self) -> Collection[Lease]:
         """The leases that wait, and those that are under way."""
         return self._held.values()
-
-    @property
-    def waiting(self) -> int:
-        """How many leases have not started."""
-        return len(self._starts)
 
     @property
     def earliest(self) -> float | None:
@@ -65,14 +53,24 @@ class Leases:
             self._held[lease.id] = lease
             (self._plus if lease.priority > 0 else self._others).append(lease)
             self._starts.append(lease.start)
+        self.waiting = len(self._starts)
         self._rests_until = rests_until or 0.0
 
-    def take(self, now: float) -> Lease:
-        """Returns the next lease, which starts now. The plus lane goes before whatever was leased earlier.
+    def take(self, now: float) -> Lease | None:
+        """Returns the next lease, which starts now, or None where none waits or `earliest` is still to come.
 
-        Call it only when a lease waits, and not before `earliest`.
+        The plus lane goes before whatever was leased earlier. Where the clock was set back, what was to come
+        goes back with it: otherwise nothing would start for as long as it went back.
         """
+        back, self._now = self._now - now, now
+        if back > _SET_BACK:
+            self._starts = deque(start - back for start in self._starts)
+            self._rests_until -= back
+            self._next_start -= back
+        if not self.waiting or max(self._starts[0], self._rests_until, self._next_start) > now:
+            return None
         self._starts.popleft()
+        self.waiting -= 1
         self._next_start = now + self._spacing
         return (self._plus or self._others).popleft()
 
@@ -90,6 +88,7 @@ class Leases:
         withdrawn = self.unstarted()
         for waiting in (self._plus, self._others, self._starts):
             waiting.clear()
+        self.waiting = 0
         return withdrawn
 
     def keep_apart(self, seconds: float) -> None:

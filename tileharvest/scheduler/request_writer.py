@@ -64,7 +64,7 @@ class RequestWriter:
                 f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}"
             )
         found = self._as_dict(request)
-        found["headers"] = headers_as_text(found["headers"])
+        found["headers"] = headers_as_text(found["headers"]) if found["headers"] else ()
         found["meta"] = {key: value for key, value in found["meta"].items() if key not in _OF_THE_MOMENT}
         if found["encoding"] == "utf-8":
             # msgspec leaves out a text only if it is the very object of the default.
@@ -78,7 +78,7 @@ class RequestWriter:
         self._check_names(queued)
         found: dict[str, Any] = {
             **msgspec.structs.asdict(queued),
-            "headers": headers_as_bytes(queued.headers),
+            "headers": headers_as_bytes(queued.headers) if queued.headers else {},
             "meta": {**queued.meta, STATE: RequestState(queued.question, attempt)},
         }
         if queued.kind != "Request":

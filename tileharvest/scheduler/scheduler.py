@@ -125,7 +125,8 @@ class Scheduler(BaseScheduler):
         and counted. What the queue cannot hold waits in memory.
         """
         if self._fleet is not None:
-            self._fleet.goes_on()
+            # Something is pushed, so it is not the end yet.
+            self._fleet.ending = Ending.GOES_ON
         if request.errback is self._errback:
             request.errback = None
         try:
@@ -426,9 +427,6 @@ class Scheduler(BaseScheduler):
             remembered = self._memory.take(self._scheduling.clock())
             if remembered is not None:
                 return remembered, None
-        return self._leased()
-
-    def _leased(self) -> tuple[Request, Lease] | None:
         while (lease := self.worker.next_lease()) is not None:
             try:
                 request = self._writer.read(lease.body, lease.attempt)

@@ -201,14 +201,11 @@ class QueueWorker:
         """Returns the next lease, which starts now, or None while none may start. The listener is told when
         one may. The plus lane goes before whatever was leased ahead."""
         now = self._clock()
-        self._leases.see(now)
-        if self._leases.waiting:
+        if now - self._heard > self._lease_seconds and self._leases.waiting:
             self._drop_lost(now)
-        lease, earliest = None, self._leases.earliest
-        if earliest is not None and earliest > now:
-            self._wait_for(earliest - now)
-        elif earliest is not None:
-            lease = self._leases.take(now)
+        lease = self._leases.take(now)
+        if lease is None and self._leases.earliest is not None:
+            self._wait_for(self._leases.earliest - now)
         if self._wants_leases():
             self._begin()
         return lease
@@ -265,9 +262,11 @@ class QueueWorker:
         return self._may_have_more and self._leases.waiting <= self._ahead // 2 and self._listener.may_start
 
     def _tell(self) -> None:
+        if self._exchanging is not None or self._stopped:
+            return
         if self._wants_leases():
             self._begin()
-        elif self._linger is None and self._exchanging is None and not self._stopped:
+        elif self._linger is None:
             self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
 
     def _begin(self) -> None:

@@ -279,11 +279,10 @@ class TileSpider(Spider, HeldSpider):
         layer, walk = self.harvest.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             request.meta[FAILURE] = result.reason
-        asked = question.asked.below
         # The tiles below come first: what is yielded after the result waits until that is durable.
         if not result.step.skips:
             for child in walk.below(result.tile, result.outcome, known=known):
-                yield self.ask(layer, child, asked)
+                yield self.ask(layer, child, question.asked.below)
         if result.is_recorded:
             yield result
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
-_PASSING_STATUSES: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
+PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
+"""Where asking again later may give another answer: these two, and a server's own failures."""
 
 
 class NextStep(Enum):
@@ -119,11 +120,6 @@ def is_unchanged(answer: Answer, latest: Version | None) -> bool:
         and answer.validator.last_modified == stored.last_modified
         and answer.length == latest.image.size
     )
-
-
-def may_pass(status: int) -> bool:
-    """Tells whether asking again later may give another answer: for 408, 429 and a server's own failures."""
-    return status in _PASSING_STATUSES
 
 
 def pause_before(attempt: int, base: float, retry_after: float | None) -> float:

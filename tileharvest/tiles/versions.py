@@ -29,7 +29,7 @@ class Image:
     """The number of bytes, more than 0."""
 
     def __post_init__(self) -> None:
-        if not is_sha1(self.sha1):
+        if _SHA1.fullmatch(self.sha1) is None:
             raise ValueError(f"'{self.sha1}' is no sha1")
         if self.extension not in EXTENSIONS:
             raise ValueError(f"'{self.extension}' is no image extension")

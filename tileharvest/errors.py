@@ -4,11 +4,18 @@ Each carries one line for a person (what happened, what was kept, what to do nex
 which a command ends. Any other exception is a bug and keeps its traceback.
 """
 
+from __future__ import annotations
+
+import difflib
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ExitStatus(IntEnum):
-    """The statuses with which `scrapy harvest` and the other commands end."""
+    """The statuses with which `scrapy harvest`, `scrapy crawl` and the other commands end."""
 
     DONE = 0
     ERROR = 1
@@ -90,3 +97,9 @@ class BusyError(QueueError):
     """Another process harvests the map; nothing was changed."""
 
     exit_status = ExitStatus.USAGE
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Returns a question that names the known word nearest to a wrong one, or `otherwise` if none is near."""
+    meant = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean '{meant[0]}'?" if meant else otherwise

@@ -120,7 +120,10 @@ def test_a_setting_that_asks_nothing_or_is_no_number_is_named(
         ('[hosts."127.0.0.1:80"]\nconcurrency = 1', "is no host; write its name alone"),
         ("[hosts.maps.example.net]\nconcurrency = 1", "its name stands in quotes"),
         ('[hosts.h]\nconcurrency = "1"', "key 'concurrency': expected"),
-        ("[hosts.h]\nrequests_per_second = 1e-9", "key 'requests_per_second': this cannot be"),
+        (
+            "[hosts.h]\nrequests_per_second = 1e-9",
+            "key 'requests_per_second': 1e-09 requests per second are fewer",
+        ),
     ],
 )
 def test_a_table_of_a_host_that_would_limit_nothing_is_refused(

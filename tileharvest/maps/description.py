@@ -5,14 +5,14 @@ A map's name is its entry's name in the file. It is stable though the site renam
 
 from __future__ import annotations
 
-import difflib
-from math import inf
+from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 
+from tileharvest.errors import nearest
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
@@ -81,7 +81,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.concurrency < 1:
-            raise ValueError("key 'concurrency': this cannot be; write for example 4")
+            raise ValueError(f"key 'concurrency': {_no_work(self.concurrency)}; write for example 4")
         _check_rate(self.requests_per_second)
         try:
             _gap_of(self.delay, self.requests_per_second)
@@ -159,21 +159,28 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     note: str = ""
 
     def __post_init__(self) -> None:
-        _check(_is_page(self.url), "url")
-        _check(all(self.layers) and len(set(self.layers)) == len(self.layers), "layers")
-        _check(self.zooms is None or self.zooms[0] <= self.zooms[1] <= 0, "zooms")
-        _check(self.concurrency >= 1, "concurrency")
+        _check_page(self.url, "url")
+        _check(all(self.layers), "layers", "a layer without a name is on no site")
+        _check(len(set(self.layers)) == len(self.layers), "layers", "one of them is there twice")
+        if self.zooms is not None:
+            coarsest, deepest = self.zooms
+            _check(
+                coarsest <= deepest,
+                "zooms",
+                f"{coarsest} is deeper than {deepest}, and the coarsest comes first",
+            )
+            _check(deepest <= 0, "zooms", f"{deepest} is deeper than 0, the deepest zoom")
+        _check(self.concurrency >= 1, "concurrency", _no_work(self.concurrency))
         _check_rate(self.requests_per_second)
         _check_politeness(self)
-        _check(0 <= self.audit <= 1, "audit")
-        _check(self.full_every >= 1, "full_every")
-        _check(self.max_depth is None or self.max_depth >= 0, "max_depth")
+        _check(0 <= self.audit <= 1, "audit", f"{self.audit:g} is no share of the skipped tiles, from 0 to 1")
+        _check(self.full_every >= 1, "full_every", f"{self.full_every} days are less than one")
+        _check((self.max_depth or 0) >= 0, "max_depth", f"{self.max_depth} levels are fewer than none")
         try:
             _ = self.zone_info
         except (OSError, ValueError, ZoneInfoNotFoundError):
             # Only now, as it reads some thousand files' names.
-            meant = difflib.get_close_matches(self.timezone, available_timezones(), n=1)
-            hint = f"did you mean '{meant[0]}'?" if meant else f"write for example {EXAMPLES['timezone']}"
+            hint = nearest(self.timezone, available_timezones(), f"write for example {EXAMPLES['timezone']}")
             wrong = f"key 'timezone': '{self.timezone}' is no time zone; {hint}"
             raise ValueError(wrong) from None
 
@@ -234,22 +241,39 @@ def _check_politeness(description: MapDescription) -> None:
             made()
         except ValueError as error:
             raise ValueError(f"key '{key}': {error}") from None
-    _check(description.contact.isprintable(), "contact")
-    _check(all(one and one.isprintable() for one in description.user_agents), "user_agents")
-    _check(all(one in NOTICES for one in description.on or ()), "on")
-    _check(description.viewer == "" or _is_page(description.viewer), "viewer")
+    _check(description.contact.isprintable(), "contact", _NO_HEADER)
+    for agent in description.user_agents:
+        _check(bool(agent), "user_agents", "one of them is empty")
+        _check(agent.isprintable(), "user_agents", _NO_HEADER)
+    for one in description.on or ():
+        _check(one in NOTICES, "on", f"'{one}' is no occasion; there are {', '.join(NOTICES)}")
+    if description.viewer:
+        _check_page(description.viewer, "viewer")
 
 
-def _is_page(address: str) -> bool:
+def _check_page(address: str, key: str) -> None:
+    """Raises ValueError for what is no address of a page."""
     parts = urlsplit(address)
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    is_page = parts.scheme in ("http", "https") and bool(parts.hostname)
+    _check(is_page, key, f"'{address}' is no address that begins with http:// or https://")
+
+
+def _no_work(concurrency: int) -> str:
+    return f"with {concurrency} requests on the way at the same time nothing would be asked"
+
+
+_NO_HEADER: Final = "it has a character that no header of a request may have"
 
 
 def _check_rate(per_second: float | None) -> None:
     """Raises ValueError for a rate that cannot be, also for less than one request a day."""
-    _check(per_second is None or 1 / LONGEST <= per_second < inf, "requests_per_second")
+    if per_second is not None:
+        key = "requests_per_second"
+        _check(isfinite(per_second), key, f"{per_second:g} is no number of requests")
+        _check(per_second >= 1 / LONGEST, key, f"{per_second:g} requests per second are fewer than one a day")
 
 
-def _check(holds: bool, key: str) -> None:
+def _check(holds: bool, key: str, why: str) -> None:
+    """Raises ValueError unless it holds. `why` says why the value cannot be."""
     if not holds:
-        raise ValueError(f"key '{key}': this cannot be; write for example {EXAMPLES[key]}")
+        raise ValueError(f"key '{key}': {why}; write for example {EXAMPLES[key]}")

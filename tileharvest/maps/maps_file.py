@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ def find_map(file: Path, name: str) -> MapDescription:
     """
     maps = load_maps(file)
     if name not in maps:
-        meant = difflib.get_close_matches(name, maps, n=1)
-        hint = f"did you mean '{meant[0]}'?" if meant else f"it has: {', '.join(maps) or 'none yet'}"
+        hint = nearest(name, maps, f"it has: {', '.join(maps) or 'none yet'}")
         raise ConfigurationError(f"{file} has no map '{name}'; {hint}")
     return maps[name]
 
@@ -137,8 +135,7 @@ def _described(file: Path, name: str, entry: Any) -> MapDescription:
         raise ConfigurationError(f"{file}: {error}") from None
     for key in entry:
         if key not in EXAMPLES:
-            meant = difflib.get_close_matches(key, EXAMPLES, n=1)
-            hint = f"did you mean '{meant[0]}'?" if meant else f"it can have: {', '.join(EXAMPLES)}"
+            hint = nearest(key, EXAMPLES, f"it can have: {', '.join(EXAMPLES)}")
             raise ConfigurationError(f"{place}: key '{key}' is not known; {hint}")
     if "url" not in entry:
         raise ConfigurationError(f"{place}: key 'url' is missing; write for example {EXAMPLES['url']}")

@@ -37,7 +37,10 @@ zooms = [-3, 0]   # deep ones only
 @pytest.fixture(scope="module")
 def site(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Rendering:
     folder = tmp_path_factory.mktemp("site")
-    return Rendering(published(shared_maps, "alexjj", 1, folder), SMALL_DEPTH)
+    site = Rendering(published(shared_maps, "alexjj", 1, folder), SMALL_DEPTH)
+    (site.folder / "blue").mkdir()
+    (site.folder / "blue" / "index.html").write_text("<title>BlueMap</title>", encoding="utf-8")
+    return site
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,7 @@ def test_an_added_map_can_be_harvested_and_nothing_else_in_the_file_changes(
 ) -> None:
     project.maps_file.write_text(KEPT, encoding="utf-8")
     done = project.scrapy("add", "mine", f"{server.url}/index.html")
+    assert done.stdout.startswith(f"added map 'mine' to {project.maps_file}: a map of Minecraft-Overviewer\n")
     assert f"layer {LAYER}: depth {SMALL_DEPTH}, png" in done.stdout
     (advice,) = done.stderr.splitlines()
     assert advice.startswith("next: add contact = \"you@example.net\" to map 'mine' in ")
@@ -129,8 +133,9 @@ def test_a_site_without_a_configuration_is_probed_for_its_depth(
     [
         pytest.param(["other", "{site}"], 2, "a map 'other' already", id="a name that exists"),
         pytest.param(["mine", "map.example.net"], 2, "key 'url'", id="what is no address"),
-        pytest.param(["mine", "{site}", "--layer", "night"], 5, LAYER, id="a layer that is not there"),
+        pytest.param(["mine", "{site}", "--layer", "night"], 2, LAYER, id="a layer that is not there"),
         pytest.param(["mine", "{site}", "--contact", "me"], 2, "neither a mail", id="what is no contact"),
+        pytest.param(["mine", "{site}/blue"], 5, "is a map of BlueMap, and Tile", id="another renderer's"),
         pytest.param(["mine", "{nobody}"], 5, "cannot be reached", id="nobody there"),
     ],
 )

@@ -50,8 +50,15 @@ def test_the_outcome_table(project: Project, small_map: Rendering) -> None:
 
 def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(project: Project, small_map: Rendering) -> None:
     done = project.scrapy(
-        "crawl", "mistaken", "-a", f"map={SMALL}", "-s", "SPIDER_MODULES=tests.end_to_end.mistaken_spider"
+        "crawl",
+        "mistaken",
+        "-a",
+        f"map={SMALL}",
+        "-s",
+        "SPIDER_MODULES=tests.end_to_end.mistaken_spider",
+        check=False,
     )
+    assert done.returncode == 1
     assert "the harvest stopped before it began (ZeroDivisionError('a mistake'))" in done.stderr
     assert "Spider closed (error)" in done.stderr
 
@@ -87,24 +94,69 @@ def test_no_map_and_not_all_is_wrong_usage(project: Project) -> None:
     assert "--all" in done.stderr
 
 
-def test_crawl_of_an_unknown_map_logs_one_error(project: Project, harvested_map: Rendering) -> None:
-    """Scrapy's own command has no exit status for it."""
+@pytest.mark.usefixtures("harvested_map")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["overviewer"], "which map? say -a map=NAME"),
+        (["overviewer", "-a", "map=smal"], "has no map 'smal'; did you mean 'small'?"),
+        (["overviewer", "-a", f"map={SMALL}", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
+        (["overviewer", "-a", f"map={SMALL}", "-s", "HOST_DOWN_AFTER=0"], "HOST_DOWN_AFTER"),
+        (["overviewer", "-a", f"map={SMALL}", "--jsn"], "option --jsn is not known"),
+        (["overviwer", "-a", f"map={SMALL}"], "no spider 'overviwer'; did you mean 'overviewer'?"),
+    ],
+)
+def test_what_cannot_be_crawled_is_one_line_and_wrong_usage(
+    project: Project, arguments: list[str], said: str
+) -> None:
     before = contents(project.data)
-    done = project.crawl("smal", SMALL_DAY)
-    (line,) = [line for line in done.stderr.splitlines() if "] ERROR: " in line]
-    assert "'smal'" in line
-    assert "Traceback" not in done.stderr
+    done = project.scrapy("crawl", *arguments, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
     assert contents(project.data) == before
-    assert harvested_map.paths()
 
 
-def test_crawl_with_a_setting_that_cannot_be_logs_one_error(project: Project, nobody: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["failures", SMALL, "--retri"], "option --retri is not known; did you mean '--retry'?"),
+        (["serve", "--prt", "9000"], "option --prt is not known; did you mean '--port'?"),
+        (["harvest", SMALL, "--jsn"], "option --jsn is not known; did you mean '--json'?"),
+        (["push", SMALL, "-3_8_8", "--url=x", "--prioriti=3"], "did you mean '--priority'?"),
+        (["harvest", SMALL, "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
+        (["harvest", SMALL, "-a", "map=other"], "write scrapy harvest other"),
+    ],
+)
+def test_what_is_misspelt_is_one_line_and_wrong_usage(
+    project: Project, nobody: str, arguments: list[str], said: str
+) -> None:
     project.add_map(SMALL, nobody)
-    done = project.crawl(SMALL, SMALL_DAY, "-s", "HOST_DOWN_AFTER=0")
-    (line,) = [line for line in done.stderr.splitlines() if "] ERROR: " in line]
-    assert "HOST_DOWN_AFTER" in line
-    assert "Traceback" not in done.stderr
+    done = project.scrapy(*arguments, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert said in line
     assert not project.data.exists()
+
+
+def test_a_crawl_ends_with_the_status_of_a_harvest(
+    project: Project, small_map: Rendering, nobody: str, nginx: Callable[..., Nginx]
+) -> None:
+    """Each run goes on with what the one before it has left."""
+    failing = min(small_map.paths(), key=len)
+    refusing = f"location = /{LAYER}{failing}.png {{ return 403; }}"
+    project.add_map("partly", nginx(small_map.folder, server=refusing).url)
+    project.add_map("away", nobody)
+
+    def status(name: str, *more: str) -> int:
+        command = ("crawl", "overviewer", "-a", f"map={name}", "-a", f"day={SMALL_DAY}", *more)
+        return project.scrapy(*command, check=False).returncode
+
+    assert status(SMALL, "-s", 'BUDGET={"requests": 5}') == 4
+    assert [status(SMALL), status(SMALL)] == [0, 0]
+    assert status("partly") == 3
+    assert status("away", "-s", "RETRY_TIMES=0") == 5
 
 
 def test_a_failed_tile_is_told_and_asked_for_again_the_next_time(

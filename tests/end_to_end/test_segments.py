@@ -70,7 +70,8 @@ def test_what_is_harvested_already_is_told_to_programs_too(stage: Stage) -> None
     (report,) = done.reports
     assert (done.status, done.said, report["exit_status"]) == (0, "", 0)
     assert (report["requests"], report["counts"]) == (0, {})
-    assert "is already harvested for 2024-05-01" in report["error"]
+    assert (report["finished"], report["error"]) == (True, None)
+    assert "is already harvested for 2024-05-01" in report["note"]
 
 
 def test_a_second_harvest_of_a_day_can_be_asked_for(stage: Stage) -> None:
@@ -117,7 +118,7 @@ def test_an_interval_of_days_lasts_until_its_end(stage: Stage) -> None:
     assert (first - datetime(1970, 1, 5, tzinfo=UTC).date()).days % 3 == 1
     visit(stage.project, FIRST_DAY, "-a", "segment=every:3d")
     again = visit(stage.project, SECOND_DAY, "-a", "segment=every:3d")
-    assert "the next segment begins 2024-05-03 00:00 UTC" in again.reports[0]["error"]
+    assert "the next segment begins 2024-05-03 00:00 UTC" in again.reports[0]["note"]
     assert visit(stage.project, THIRD_DAY, "-a", "segment=every:3d").counts == {"ign": 20}
 
 
@@ -126,7 +127,7 @@ def test_the_setting_names_the_segment_where_no_argument_does(stage: Stage) -> N
     again = visit(stage.project, SECOND_DAY, "-s", "SEGMENT=week")
     assert (
         "is already harvested for 2024-W18; the next segment begins 2024-05-06 00:00"
-        in (again.reports[0]["error"])
+        in (again.reports[0]["note"])
     )
 
 

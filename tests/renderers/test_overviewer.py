@@ -2,7 +2,7 @@
 
 import pytest
 
-from tileharvest.errors import ExitStatus, SiteError
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.overviewer import Fetched, parse_config, probe, probe_depth
 from tileharvest.tiles.grid import Tile
@@ -167,7 +167,7 @@ def test_named_layers_are_harvested_overlays_too(run):
 
 
 def test_layer_that_the_site_lacks_is_named_with_those_that_it_has(run):
-    with pytest.raises(SiteError, match="no layer 'night'; it has: day, ores, caves"):
+    with pytest.raises(ConfigurationError, match="no layer 'night'; it has: day, ores, caves"):
         run(probe(described(layers=("night",)), with_config(MINIMAL)))
 
 
@@ -206,6 +206,23 @@ def test_without_configuration_the_kind_of_image_is_probed(run):
 def test_without_configuration_and_names_there_is_nothing_to_probe(run):
     with pytest.raises(SiteError, match=r"name its layers in maps\.toml"):
         run(probe(described(), FakeSite({})))
+
+
+@pytest.mark.parametrize("layers", [(), ("day",)])
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ('<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />', "Mapcrafter"),
+        ("<!-- pl3xgaming/Pl3xMap --><script src='src/js/Squaremap.js'></script>", "squaremap"),
+        ("<script>window.dynmap = new DynMap();</script>", "Dynmap"),
+        ("<title>BlueMap</title>", "BlueMap"),
+    ],
+)
+def test_another_renderers_map_is_named(run, layers, page, title):
+    site = FakeSite({PAGE: Fetched(200, page.encode())})
+    with pytest.raises(SiteError, match=f"is a map of {title}, and TileHarvest reads those of Minecraft-Ov"):
+        run(probe(described(layers=layers), site))
+    assert site.asked[-1] == f"GET {PAGE}"
 
 
 def test_without_configuration_and_tiles_the_map_has_moved(run):

@@ -14,6 +14,7 @@ from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.settings import rules_for
+from tileharvest.renderers.site import TITLES
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
 
 
 def _write(name: str, file: str, site: Site) -> None:
-    write_line(f"added map '{name}' to {file}")
+    write_line(f"added map '{name}' to {file}: a map of {TITLES[site.renderer]}")
     for layer in site.layers:
         write_line(f"  layer {layer.name}: depth {layer.depth}, {layer.image_extension}")
     if site.probed:

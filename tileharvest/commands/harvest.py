@@ -14,10 +14,10 @@ from scrapy.exceptions import UsageError
 
 from tileharvest.commands.display import show_progress
 from tileharvest.commands.lookout import Lookout, RunningHarvest
-from tileharvest.commands.settings import progress_interval, quieten
+from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import (
     console,
-    failing_clearly,
     write_error,
     write_json,
     write_line,
@@ -32,7 +32,7 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import orders_for
 from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
-from tileharvest.tiles.outcomes import Outcome, counts_as_plain
+from tileharvest.tiles.outcomes import counts_as_plain
 
 if TYPE_CHECKING:
     import argparse
@@ -51,11 +51,15 @@ _WORST_FIRST = (
 )
 
 
-class Command(BaseRunSpiderCommand):
-    requires_project = True
+class Command(ProjectCommand, BaseRunSpiderCommand):
+    requires_crawler_process = True
+    # What a person must know appears above the lines of progress.
+    log_level = "WARNING"
 
     def __init__(self) -> None:
         super().__init__()
+        self._names: list[str] = []
+        """The maps to harvest."""
         self._spiders: list[TileSpider] = []
         """Those of the harvests that have ended, in the order of their maps."""
         self._passes_over = False
@@ -89,33 +93,31 @@ class Command(BaseRunSpiderCommand):
         parser.add_argument("--all", action="store_true", help="harvest every map that is enabled")
         parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
-    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
-        assert self.settings is not None
-        self._is_json = opts.json
-        # What a person must know appears above the lines of progress.
-        quieten(self.settings, "WARNING")
-
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if bool(args) == opts.all:
             raise UsageError(
                 "say which maps: scrapy harvest NAME..., or scrapy harvest --all", print_help=False
             )
-        assert self.settings is not None
-        with failing_clearly(self):
-            names = self._checked_names(args, opts.spargs)
-            self._passes_over = opts.all or len(names) > 1
-            self._harvest_in_turn(names, opts.spargs)
-            if opts.json:
-                write_json([_report(spider) for spider in self._spiders])
-            for spider in self._spiders:
-                _tell(spider, self.settings, opts.spargs, is_json=opts.json)
-            if self._under_way is not None:
-                write_error(f"map '{self._under_way}' was left at once; run it again to continue")
-            statuses = {_exit_status(spider) for spider in self._spiders}
-            if len(self._spiders) + self._passed_over < len(names):
-                statuses.add(ExitStatus.ERROR)
-            self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
+        if "map" in opts.spargs:
+            raise ConfigurationError(
+                f"write scrapy harvest {opts.spargs['map']}: -a map= is for scrapy crawl"
+            )
+        self._names = self._checked_names(args, opts.spargs)
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        self._is_json, names = opts.json, self._names
+        self._passes_over = opts.all or len(names) > 1
+        self._harvest_in_turn(names, opts.spargs)
+        if opts.json:
+            write_json([_report(spider) for spider in self._spiders])
+        for spider in self._spiders:
+            _tell(spider, settings, opts.spargs, is_json=opts.json)
+        if self._under_way is not None:
+            write_error(f"map '{self._under_way}' was left at once; run it again to continue")
+        statuses = {spider.crawl.exit_status for spider in self._spiders}
+        if len(self._spiders) + self._passed_over < len(names):
+            statuses.add(ExitStatus.ERROR)
+        self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
 
     def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
         """Returns the maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
@@ -233,24 +235,20 @@ def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str],
 
 
 def _report(spider: TileSpider) -> dict[str, Any]:
+    ending, status = spider.crawl.ending, spider.crawl.exit_status
+    is_error = status is not ExitStatus.DONE
     return {
         "map": spider.harvest.description.name,
         "day": spider.harvest.day.isoformat(),
-        "finished": spider.crawl.is_finished,
+        # Also where it was finished by an earlier run.
+        "finished": spider.crawl.is_finished or not is_error,
         "counts": counts_as_plain(spider.crawl.counts),
         "requests": spider.harvest.traffic.requests,
         "received_bytes": spider.harvest.traffic.received_bytes,
-        "error": None if spider.crawl.ending is None else str(spider.crawl.ending),
-        "exit_status": int(_exit_status(spider)),
+        "error": None if ending is None or not is_error else str(ending),
+        "note": None if ending is None or is_error else str(ending),
+        "exit_status": int(status),
     }
-
-
-def _exit_status(spider: TileSpider) -> ExitStatus:
-    if spider.crawl.ending is not None:
-        return spider.crawl.ending.exit_status
-    if not spider.crawl.is_finished:
-        return ExitStatus.ERROR
-    return ExitStatus.FAILED_TILES if spider.crawl.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
 
 def _title(spider: TileSpider) -> str:

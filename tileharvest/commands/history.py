@@ -36,9 +36,6 @@ class Command(MapCommand, ScrapyCommand):
             " of several layers layer:zoom_x_y."
         )
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().run(without_dashes(args), opts)
-
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
         with open_history_for_reading(settings) as history:
@@ -52,11 +49,6 @@ class Command(MapCommand, ScrapyCommand):
             )
         else:
             write_line(f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}")
-
-
-def without_dashes(args: list[str]) -> list[str]:
-    """Returns the arguments without `--`, which people write before a tile whose name begins with a minus."""
-    return [argument for argument in args if argument != "--"]
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+import re
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly
+from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
 
 Asking = TypeVar("Asking", bound=SiteProbeSpider)
+
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
+"""An option as a person writes it. A tile such as -3_-440_216 is none."""
 
 
 class ProjectCommand:
@@ -36,21 +42,42 @@ class ProjectCommand:
     """From which level on the log is shown, in short lines; None: as the settings say."""
     settings: Settings | None
     exitcode: int
+    _parser: argparse.ArgumentParser | None = None
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)  # type: ignore[misc]
+        self._parser = parser
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)  # type: ignore[misc]
+        assert self.settings is not None
         if self.log_level is not None:
-            assert self.settings is not None
             quieten(self.settings, self.log_level)
+        # Before Scrapy makes anything of its own, and says so in the log.
+        with failing_clearly(self):
+            self._refuse_unknown_options(args)
+            self.check(self.settings, _without_dashes(args), opts)
+        if self.exitcode:
+            sys.exit(self.exitcode)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        self.check(args, opts)
         assert self.settings is not None
         with failing_clearly(self):
-            self.answer(self.settings, args, opts)
+            self.answer(self.settings, _without_dashes(args), opts)
 
-    def check(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Raises UsageError for arguments that are not as `syntax` says."""
+    def _refuse_unknown_options(self, args: list[str]) -> None:
+        """Raises ConfigurationError. Scrapy leaves what it does not know among the arguments."""
+        for argument in args:
+            if _OPTION.match(argument):
+                assert self._parser is not None
+                option = argument.partition("=")[0]
+                known = set(_OPTION.findall(self._parser.format_help()))
+                hint = nearest(option, known, "-h lists the options")
+                raise ConfigurationError(f"option {option} is not known; {hint}")
+
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        """Raises UsageError for arguments that are not as `syntax` says, and TileHarvestError for what cannot
+        be, before anything is begun."""
         if len(args) not in self.arguments:
             word = type(self).__module__.rpartition(".")[2]
             raise UsageError(self.usage.format(word=word), print_help=False)
@@ -58,6 +85,11 @@ class ProjectCommand:
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         """Write what was asked for. Raises TileHarvestError, which becomes a line and an exit status."""
         raise NotImplementedError
+
+
+def _without_dashes(args: list[str]) -> list[str]:
+    """Returns the arguments without `--`, which people write before a tile whose name begins with a minus."""
+    return [argument for argument in args if argument != "--"]
 
 
 class MapCommand(ProjectCommand):
@@ -70,7 +102,7 @@ class MapCommand(ProjectCommand):
         return "[options] NAME"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)  # type: ignore[misc]
+        super().add_options(parser)
         parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.commands.history import parse_tile, without_dashes
+from tileharvest.commands.history import parse_tile
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.settings import ask_queue
 from tileharvest.commands.terminal import write_line
@@ -42,10 +42,7 @@ class Command(ProjectCommand, ScrapyCommand):
         parser.add_argument("--priority", type=int, default=1, help="above 0 it goes first (default: 1)")
         parser.add_argument("--at", metavar="TIME", help="not before, in the map's zone: 2026-11-20T18:00")
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().run(without_dashes(args), opts)
-
-    def check(self, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if not args or bool(args[1:]) == bool(opts.url):
             raise UsageError("say which: scrapy push NAME TILE..., or NAME --url URL", print_help=False)
 

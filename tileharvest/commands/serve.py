@@ -48,7 +48,7 @@ class Command(ProjectCommand, ScrapyCommand):
             help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
         )
 
-    def check(self, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         """Any names will do; the viewer says which it does not know."""
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.group_commit import LINGER
@@ -22,13 +22,23 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
 
 
+ARGUMENTS: Final = ("map", "day", "segment", "dry", "fresh", "stay")
+"""All that a person may tell a harvest by `-a`."""
+
+
 def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest:
     """Returns the harvest that a spider's arguments ask for. Nothing is touched yet.
 
     `map` is the map's name. `day` is an ISO date, today by default: with it a site's past states are
     harvested one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1`
-    asks and reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError.
+    asks and reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError, also
+    for an argument that is not known: a misspelt `dry` would write. Names that begin with `_` are of other
+    programs, such as scrapyd's `_job`.
     """
+    for name in arguments:
+        if name not in ARGUMENTS and not name.startswith("_"):
+            hint = nearest(name, ARGUMENTS, f"there are {', '.join(ARGUMENTS)}")
+            raise ConfigurationError(f"-a {name}={arguments[name]}: '{name}' is not known; {hint}")
     map_name = arguments.get("map")
     if not map_name:
         raise ConfigurationError("which map? say -a map=NAME; `scrapy maps` lists them")

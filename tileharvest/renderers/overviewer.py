@@ -13,8 +13,8 @@ from urllib.parse import quote, urljoin
 import chompjs
 import msgspec
 
-from tileharvest.errors import SiteError
-from tileharvest.renderers.site import Site
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.renderers.site import TITLES, Site, other_renderer
 from tileharvest.tiles.layers import TILE_SIZE, Layer
 from tileharvest.tiles.versions import EXTENSIONS
 
@@ -89,7 +89,8 @@ def parse_config(text: str, page: str) -> tuple[Layer, ...]:
 async def probe(description: MapDescription, fetch: Fetch) -> Site:
     """Returns the layers that the map keeps: from the site's configuration, or else by asking for tiles.
 
-    Raises SiteError when the site cannot be read, has no tiles, or lacks a layer that is asked for.
+    Raises SiteError when the site cannot be read, has no tiles, or is another renderer's; and
+    ConfigurationError when it lacks a layer that is asked for.
     """
     url = description.page + CONFIG_FILE
     answer = await fetch("GET", url)
@@ -171,7 +172,7 @@ def _chosen(description: MapDescription, layers: tuple[Layer, ...]) -> tuple[Lay
     by_name = {layer.name: layer for layer in layers}
     missing = [name for name in description.layers if name not in by_name]
     if missing:
-        raise SiteError(
+        raise ConfigurationError(
             f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(by_name)}"
         )
     return tuple(by_name[name] for name in description.layers)
@@ -179,16 +180,27 @@ def _chosen(description: MapDescription, layers: tuple[Layer, ...]) -> tuple[Lay
 
 async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
     if not description.layers:
+        await _refuse_other_renderer(description, fetch)
         raise SiteError(
             f"there is no {description.page}{CONFIG_FILE}: has the map moved? put the new url into maps.toml;"
             f" if this is its address, name its layers in maps.toml, such as"
             f' layers = ["world-lighting"], and the depth is probed'
         )
-    return tuple([await _probe_layer(description.page, name, fetch) for name in description.layers])
+    return tuple([await _probe_layer(description, name, fetch) for name in description.layers])
 
 
-async def _probe_layer(page: str, name: str, fetch: Fetch) -> Layer:
-    folder = _folder_url(page, "", name)
+async def _refuse_other_renderer(description: MapDescription, fetch: Fetch) -> None:
+    """Raises SiteError where the map's page shows that another program has drawn it. Costs a request."""
+    answer = await fetch("GET", description.page)
+    if answer.status == 200 and (title := other_renderer(answer.body.decode("utf-8", errors="replace"))):
+        raise SiteError(
+            f"{description.page} is a map of {title}, and TileHarvest reads those of {TITLES[RENDERER]};"
+            " nothing was changed"
+        )
+
+
+async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> Layer:
+    folder = _folder_url(description.page, "", name)
     for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
 
         async def is_there(path: str, extension: str = extension) -> bool:
@@ -197,6 +209,7 @@ async def _probe_layer(page: str, name: str, fetch: Fetch) -> Layer:
         depth = await probe_depth(is_there)
         if depth:
             return Layer(name, depth, extension, folder)
+    await _refuse_other_renderer(description, fetch)
     raise SiteError(
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
         " has the map moved? put the new url into maps.toml"

@@ -15,6 +15,7 @@ from tileharvest.maps.settings import setting
 from tileharvest.politeness.robots import Robots
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.completion import is_closing
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.politeness import Politeness
-    from tileharvest.tiles.outcomes import Outcome
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
 """Of the log, for ends that are no errors."""
+
+_CUT_SHORT: Final = ("shutdown", "stopped")
+"""Why a spider has closed, in Scrapy's words, if a person has ended it: by a signal, or by `scrapy stop`."""
 
 
 class Crawl:
@@ -65,6 +68,19 @@ class Crawl:
     def is_ending(self) -> bool:
         """Whether anything here has ended it; Scrapy may have been stopped besides."""
         return self._reason is not None
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """The status with which a command ends that has run this crawl. A crawl that was cut short by a
+        person, and no failure, has an error's."""
+        if self.ending is not None:
+            return self.ending.exit_status
+        if self.harvest is None:
+            was_cut_short = self.crawler.stats.get_value("finish_reason") in _CUT_SHORT
+            return ExitStatus.ERROR if was_cut_short else ExitStatus.DONE
+        if not self.is_finished:
+            return ExitStatus.ERROR
+        return ExitStatus.FAILED_TILES if self.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
     def end(self, why: TileHarvestError | str) -> None:
         """End the crawl: for a failure, or else for a reason in Scrapy's words, such as `finished`.

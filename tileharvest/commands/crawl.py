@@ -1,0 +1,60 @@
+"""`scrapy crawl SPIDER`: Scrapy's own command, with an exit status that tells how the crawl went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.commands import crawl
+from scrapy.spiderloader import get_spider_loader
+
+from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.errors import ConfigurationError, ExitStatus, nearest
+from tileharvest.harvest.settings import harvest_for
+from tileharvest.politeness.settings import rules_for
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.tiles import TileSpider
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+
+class Command(ProjectCommand, crawl.Command):
+    """Any spider of the project runs as Scrapy runs it. A spider of tiles is first asked whether it can."""
+
+    requires_crawler_process = True
+    arguments = range(1, 2)
+    usage = "say which spider: scrapy crawl SPIDER; scrapy list names them"
+
+    def long_desc(self) -> str:
+        return (
+            f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
+            " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
+            " or moved. A spider that harvests no map ends with 0 unless its queue failed or it was stopped."
+        )
+
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        super().check(settings, args, opts)
+        if issubclass(_spider_class(settings, args[0]), TileSpider):
+            # The crawl would find out as well, among the lines of its log.
+            rules_for(settings, harvest_for(settings, opts.spargs).description)
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.crawler_process is not None
+        crawler = self._create_crawler(args[0])
+        self.crawler_process.crawl(crawler, **opts.spargs)
+        self.crawler_process.start()
+        failed = self.crawler_process.bootstrap_failed
+        self.exitcode = ExitStatus.ERROR if failed else crawl_of(crawler).exit_status
+
+
+def _spider_class(settings: BaseSettings, name: str) -> type[Spider]:
+    """Raises ConfigurationError for an unknown name."""
+    spiders = get_spider_loader(settings)
+    try:
+        return spiders.load(name)
+    except KeyError:
+        hint = nearest(name, spiders.list(), "`scrapy list` names those that there are")
+        raise ConfigurationError(f"there is no spider '{name}'; {hint}") from None

@@ -127,9 +127,10 @@ class Project:
             process.wait()
             process.close()
 
-    def crawl(self, name: str, day: str, *more: str) -> subprocess.CompletedProcess[str]:
+    def crawl(self, name: str, day: str, *more: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`scrapy crawl overviewer` for that day; its log is in `stderr`."""
-        return self.scrapy("crawl", "overviewer", "-a", f"map={name}", "-a", f"day={day}", *more)
+        arguments = ("-a", f"map={name}", "-a", f"day={day}", *more)
+        return self.scrapy("crawl", "overviewer", *arguments, check=check)
 
     def harvest(self, name: str, day: str, *more: str, check: bool = True) -> dict[str, Any]:
         """`scrapy harvest NAME --json` for that day: the map's report."""

@@ -124,7 +124,7 @@ def test_what_cannot_be_crawled_is_one_line_and_wrong_usage(
         (["failures", SMALL, "--retri"], "option --retri is not known; did you mean '--retry'?"),
         (["serve", "--prt", "9000"], "option --prt is not known; did you mean '--port'?"),
         (["harvest", SMALL, "--jsn"], "option --jsn is not known; did you mean '--json'?"),
-        (["push", SMALL, "-3_8_8", "--url=x", "--prioriti=3"], "did you mean '--priority'?"),
+        (["push", SMALL, "-3_8_8", "--prioriti=3"], "did you mean '--priority'?"),
         (["harvest", SMALL, "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
         (["harvest", SMALL, "-a", "map=other"], "write scrapy harvest other"),
     ],

@@ -1,4 +1,4 @@
-"""`scrapy failures NAME`: the requests of a map that failed and are not tried again in their segment."""
+"""`scrapy failures NAME`: the requests of a map or a spider that failed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history, ask_queue
+from tileharvest.commands.settings import ask_history, ask_queue, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.summaries import failing
-from tileharvest.maps.settings import described_map
 from tileharvest.middlewares.traffic import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
 from tileharvest.queue.port import Changes, Entry
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.settings import QueueOwner
     from tileharvest.queue.port import Failure, RequestQueue
     from tileharvest.tiles.grid import Tile
 
@@ -67,21 +67,23 @@ class Command(MapCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
-        described_map(settings, name)
+        owner = queue_owner(settings, name)
         is_there = has_queue(settings, name)
         if opts.retry:
             number = ask_queue(settings, name, _retry) if is_there else 0
             write_line(
-                f"{number} requests are back in the queue of map '{name}': a running harvest takes them up,"
-                f" else the next one"
+                f"{number} requests are back in the queue of {owner.in_words}: a running {owner.run} takes"
+                " them up, else the next one"
             )
         elif opts.clear:
             number = ask_queue(settings, name, _clear) if is_there else 0
-            write_line(f"{number} failures of map '{name}' are forgotten")
+            write_line(f"{number} failures of {owner.in_words} are forgotten")
         else:
             failures = ask_queue(settings, name, lambda queue: queue.failures()) if is_there else []
-            in_a_row = ask_history(settings, lambda history: failing(history, name)) if failures else None
-            _write(name, [_plain(failure, in_a_row or {}) for failure in failures], as_json=opts.json)
+            in_a_row = None
+            if failures and owner.description is not None:
+                in_a_row = ask_history(settings, lambda history: failing(history, name))
+            _write(owner, [_plain(failure, in_a_row or {}) for failure in failures], as_json=opts.json)
 
 
 async def _retry(queue: RequestQueue) -> int:
@@ -97,12 +99,12 @@ async def _clear(queue: RequestQueue) -> int:
     return len(failures)
 
 
-def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+def _write(owner: QueueOwner, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         write_json(rows)
         return
     if not rows:
-        write_line(f"no request of map '{name}' has failed")
+        write_line(f"no request of {owner.in_words} has failed")
         return
     write_table(_COLUMNS, [_line(row) for row in rows])
     forbidden = [row for row in rows if row["attempts"] == 0]
@@ -112,7 +114,7 @@ def _write(name: str, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if lasting:
         write_line(_told(lasting))
     if forbidden:
-        write_line(_told_of_forbidden(name, forbidden))
+        write_line(_told_of_forbidden(owner.name, forbidden))
 
 
 _COLUMNS = ("tile", "address", ">status", ">attempts", ">harvests", "failed (UTC)", "last error")

@@ -96,7 +96,7 @@ class MapCommand(ProjectCommand):
     """`scrapy WORD [--json] NAME`, where WORD is the name of the command's module."""
 
     arguments = range(1, 2)
-    usage = "say which map: scrapy {word} NAME"
+    usage = "say which: scrapy {word} NAME"
 
     def syntax(self) -> str:
         return "[options] NAME"

@@ -1,4 +1,4 @@
-"""`scrapy pause NAME`: let a map's harvest, the running one or the next, start no further request."""
+"""`scrapy pause NAME`: let a map's harvest, or a spider, start no further request."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_queue
+from tileharvest.commands.settings import ask_queue, queue_owner
 from tileharvest.commands.terminal import write_json, write_line
-from tileharvest.maps.settings import described_map
 from tileharvest.queue.orders import pause
 from tileharvest.queue.settings import is_worked_on
 
@@ -19,16 +18,21 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.settings import QueueOwner
     from tileharvest.queue.port import RequestQueue
 
 
 class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
-        return "Pause a map: requests on the way finish, no further one starts until scrapy resume NAME"
+        return (
+            "Pause a map or a spider: requests on the way finish, no further one starts until"
+            " scrapy resume NAME"
+        )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
-        now = datetime.now(described_map(settings, name).zone_info)
+        owner = queue_owner(settings, name)
+        now = datetime.now(owner.zone_info)
         since = f"{now:%Y-%m-%d %H:%M:%S %Z}"
 
         async def ask(queue: RequestQueue) -> tuple[str | None, bool]:
@@ -36,14 +40,15 @@ class Command(MapCommand, ScrapyCommand):
 
         before, is_running = ask_queue(settings, name, ask)
         if opts.json:
-            write_json({"map": name, "paused": before or since, "is_running": is_running})
+            write_json({owner.kind: name, "paused": before or since, "is_running": is_running})
         else:
-            write_line(f"map '{name}' {_in_words(before, is_running)}; scrapy resume {name} lets it go on")
+            state = _in_words(owner, before, is_running=is_running)
+            write_line(f"{owner.in_words} {state}; scrapy resume {name} lets it go on")
 
 
-def _in_words(before: str | None, is_running: bool) -> str:
+def _in_words(owner: QueueOwner, before: str | None, *, is_running: bool) -> str:
     if before is not None:
         return f"is paused already, since {before}"
     if is_running:
         return "is paused: requests on the way finish, no further one starts"
-    return "is paused: nobody harvests it now, and its next harvest will wait"
+    return f"is paused: {owner.nobody}, and the next run will wait"

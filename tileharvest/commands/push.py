@@ -1,20 +1,20 @@
-"""`scrapy push NAME TILE...`: put requests into a running, or the next, harvest of a map."""
+"""`scrapy push NAME TILE|URL...`: put requests into the queue of a map or a spider."""
 
 from __future__ import annotations
 
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.history import parse_tile
 from tileharvest.commands.map_command import ProjectCommand
-from tileharvest.commands.settings import ask_queue
+from tileharvest.commands.settings import ask_queue, queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
-from tileharvest.maps.settings import described_map
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
@@ -31,31 +31,34 @@ if TYPE_CHECKING:
 
 class Command(ProjectCommand, ScrapyCommand):
     def syntax(self) -> str:
-        return "[options] NAME TILE... | NAME --url URL"
+        return "[options] NAME TILE|URL..."
 
     def short_desc(self) -> str:
-        return "Put tiles into a running harvest of a map, or into its next one"
+        return "Put tiles or addresses into a running harvest or crawl, or into the next one"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--url", action="append", default=[], help="a tile's address on the site")
+        parser.add_argument("--url", action="append", default=[], help="an address, as among the arguments")
         parser.add_argument("--priority", type=int, default=1, help="above 0 it goes first (default: 1)")
         parser.add_argument("--at", metavar="TIME", help="not before, in the map's zone: 2026-11-20T18:00")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        if not args or bool(args[1:]) == bool(opts.url):
-            raise UsageError("say which: scrapy push NAME TILE..., or NAME --url URL", print_help=False)
+        if not args or not (args[1:] or opts.url):
+            raise UsageError("say which: scrapy push NAME TILE..., or NAME URL...", print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        name, *tiles = args
-        description = described_map(settings, name)
-        due = None if opts.at is None else _moment(opts.at, description.zone_info)
+        name, *what = args
+        owner = queue_owner(settings, name)
+        due = None if opts.at is None else _moment(opts.at, owner.zone_info)
+        tiles = [one for one in what if owner.description is not None and "://" not in one]
+        addresses = [one for one in what if one not in tiles] + opts.url
+        order = _spider_order if owner.description is None else _address_order
         bodies = [_tile_order(*parse_tile(tile), opts.priority) for tile in tiles]
-        bodies += [_address_order(url, opts.priority) for url in opts.url]
+        bodies += [order(url, opts.priority) for url in addresses]
         changes = Changes([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
         ask_queue(settings, name, lambda queue: queue.exchange(changes, 0, time.time()))
         write_line(
-            f"{len(bodies)} pushed into the queue of map '{name}': a running harvest takes them up,"
+            f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes them up,"
             f" else the next one"
         )
 
@@ -69,6 +72,13 @@ def _address_order(url: str, priority: int) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{url}' is no address: write --url https://map.example.net/day/0/3.png")
     return _order(url, priority, TileQuestion())
+
+
+def _spider_order(url: str, priority: int) -> bytes:
+    """Returns a request whose answer the spider parses like that of its first requests."""
+    if urlsplit(url).scheme == "":
+        raise ConfigurationError(f"'{url}' is no address: write https://example.net/page")
+    return encode(QueuedRequest(version=VERSION, url=url, priority=priority, dont_filter=True))
 
 
 def _order(url: str, priority: int, question: TileQuestion) -> bytes:

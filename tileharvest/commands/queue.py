@@ -1,4 +1,4 @@
-"""`scrapy queue NAME`: how far a map's harvest is, what waits in its queue, and who works on it."""
+"""`scrapy queue NAME`: what waits for a map or a spider, how far a harvest is, and who works on it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history, ask_queue
+from tileharvest.commands.settings import ask_history, ask_queue, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.history.summaries import progress_of
-from tileharvest.maps.settings import described_map
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
 from tileharvest.politeness.reasons import Reason
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.settings import QueueOwner
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.monitoring.overview import Overview
 
@@ -32,33 +32,39 @@ if TYPE_CHECKING:
 class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
         return (
-            "Show how far a map's harvest is, what waits in its queue: pending per lane, delayed, leased,"
-            " failed; and its workers"
+            "Show what waits in the queue of a map or a spider: pending per lane, delayed, leased, failed;"
+            " how far the harvest is; and the workers"
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
-        described_map(settings, name)
+        owner = queue_owner(settings, name)
         overview = NOTHING
         if has_queue(settings, name):
             overview = ask_queue(settings, name, lambda queue: look(queue, time.time()))
-        progress = ask_history(settings, lambda history: progress_of(history, name))
+        progress = None
+        if owner.description is not None:
+            progress = ask_history(settings, lambda history: progress_of(history, name))
         workers = _workers(settings, name, overview)
-        state = _state(settings, name, overview, has_begun=progress is not None) if workers else None
+        state = _state(settings, owner, overview, has_begun=progress is not None) if workers else None
         figures = None if progress is None else _figures(progress, overview, state, workers)
         if opts.json:
             write_json({**overview.as_plain(), "harvest": _plain(progress, figures)})
             return
         if progress is None or figures is None:
-            write_line(_without_figures(state))
+            write_line(_without_figures(owner, state))
         else:
             write_line(f"{progress.day}: {in_words(figures)}")
         write_line("")
         _write(overview)
 
 
-def _without_figures(state: State | None) -> str:
-    """Says how it stands while the history has no unfinished harvest. It gets one later than the queue."""
+def _without_figures(owner: QueueOwner, state: State | None) -> str:
+    """Says how it stands while the history has no unfinished harvest. It gets one later than the queue, and
+    none of a spider."""
+    if owner.description is None:
+        words = "is not running" if state is None else ", ".join(state_in_words(state)) or "is running"
+        return f"{owner.in_words}: {words}"
     if state is None:
         return "no harvest is running"
     if state.activity is Activity.BEGINNING:
@@ -71,19 +77,20 @@ def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
     return workers_on(settings, name) if crew is None else len(crew.workers)
 
 
-def _state(settings: BaseSettings, name: str, overview: Overview, *, has_begun: bool) -> State:
-    """Returns the state of a harvest that is worked on, as queue and clock tell it.
+def _state(settings: BaseSettings, owner: QueueOwner, overview: Overview, *, has_begun: bool) -> State:
+    """Returns the state of a harvest or a spider that is worked on, as queue and clock tell it.
 
     Only a worker knows, for example, that the host is down.
     """
     paused = overview.orders.paused
-    description = described_map(settings, name)
-    rules, now = rules_for(settings, description), datetime.now(description.zone_info)
     reasons = {Reason.PAUSED} if paused is not None else set()
-    if rules.gap_at(now) is None:
-        reasons.add(Reason.QUIET)
     counts = overview.counts
     is_idle = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
+    if owner.description is None:
+        return State.of(reasons, is_idle=is_idle, paused_since=paused)
+    rules, now = rules_for(settings, owner.description), datetime.now(owner.zone_info)
+    if rules.gap_at(now) is None:
+        reasons.add(Reason.QUIET)
     quiet_until = moment_in_words(rules.quiet_until(now))
     return State.of(
         reasons, has_begun=has_begun, is_idle=is_idle, paused_since=paused, quiet_until=quiet_until

@@ -1,4 +1,4 @@
-"""`scrapy rate NAME [RATE | default]`: how fast a map is asked, changed by hand also while a harvest runs."""
+"""`scrapy rate NAME [RATE | default]`: how fast a map or a spider asks, changed by hand."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_queue
+from tileharvest.commands.settings import ask_queue, queue_owner
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ConfigurationError
-from tileharvest.maps.rates import parse_rate, rate_in_words
-from tileharvest.maps.settings import described_map
+from tileharvest.maps.rates import NO_GAP, parse_rate, rate_in_words
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.orders import set_rate
 from tileharvest.queue.settings import has_queue, orders_for
@@ -22,10 +21,11 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.settings import QueueOwner
     from tileharvest.maps.rates import Gap
 
 _OWN: Final = "default"
-"""The word that stands for the map's own rate."""
+"""The word that stands for the own rate of a map or a spider."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -36,11 +36,12 @@ class Command(MapCommand, ScrapyCommand):
         return "[options] NAME [2/s | 30/min | 100/h | default]"
 
     def short_desc(self) -> str:
-        return "Show or set how fast a map is asked, also while a harvest runs; default: as maps.toml says"
+        return "Show or set how fast a map is asked, or a spider asks, also while it runs"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name, *rate = args
-        own = rules_for(settings, described_map(settings, name)).gap
+        owner = queue_owner(settings, name)
+        own = NO_GAP if owner.description is None else rules_for(settings, owner.description).gap
         if rate:
             _check_rate(rate[0])
             if rate[0] != _OWN:
@@ -50,9 +51,9 @@ class Command(MapCommand, ScrapyCommand):
         by_hand = asyncio.run(orders_for(settings, name)).rate
         if opts.json:
             told = None if by_hand is None else _in_words(by_hand)
-            write_json({"map": name, "by_hand": told, "own": _in_words(own)})
+            write_json({owner.kind: name, "by_hand": told, "own": _in_words(own)})
         else:
-            write_line(_sentence(name, by_hand, own))
+            write_line(_sentence(owner, by_hand, own))
 
 
 def _check_rate(text: str) -> None:
@@ -61,16 +62,20 @@ def _check_rate(text: str) -> None:
         if text != _OWN:
             parse_rate(text)
     except ValueError as error:
-        raise ConfigurationError(f"{error}; or {_OWN} for the map's own") from None
+        raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
 
 
-def _sentence(name: str, by_hand: Gap | None, own: Gap) -> str:
+def _sentence(owner: QueueOwner, by_hand: Gap | None, own: Gap) -> str:
     if by_hand is None:
-        return f"map '{name}' is asked at its own rate: {_in_words(own)}; none is set by hand"
+        return f"{_asking(owner)} at its own rate: {_in_words(own)}; none is set by hand"
     return (
-        f"map '{name}' is asked at {_in_words(by_hand)}, as set by hand, until scrapy rate {name} {_OWN};"
+        f"{_asking(owner)} at {_in_words(by_hand)}, as set by hand, until scrapy rate {owner.name} {_OWN};"
         f" its own rate: {_in_words(own)}. Where its host, robots.txt or quiet hours ask for less, that holds"
     )
+
+
+def _asking(owner: QueueOwner) -> str:
+    return f"{owner.in_words} {'asks' if owner.description is None else 'is asked'}"
 
 
 def _in_words(gap: Gap) -> str:

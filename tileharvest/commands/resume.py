@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_queue
+from tileharvest.commands.settings import ask_queue, queue_owner
 from tileharvest.commands.terminal import write_json, write_line
-from tileharvest.maps.settings import described_map
 from tileharvest.queue.orders import resume
 from tileharvest.queue.settings import has_queue, is_worked_on
 
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
 
 class Command(MapCommand, ScrapyCommand):
     def short_desc(self) -> str:
-        return "Let the harvest of a paused map go on"
+        return "Let the harvest of a paused map, or a paused spider, go on"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
-        described_map(settings, name)
+        owner = queue_owner(settings, name)
         was_paused, is_running = False, False
 
         async def ask(queue: RequestQueue) -> tuple[bool, bool]:
@@ -36,12 +35,12 @@ class Command(MapCommand, ScrapyCommand):
         if has_queue(settings, name):
             was_paused, is_running = ask_queue(settings, name, ask)
         if opts.json:
-            write_json({"map": name, "was_paused": was_paused, "is_running": is_running})
+            write_json({owner.kind: name, "was_paused": was_paused, "is_running": is_running})
         elif not was_paused:
-            write_line(f"map '{name}' was not paused")
+            write_line(f"{owner.in_words} was not paused")
         elif is_running:
-            write_line(f"map '{name}' goes on")
+            write_line(f"{owner.in_words} goes on")
         else:
             write_line(
-                f"map '{name}' is no longer paused: nobody harvests it now; scrapy harvest {name} does"
+                f"{owner.in_words} is no longer paused: {owner.nobody}; scrapy {owner.run} {name} does"
             )

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+from zoneinfo import ZoneInfo
 
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.spiderloader import get_spider_loader
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.maps.settings import setting
+from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
 from tileharvest.queue.settings import open_beside
+from tileharvest.spiders.site_probe import SiteProbeSpider
+from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.database import History
+    from tileharvest.maps.description import MapDescription
     from tileharvest.queue.port import RequestQueue
 
 Told = TypeVar("Told")
@@ -31,6 +37,65 @@ def quieten(settings: BaseSettings, level: str) -> None:
         settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
 
 
+@dataclass(frozen=True, slots=True)
+class QueueOwner:
+    """To whom a queue belongs: a map, or a spider that harvests no map."""
+
+    name: str
+    description: MapDescription | None
+    """None for a spider."""
+
+    @property
+    def kind(self) -> str:
+        return "spider" if self.description is None else "map"
+
+    @property
+    def in_words(self) -> str:
+        """Returns a text such as `map 'small'` or `spider 'quotes'`."""
+        return f"{self.kind} '{self.name}'"
+
+    @property
+    def nobody(self) -> str:
+        """Says that nobody works on the queue."""
+        return f"nobody {'runs' if self.description is None else 'harvests'} {self.in_words} now"
+
+    @property
+    def run(self) -> str:
+        """What works on the queue: a harvest or a crawl. Scrapy's command has the same name."""
+        return "crawl" if self.description is None else "harvest"
+
+    @property
+    def zone_info(self) -> ZoneInfo:
+        return ZoneInfo("UTC") if self.description is None else self.description.zone_info
+
+
+def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
+    """Returns the map or the spider of that name, the map if there are both. Raises ConfigurationError, which
+    names what is nearest."""
+    if not _own_spiders(settings):
+        return QueueOwner(name, described_map(settings, name))
+    owners = {owner.name: owner for owner in queue_owners(settings)}
+    if name not in owners:
+        hint = nearest(name, owners, f"there are {', '.join(owners)}")
+        raise ConfigurationError(f"there is neither a map nor a spider '{name}'; {hint}")
+    return owners[name]
+
+
+def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
+    """Returns all maps and spiders that may have a queue, maps first. Raises ConfigurationError."""
+    spiders = _own_spiders(settings)
+    maps = all_maps(settings) if maps_file(settings).exists() or not spiders else {}
+    return [QueueOwner(name, maps.get(name)) for name in dict.fromkeys([*maps, *spiders])]
+
+
+def _own_spiders(settings: BaseSettings) -> list[str]:
+    """Returns the names of the project's spiders that have a queue of their own, because they harvest no
+    map."""
+    spiders = get_spider_loader(settings)
+    ours = (TileSpider, SiteProbeSpider)
+    return [name for name in spiders.list() if not issubclass(spiders.load(name), ours)]
+
+
 def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
     """Returns what the history says, or None where there is none yet. Raises HistoryError."""
     history = open_history_if_any(settings)
@@ -40,16 +105,15 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
         return question(history)
 
 
-def ask_queue(
-    settings: BaseSettings, map_name: str, question: Callable[[RequestQueue], Awaitable[Told]]
-) -> Told:
-    """Returns what the map's queue says. It is opened beside whoever works on it, and made if there is none.
+def ask_queue(settings: BaseSettings, name: str, question: Callable[[RequestQueue], Awaitable[Told]]) -> Told:
+    """Returns what the queue of a map or a spider says. It is opened beside whoever works on it,
+    and made if there is none.
 
     Do not call it from within an event loop. Raises QueueError.
     """
 
     async def ask() -> Told:
-        async with open_beside(settings, map_name) as queue:
+        async with open_beside(settings, name) as queue:
             return await question(queue)
 
     return asyncio.run(ask())

@@ -1,4 +1,4 @@
-"""`scrapy workers`: the whole fleet, a line per worker."""
+"""`scrapy workers`: the workers of all maps and spiders, a line each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import queue_owners
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
-from tileharvest.maps.settings import all_maps
 from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
 from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
 from tileharvest.queue.shared_queue import SharedQueue
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.settings import QueueOwner
     from tileharvest.monitoring.overview import Crew
 
 
@@ -33,7 +34,9 @@ class Command(MapCommand, ScrapyCommand):
         return "[options]"
 
     def short_desc(self) -> str:
-        return "List the workers of all maps: host, pid, segment, last heard of, rate, leased, share"
+        return (
+            "List the workers of all maps and spiders: host, pid, segment, last heard of, rate, leased, share"
+        )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if queue_kind(settings) is not QueueKind.REDIS:
@@ -41,21 +44,21 @@ class Command(MapCommand, ScrapyCommand):
                 "workers are only known where a queue in Redis is shared, and no Redis is named: set"
                 " REDIS_URL to that of the fleet; without one, scrapy queue NAME shows what waits"
             )
-        crews = asyncio.run(_crews(settings, all_maps(settings)))
+        crews = asyncio.run(_crews(settings, queue_owners(settings)))
         if opts.json:
-            write_json([{"map": name, **worker} for name, crew in crews for worker in crew.as_plain()])
-        elif rows := [[name, *row] for name, crew in crews for row in crew.rows()]:
-            write_table(["map", *WORKER_COLUMNS], rows)
+            write_json([{one.kind: one.name, **worker} for one, crew in crews for worker in crew.as_plain()])
+        elif rows := [[one.name, *row] for one, crew in crews for row in crew.rows()]:
+            write_table(["name", *WORKER_COLUMNS], rows)
         else:
             write_line("no worker")
 
 
-async def _crews(settings: BaseSettings, names: Iterable[str]) -> list[tuple[str, Crew]]:
-    """Returns the workers of each map, in the order of the names. All queues are asked at once."""
-    return await asyncio.gather(*(_crew(settings, name) for name in names))
+async def _crews(settings: BaseSettings, owners: Iterable[QueueOwner]) -> list[tuple[QueueOwner, Crew]]:
+    """Returns the workers of each queue, in the order of its owners. All queues are asked at once."""
+    return await asyncio.gather(*(_crew(settings, owner) for owner in owners))
 
 
-async def _crew(settings: BaseSettings, name: str) -> tuple[str, Crew]:
-    async with open_beside(settings, name) as queue:
+async def _crew(settings: BaseSettings, owner: QueueOwner) -> tuple[QueueOwner, Crew]:
+    async with open_beside(settings, owner.name) as queue:
         assert isinstance(queue, SharedQueue)
-        return name, await crew_of(queue, time.time())
+        return owner, await crew_of(queue, time.time())

@@ -62,7 +62,10 @@ class Crawl:
         self._reason: str | None = None
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
+        self._closed_for: str | None = None
+        """Why the spider has closed, in Scrapy's words."""
         crawler.signals.connect(self._opened, signals.spider_opened)
+        crawler.signals.connect(self._closed, signals.spider_closed)
 
     @property
     def is_ending(self) -> bool:
@@ -76,8 +79,7 @@ class Crawl:
         if self.ending is not None:
             return self.ending.exit_status
         if self.harvest is None:
-            was_cut_short = self.crawler.stats.get_value("finish_reason") in _CUT_SHORT
-            return ExitStatus.ERROR if was_cut_short else ExitStatus.DONE
+            return ExitStatus.ERROR if self._closed_for in _CUT_SHORT else ExitStatus.DONE
         if not self.is_finished:
             return ExitStatus.ERROR
         return ExitStatus.FAILED_TILES if self.counts.get(Outcome.FAILED) else ExitStatus.DONE
@@ -111,6 +113,9 @@ class Crawl:
         if self._reason is not None:
             # Before this signal Scrapy's scraper is not open, and nothing else can close the spider.
             raise CloseSpider(self._reason)
+
+    def _closed(self, reason: str) -> None:
+        self._closed_for = reason
 
     async def _close(self, reason: str) -> None:
         # First: Scrapy waits for every request of it, and for the pauses between its repeats.

@@ -37,6 +37,10 @@ _WORTH_A_WORD: Final = 10.0
 """Seconds of rest from which on a person wonders why nothing happens."""
 
 
+_ANY: Final = 1_000_000
+"""Requests on the way at the same time, which are more than there ever are."""
+
+
 class PolitenessListener(Protocol):
     """The crawl that is to be polite."""
 
@@ -70,11 +74,13 @@ class Politeness:
         local_time: Callable[[], datetime],
         traffic: Traffic | None = None,
     ) -> None:
-        """`name` is that of the map or the spider. Without `rules` only a person limits it. `local_time`
-        gives the present time in the map's zone. `traffic` knows for how long was worked; it stands still
-        while nothing may start."""
+        """`name` is that of the map, whose owner has `rules`, or of the spider, which only a person limits.
+        `local_time` gives the present time in the map's zone. `traffic` knows for how long was worked; it
+        stands still while nothing may start."""
         self._queue = queue
         self._name = name
+        self._kind = "spider" if rules is None else "map"
+        self._in_words = f"{self._kind} '{name}'"
         self._listener = listener
         self._rules = rules
         self._local_time = local_time
@@ -87,7 +93,7 @@ class Politeness:
         """As last heard."""
         self._stop_before: str | None = None
         """The order to stop that was there when it began, or that it has obeyed."""
-        self._gap: Gap | None = None
+        self._gap: Gap | None = None if rules is not None else NO_GAP
         """Between two requests, as it was last looked up; None while none may start."""
         self._worker: QueueWorker | None = None
         self._last_start = float("-inf")
@@ -147,11 +153,10 @@ class Politeness:
 
     @property
     def pace(self) -> Pace | None:
-        """At which requests are to be offered now; None without a map."""
-        rules = self._rules
+        """At which requests are to be offered now; None without a map, unless a rate is set by hand."""
+        rules, gap = self._rules, self._gap_now()
         if rules is None:
-            return None
-        gap = self._gap_now()
+            return None if self._orders.rate is None else self._pace_by_hand(self._orders.rate)
         return Pace(
             rules.host,
             rules.concurrency,
@@ -160,10 +165,18 @@ class Politeness:
             rules.host_gap,
         )
 
-    def offers(self, worker: QueueWorker, pace: Pace) -> None:
+    def _pace_by_hand(self, gap: Gap) -> Pace:
+        """Returns the pace of a spider without a map. Nobody knows its hosts before it asks them, so all of
+        its requests keep one gap, from all workers together."""
+        return Pace(f"spider:{self._name}", _ANY, gap)
+
+    def offers(self, worker: QueueWorker, pace: Pace | None) -> None:
         """Let the worker offer requests at this pace from now on. If another one was heard of since it was
         looked up, the next look tells it."""
-        self._worker, self._gap = worker, pace.gap
+        self._worker = worker
+        if pace is None:
+            return
+        self._gap = pace.gap
         worker.keep_apart(pace.least)
         if self._last_aside > 0:
             worker.wait_until(self._last_aside + pace.least)
@@ -294,10 +307,15 @@ class Politeness:
 
     async def _keep(self, gap: Gap) -> None:
         """Another gap holds, for all processes of the map."""
-        pace = self.pace
-        if self._worker is not None and pace is not None:
-            pace = replace(pace, gap=gap)
+        if self._rules is None:
+            pace = self._pace_by_hand(gap)
             await self._queue.set_pace(pace)
+        elif self._worker is not None and self.pace is not None:
+            pace = replace(self.pace, gap=gap)
+            await self._queue.set_pace(pace)
+        else:
+            return
+        if self._worker is not None:
             self._worker.keep_apart(pace.least)
             # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
             self._worker.lease_anew()
@@ -335,7 +353,7 @@ class Politeness:
             # It has told itself, with all others.
             return
         if spent is None:
-            _logger.info("a person has stopped map '%s'", self._name)
+            _logger.info("a person has stopped %s", self._in_words)
         self._listener.end("stopped" if spent is None else self._exceeded(spent))
 
     def _spend_all(self, part: str) -> None:
@@ -352,7 +370,7 @@ class Politeness:
         """Makes the error for the name of a budget's part, or for a reason that another worker has told."""
         reason = self._budget_in_words(what) if what in PARTS else what
         when = "tomorrow " if reason.startswith(OF_DAY) else ""
-        message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
+        message = f"{self._in_words} has reached its limit ({reason}); what was found is kept;"
         return BudgetError(f"{message} run it again {when}to go on", reason)
 
     def _budget_in_words(self, part: str) -> str:
@@ -424,16 +442,16 @@ class Politeness:
     def _say_orders(self, before: Orders, now: Orders) -> None:
         if now.paused is not None and now.paused != before.paused:
             _logger.warning(
-                "map '%s' is paused since %s: nothing is asked; `scrapy resume %s` lets it go on",
-                self._name,
+                "%s is paused since %s: nothing is asked; `scrapy resume %s` lets it go on",
+                self._in_words,
                 now.paused,
                 self._name,
             )
         elif now.paused is None and before.paused is not None:
-            _logger.info("map '%s' goes on", self._name)
+            _logger.info("%s goes on", self._in_words)
         if now.rate != before.rate:
-            rate = "the map's own again" if now.rate is None else rate_in_words(now.rate)
-            _logger.info("the rate of map '%s', set by hand: %s", self._name, rate)
+            rate = f"the {self._kind}'s own again" if now.rate is None else rate_in_words(now.rate)
+            _logger.info("the rate of %s, set by hand: %s", self._in_words, rate)
 
     def _say_quiet(self) -> None:
         assert self._rules is not None

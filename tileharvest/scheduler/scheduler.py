@@ -239,6 +239,7 @@ class Scheduler(BaseScheduler):
             return
         self._engine.attach(self._crawler.engine)
         if self._is_open and not self._spider.holds_scheduler:
+            self._politeness.offers(self.worker, self._politeness.pace)
             self._start()
 
     async def release(self, harvest: str, *, continued: bool) -> Fleet | None:

@@ -110,7 +110,7 @@ def test_a_site_that_has_not_the_named_layer_says_which_it_has(stage: Stage) -> 
     stage.project.maps_file.unlink()
     stage.project.add_map("small", f"{stage.site.url}/", layers=["world-night"])
     done = visit(stage.project, FIRST_DAY)
-    assert done.status == 5
+    assert done.status == 2
     assert "world-night" in done.error
     assert LAYER in done.error
 

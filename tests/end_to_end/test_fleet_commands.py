@@ -75,6 +75,20 @@ def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str
     assert max(map(len, table.splitlines())) <= 80
 
 
+def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
+    fleet: Project, join: Callable[[str], Driven]
+) -> None:
+    for name in ("pages", "other"):
+        join(name)
+    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
+    found = told(fleet, "workers", *modules)
+    assert [(one.get("map"), one.get("spider")) for one in found] == [("other", None), (None, "pages")]
+    assert [line.split()[0] for line in fleet.scrapy("workers", *modules).stdout.splitlines()[2:]] == [
+        "other",
+        "pages",
+    ]
+
+
 def test_all_workers_of_all_maps_are_listed(fleet: Project, join: Callable[[str], Driven]) -> None:
     for name in ("other", "small", "small"):
         join(name)

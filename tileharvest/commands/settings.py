@@ -15,7 +15,6 @@ from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
 from tileharvest.queue.settings import open_beside
-from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ def _own_spiders(settings: BaseSettings) -> list[str]:
     """Returns the names of the project's spiders that have a queue of their own, because they harvest no
     map."""
     spiders = get_spider_loader(settings)
-    ours = (TileSpider, SiteProbeSpider)
-    return [name for name in spiders.list() if not issubclass(spiders.load(name), ours)]
+    return [name for name in spiders.list() if not issubclass(spiders.load(name), TileSpider)]
 
 
 def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:

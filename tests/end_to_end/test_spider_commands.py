@@ -49,7 +49,7 @@ class Story:
         return json.loads(self.project.scrapy(*words, "--json", *SPIDER).stdout)
 
     def asked(self) -> list[str]:
-        return [line.path.strip("/") for line in self.server.log()]
+        return [line.path.strip("/") for line in self.server.log() if line.path != "/robots.txt"]
 
     def push(self, *pages: str) -> None:
         self.tell("push", "push", "pages", *(f"{self.server.url}/{page}" for page in pages))

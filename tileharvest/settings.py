@@ -89,7 +89,8 @@ MAX_ATTEMPTS = 5
 expires or its process ends."""
 
 LEASE_SECONDS = 300.0
-"""Seconds after which a lease expires. A living process extends its leases."""
+"""Seconds after which a lease expires. A living process extends its leases. Those of a queue in Redis last
+for 30 at most, so that others soon have what a killed worker had."""
 
 LEASE_AHEAD = 512
 """The requests that are leased ahead of their turn, so that many share a transaction. With 128 a harvest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -11,7 +12,6 @@ from tests.fleet.records import assert_harvested
 from tests.fleet.workers import HARVEST, MAP
 from tests.scheduler.driving import Driven
 from tests.servers.redis import queue_on
-from tileharvest.queue.redis.calls import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,13 +120,12 @@ def test_a_history_in_a_file_is_refused_beside_a_worker_of_another_machine(
 ) -> None:
     site = misbehaving(small.folder)
     fleet.describe(site.url)
-    far = {"host": text("box-2"), "machine": text("another"), "pid": 12}
-    monkeypatch.setattr("tileharvest.queue.redis.queue._worker", lambda: far)
+    monkeypatch.setattr("tileharvest.queue.redis.queue._machine", lambda: ("box-2", "another"))
     with Driven(lambda: queue_on(redis, MAP, server_clock=True)).open():
         worker = fleet.start(command=HARVEST)
         fleet.await_ends(worker)
     (line,) = worker.errors
     assert worker.status == 1
-    assert "box-2 (pid 12) on another one works on the same queue" in line
+    assert f"box-2 (pid {os.getpid()}) on another one works on the same queue" in line
     assert "DATABASE_URL=postgresql+psycopg://" in line
     assert site.received == []

@@ -238,7 +238,6 @@ def test_an_encrypted_connection_of_a_user_with_a_password(
     with at(ssl_ca_certs=str(certificates / "ca.pem")).open() as queue:
         queue.push(entry("1"), entry("2"))
         assert queue.bodies() == ["1", "2"]
-        assert queue.run(queue.queue.wait_for_work(60))
 
 
 @pytest.mark.parametrize("what", ["an unknown authority", "another name", "no encryption"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.queue.redis_maps import RedisMap
-from tests.scheduler.driving import DAY, entry
+from tests.scheduler.driving import entry
 from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
@@ -78,14 +78,6 @@ def test_an_id_without_a_request_is_buried(world: RedisMap) -> None:
     assert dead(world) == [("this? missing", b""), ("missing", b"")] or len(dead(world)) == 2
 
 
-def test_an_attempt_that_is_no_number_is_buried(world: RedisMap) -> None:
-    worker = world.worker()
-    worker.push(entry("1"), entry("2"))
-    world.ask("HSET", "attempts", "000000000000001", "many")
-    assert worker.bodies(2) == ["2"]
-    assert world.ask("EXISTS", "attempts") == 0
-
-
 def test_what_is_buried_is_made_up_for(world: RedisMap) -> None:
     worker = world.worker()
     worker.push(*(entry(str(number)) for number in range(20)))
@@ -95,13 +87,12 @@ def test_what_is_buried_is_made_up_for(world: RedisMap) -> None:
 
 
 @pytest.mark.parametrize("content", GARBAGE)
-def test_what_is_no_failure_is_buried(world: RedisMap, content: bytes) -> None:
+def test_what_is_no_failure_is_left_out(world: RedisMap, content: bytes) -> None:
     worker = world.worker()
     worker.exchange(failed=[(worker.exchange(1, pushed=[entry("1")]).leases[0], "no")])
     world.ask("HSET", "failures", "000000000000009", content)
     world.ask("HSET", "failures", "nonsense", content)
     assert worker.reasons() == [("1", "no")]
-    assert dead(world) == [("unreadable failure", content)] * 2
 
 
 def test_many_failures_are_listed_oldest_first(world: RedisMap) -> None:
@@ -122,15 +113,16 @@ def test_a_lease_of_what_is_no_request_any_more_ends(world: RedisMap) -> None:
     assert (worker.counts().left, worker.counts().failed, len(dead(world))) == (0, 0, 2)
 
 
-@pytest.mark.parametrize("content", [*GARBAGE, b"\xa1a\xc3\xc2\x01", b"\x94\xa1a\x01\xa1b\x01"])
-def test_what_is_known_of_no_harvest_and_of_no_worker_does_no_harm(world: RedisMap, content: bytes) -> None:
+@pytest.mark.parametrize("content", GARBAGE)
+def test_what_is_known_of_no_worker_does_no_harm(world: RedisMap, content: bytes) -> None:
     first = world.joined()
     first.exchange(pushed=[entry("1")], is_seeded=True)
-    world.ask("HSET", "harvests", DAY, content)
+    world.ask("HSET", f"client:{first.queue._client}", "facts", content)
     second = world.worker()
-    assert second.run(second.queue.join(DAY, "first"))
+    assert len(second.run(second.queue.workers())) == 1
     assert second.lease(9)
     first.exchange(9)
+    assert len(second.run(second.queue.workers())) == 2
 
 
 def test_strange_texts_do_no_harm(world: RedisMap) -> None:

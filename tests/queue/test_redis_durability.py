@@ -73,5 +73,5 @@ def test_a_kill_in_the_middle_of_the_work_loses_and_repeats_nothing() -> None:
     with redis_server(*AOF) as server:
         finished = asyncio.run(work(server))
         assert sorted(map(int, finished)) == list(range(2000))
-        assert server.ask("HGET", "tileharvest:{world}:done", "2021-02-13") == b"2000"
+        assert server.ask("HGET", "tileharvest:{world}:segment:2021-02-13", "done") == b"2000"
     assert len(kills) > 5

@@ -9,7 +9,6 @@ import pytest
 
 from tests.queue.test_redis_calls import CUTS, behind_proxy
 from tests.scheduler.driving import DAY, LEASE, Driven, entry
-from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
 from tileharvest.queue.shared_queue import Ending
@@ -107,13 +106,13 @@ def test_nothing_ends_while_anything_is_left(world: RedisMap, left: str) -> None
     assert ending(worker) is YOURS
 
 
-def test_the_right_to_end_passes_on_after_half_a_minute_of_silence(world: RedisMap) -> None:
+def test_the_right_to_end_passes_on_after_the_time_of_a_lease_in_silence(world: RedisMap) -> None:
     silent, heard, other = (world.joined() for _ in range(3))
     assert ending(silent) is YOURS
-    for now, whose in ((29.9, GOES_ON), (30.0, YOURS)):
+    for now, whose in ((LEASE - 0.1, GOES_ON), (LEASE, YOURS)):
         other.extend(now=now)
         assert ending(other) is whose
-    silent.extend(now=30.0)
+    silent.extend(now=LEASE)
     assert ending(silent) is GOES_ON
     end(silent)
     assert ending(heard) is GOES_ON
@@ -162,26 +161,6 @@ def test_what_is_pushed_into_an_ended_harvest_is_made_and_it_stays_ended(world: 
     assert ending(again) is ENDED
 
 
-def test_workers_that_wait_learn_of_the_end_at_once(world: RedisMap) -> None:
-    async def woken() -> list[bool]:
-        queues = [queue_on(world.server, world.name) for _ in range(3)]
-        try:
-            for queue in queues:
-                await queue.open(0.0)
-                await queue.join(DAY, "one")
-                await queue.wait_for_work(60)
-            assert await queues[0].ending(DAY) is YOURS
-            waiting = [asyncio.create_task(queue.wait_for_work(60)) for queue in queues[1:]]
-            await queues[0].ended(DAY)
-            return await asyncio.gather(*waiting)
-        finally:
-            for queue in queues:
-                await queue.close()
-
-    # False would say that the minute is over.
-    assert asyncio.run(woken()) == [True, True]
-
-
 def test_work_that_redis_has_lost_does_not_end(world: RedisMap) -> None:
     worker = world.joined()
     worker.exchange(pushed=[entry("1")], is_seeded=True)
@@ -222,3 +201,31 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
 
     wanted = [True, ([b"1", b"2"], 1), YOURS, None, ENDED, False]
     assert asyncio.run(call()) == [*wanted, {b"1": b"1"}]
+
+
+# Redis away
+
+
+def tried_for(worker: Driven, seconds: float) -> None:
+    """Its next call has been tried for so long."""
+    worker.queue._passed = iter((0.0, seconds)).__next__
+
+
+def test_a_time_in_which_redis_was_away_is_held_against_nobody(world: RedisMap) -> None:
+    first, second = world.joined(), world.joined()
+    leases = first.exchange(1, pushed=[entry("1"), entry("2")]).leases
+    tried_for(second, LEASE)
+    assert [lease.body for lease in second.lease(9, now=LEASE + 5.0)] == [b"2"]
+    assert len(second.run(second.queue.workers())) == 2
+    assert first.exchange(finished=leases, now=LEASE + 6.0).refused == 0
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_silence_counts_where_redis_was_there(world: RedisMap, cut_off: bool) -> None:
+    first, other, second = (world.joined() for _ in range(3))
+    first.exchange(1, pushed=[entry("1")])
+    if cut_off:
+        # Not Redis was away, but this worker, which another one has not noticed.
+        other.extend(now=LEASE)
+        tried_for(second, LEASE)
+    assert [lease.attempt for lease in second.lease(9, now=LEASE + 5.0)] == [2]

@@ -16,11 +16,12 @@ import pytest
 from tests.contracts.paces import Clock
 from tests.queue.redis_maps import HOST, OF_HOST, RedisMap
 from tests.queue.test_redis_calls import CUTS, behind_proxy
-from tests.scheduler.driving import Driven, entry
+from tests.scheduler.driving import LEASE, Driven, entry
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import HORIZON, Host, Pace, Spent
 from tileharvest.queue.port import Changes
+from tileharvest.queue.shared_queue import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,9 @@ class Fleet:
     def come(self) -> None:
         if len(self.alive) < 6:
             world = self.chance.choice([*self.limits])
-            self.alive.append(Simulated(world.polite(self.pace(world), clock=self), world))
+            self.alive.append(
+                Simulated(world.polite(self.pace(world), clock=self, lease_seconds=SILENT), world)
+            )
 
     def end(self) -> None:
         if self.alive:
@@ -169,7 +172,7 @@ def test_all_workers_of_two_maps_together_never_have_more_on_the_way_than_is_all
 def test_a_worker_that_is_only_heard_of_keeps_its_share(world: RedisMap) -> None:
     pace, clock = Pace(HOST, 4, host_concurrency=4), Clock(0.0)
     with RedisMap(world.server) as other:
-        paused, late = (one.polite(pace, clock=clock) for one in (world, other))
+        paused, late = (one.polite(pace, clock=clock, lease_seconds=SILENT) for one in (world, other))
         assert paused.exchange(in_flight=4).share == 2
         for clock.now in (20.0, 40.0, 60.0):
             paused.extend(now=clock.now)
@@ -375,7 +378,7 @@ def test_a_worker_takes_no_more_than_its_part_of_what_waits(world: RedisMap) -> 
 def test_a_worker_alone_takes_everything_and_is_not_held_up(world: RedisMap) -> None:
     world.worker()
     alone = world.worker()
-    push(alone, 10, now=30.0)
-    answer = alone.exchange(7, 30.0)
+    push(alone, 10, now=LEASE)
+    answer = alone.exchange(7, LEASE)
     assert (len(answer.leases), answer.held_until, answer.share) == (7, None, None)
-    assert alone.exchange(0, 30.0).held_until is None
+    assert alone.exchange(0, LEASE).held_until is None

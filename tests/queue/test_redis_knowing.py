@@ -49,9 +49,6 @@ def test_workers_are_told_with_what_they_do(world: RedisMap) -> None:
     assert (one.segment, one.share, one.leased, one.finished, one.rate) == (DAY, 3, 1, 3, 3 / 5)
     assert (other.segment, other.share, other.leased, other.finished, other.rate) == ("", None, 0, 0, 0.0)
     assert one.machine == other.machine
-    # One that was not heard of for some time does nothing.
-    second.extend(now=20.0)
-    assert [worker.rate for worker in second.run(second.queue.workers())] == [0.0, 0.0]
 
 
 def test_the_rate_is_that_of_the_last_seconds(world: RedisMap) -> None:

@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, invariant, rule
 
 from tests.queue.queue_model import ModelQueue
 from tests.queue.test_queue_model import OPTIONS, QueueMachine, TestMemoryQueue
-from tests.scheduler.driving import Driven
+from tests.scheduler.driving import LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class SharedModel(ModelQueue):
 
     def lease(self, wanted: int) -> list[Held]:
         self.heard[self.worker] = self.now
-        alive = sum(self.now - heard < 30 for heard in self.heard.values())
+        alive = sum(self.now - heard < LEASE for heard in self.heard.values())
         leases = super().lease(min(wanted, ceil(len(self.waiting()) / alive)))
         self.holders |= {id(lease.request): self.worker for lease in leases}
         return leases

@@ -108,12 +108,12 @@ def test_what_a_sleep_lost_may_be_leased_to_the_same_worker_again() -> None:
 
 def test_a_sign_of_life_keeps_what_was_not_started() -> None:
     async def test() -> None:
-        async with started("a", "b", lease_seconds=100.0, heartbeat=0.01) as side:
-            side.now = 99.0
+        async with started("a", "b", lease_seconds=0.06) as side:
+            side.now = 0.05
             await side.beat()
             # The answer of this very sign has been heard when the next one is given.
             await side.beat()
-            side.now = 150.0
+            side.now = 0.1
             assert side.bodies() == ["a", "b"]
 
     run(test())

@@ -30,7 +30,7 @@ _LOGIN: Final = (
 _AWAY: Final = (
     f"{{queue}} does not answer ({{said}}); {_LOST}; see that it runs and can be reached, and run again"
 )
-_PERMISSION: Final = "let an administrator allow it: ~tileharvest:* &tileharvest:* +@all -@admin"
+_PERMISSION: Final = "let an administrator allow it: ~tileharvest:* +@all -@admin"
 
 _SENTENCES: Final = {
     # By the names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
@@ -70,9 +70,6 @@ _SENTENCES: Final = {
     # What stands in the place of a queue.
     "not permitted": (
         f"{{queue}} does not allow its user all that is needed ({{said}}); nothing was changed; {_PERMISSION}"
-    ),
-    "foreign key": (
-        "{queue}: {said} is of another program; nothing was changed; name another database with REDIS_DB"
     ),
     "foreign file": (
         "{said} is a database of another program; nothing was changed; name another place for the queue"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
@@ -13,7 +14,7 @@ from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.shared_queue import SharedQueue
+from tileharvest.queue.shared_queue import SILENT, SharedQueue
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -68,7 +69,10 @@ def queue_kind(settings: BaseSettings) -> QueueKind:
 
 def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -> SqliteQueue:
     """Returns the map's queue for one worker, in the data folder or in memory. It is not opened yet."""
-    return SqliteQueue(None if in_memory else _queue_file(settings, name), **_queue_options(settings))
+    file = None if in_memory else _queue_file(settings, name)
+    return SqliteQueue(
+        file, **_queue_options(settings), lease_seconds=float(setting(settings, "LEASE_SECONDS"))
+    )
 
 
 def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -> RedisQueue:
@@ -82,10 +86,18 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
         connection_parameters(settings),
         name,
         **_queue_options(settings),
+        lease_seconds=lease_seconds(settings),
         expected=int(setting(settings, "SEEN_EXPECTED")),
         error_rate=float(setting(settings, "SEEN_ERROR_RATE_SHARED")),
         keeps_doubtful=is_harvest,
     )
+
+
+def lease_seconds(settings: BaseSettings) -> float:
+    """Returns for how long a lease lasts. That of a shared queue ends soon after its worker's last sign of
+    life."""
+    longest = SILENT if queue_kind(settings) is QueueKind.REDIS else inf
+    return min(float(setting(settings, "LEASE_SECONDS")), longest)
 
 
 def has_queue(settings: BaseSettings, name: str) -> bool:
@@ -150,6 +162,5 @@ def _queue_file(settings: BaseSettings, name: str) -> Path:
 def _queue_options(settings: BaseSettings) -> dict[str, Any]:
     return {
         "max_attempts": int(setting(settings, "MAX_ATTEMPTS")),
-        "lease_seconds": float(setting(settings, "LEASE_SECONDS")),
         "minus_share": int(setting(settings, "MINUS_SHARE")),
     }

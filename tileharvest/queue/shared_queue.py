@@ -46,13 +46,8 @@ class Worker:
 
 
 SILENT: Final = 30.0
-"""A worker that was not heard of for so many seconds is taken for gone: it has missed six signs of life."""
-
-
-def silent_after(lease_seconds: float) -> float:
-    """Returns after how many seconds a worker that was not heard of is taken for gone. When its leases have
-    run out there is no more reason to wait for it."""
-    return min(SILENT, lease_seconds)
+"""Seconds that a lease of a shared queue lasts at most. A worker that was not heard of for so long is gone,
+with what it had: it has missed six signs of life."""
 
 
 @runtime_checkable
@@ -74,12 +69,13 @@ class SharedQueue(RequestQueue, Protocol):
 
     async def ending(self, segment: str) -> Ending:
         """Returns how far the work is. A worker that is told YOURS keeps that right until it pushes, or calls
-        `ended` or `close`, or was not heard of for half a minute. Raises QueueError where the queue has lost
-        the work."""
+        `ended` or `close`, or was not heard of for the time of a lease. Raises QueueError where the queue has
+        lost the work."""
         ...
 
     async def ended(self, segment: str) -> None:
-        """The work of the segment is done, and its end is written: the other workers learn of it at once."""
+        """The work of the segment is done, and its end is written: the other workers learn of it when they
+        look."""
         ...
 
     async def doubtful(self, segment: str) -> Mapping[bytes, bytes]:
@@ -88,11 +84,6 @@ class SharedQueue(RequestQueue, Protocol):
 
     async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
         """Take these for doubtful no more: they were seen, or have been pushed again."""
-        ...
-
-    async def wait_for_work(self, timeout: float) -> bool:  # noqa: ASYNC109 - the time is the purpose, no limit
-        """Wait for so many seconds at most. Returns whether there may be something to lease, or the work has
-        ended. It is a hint, and may be missed."""
         ...
 
     async def workers(self) -> Sequence[Worker]:

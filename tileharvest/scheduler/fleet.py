@@ -23,15 +23,8 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
 
-POLL: Final = 1.0
-"""Seconds after which a worker with nothing to do looks again, although nobody has woken it: leases may have
-expired, and a message may have been missed."""
-
-_STAY_POLL: Final = 0.5
-"""Seconds between two looks for what other programs have pushed, while a spider is told to stay."""
-
-HEARTBEAT: Final = 5.0
-"""Seconds between two signs of life of a worker that has nothing else to say."""
+POLL: Final = 0.5
+"""Seconds after which a worker with nothing to do looks for what others have pushed, or have lost."""
 
 
 class Fleet:
@@ -162,12 +155,12 @@ class Fleet:
                 self._listener.wake()
             if self.ending is Ending.ENDED:
                 return
-        await shared.wait_for_work(POLL)
+        await asyncio.sleep(POLL)
         self._worker.look_again()
 
     async def _look_for_pushed(self) -> None:
         while True:
-            await asyncio.sleep(_STAY_POLL)
+            await asyncio.sleep(POLL)
             self._worker.look_again()
 
 

@@ -16,10 +16,10 @@ from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestErr
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
 from tileharvest.queue.seen_filter import SeenFilter
-from tileharvest.queue.shared_queue import Ending, silent_after
+from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.fleet import HEARTBEAT, Fleet, refuse_company
+from tileharvest.scheduler.fleet import Fleet, refuse_company
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.politeness import Politeness
 from tileharvest.scheduler.request_writer import MistakenOrderError, RequestWriter, check_orders
@@ -83,7 +83,6 @@ class Scheduler(BaseScheduler):
             lease_seconds=scheduling.lease_seconds,
             clock=scheduling.clock,
             linger=scheduling.linger,
-            heartbeat=None if scheduling.shared is None else min(HEARTBEAT, scheduling.lease_seconds / 3),
         )
         self._start_urls = start_urls_of(spider, scheduling.lease_seconds)
         self._is_open = False
@@ -221,7 +220,7 @@ class Scheduler(BaseScheduler):
             refuse_company(
                 await scheduling.shared.workers(),
                 current,
-                silent=silent_after(scheduling.lease_seconds),
+                silent=scheduling.lease_seconds,
                 is_fresh=scheduling.fresh,
                 is_history_local=scheduling.is_history_local,
             )

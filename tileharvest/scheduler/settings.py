@@ -14,8 +14,15 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.hosts import HostFile, HostMemory
 from tileharvest.queue.polite_queue import PoliteQueue
-from tileharvest.queue.settings import QueueKind, local_queue, queue_kind, redis_queue, segment_resolver
-from tileharvest.queue.shared_queue import silent_after
+from tileharvest.queue.settings import (
+    QueueKind,
+    lease_seconds,
+    local_queue,
+    queue_kind,
+    redis_queue,
+    segment_resolver,
+)
+from tileharvest.queue.shared_queue import SILENT
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
@@ -107,7 +114,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         expected=int(setting(settings, "SEEN_EXPECTED")),
         error_rate=float(setting(settings, "SEEN_ERROR_RATE")),
         ahead=_ahead(settings, kind),
-        lease_seconds=float(setting(settings, "LEASE_SECONDS")),
+        lease_seconds=lease_seconds(settings),
         linger=LINGER if shared is None else float(setting(settings, "LINGER_SHARED")),
         segments_kept=int(setting(settings, "SEGMENTS_KEPT")),
         close_when_waiting=_patience(setting(settings, "CLOSE_WHEN_WAITING")),
@@ -116,14 +123,14 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     )
 
 
-def start_urls_of(spider: Spider, lease_seconds: float) -> StartUrls | None:
+def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
     """Returns the start URLs of a spider that scrapy-redis feeds, or None for any other spider."""
     if not any(kind.__module__ == "scrapy_redis.spiders" for kind in type(spider).__mro__):
         return None
     # Most processes need not load Redis' client.
     from tileharvest.queue.redis.start_urls import StartUrls  # noqa: PLC0415
 
-    return StartUrls(spider, silent=silent_after(lease_seconds))
+    return StartUrls(spider, silent=min(SILENT, longest))
 
 
 def _ahead(settings: BaseSettings, kind: QueueKind) -> int:

@@ -34,8 +34,8 @@ before. Each process that is killed costs all that it has leased an attempt: wit
 attempts that were under way in the processes that died."""
 OFTEN: Final = 2
 
-HEARTBEATS: Final = 3
-"""Heartbeats in the time of a lease: two may be missed."""
+HEARTBEATS: Final = 6
+"""Heartbeats in the time of a lease: five may be missed."""
 
 
 class WorkerListener(Protocol):
@@ -107,10 +107,9 @@ class QueueWorker:
         lease_seconds: float,
         clock: Callable[[], float],
         linger: float = LINGER,
-        heartbeat: float | None = None,
     ) -> None:
-        """Holds at most `ahead` leases that have not started. The queue hears of this worker every
-        `heartbeat` seconds, by default `HEARTBEATS` times in a lease."""
+        """Holds at most `ahead` leases that have not started. The queue hears of this worker
+        `HEARTBEATS` times in a lease."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
@@ -120,7 +119,7 @@ class QueueWorker:
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
-        self._heartbeat = lease_seconds / HEARTBEATS if heartbeat is None else heartbeat
+        self._heartbeat = lease_seconds / HEARTBEATS
         self._heard = clock()
         """When the queue last let every lease of this worker last for its full time."""
         self._untold = _Untold()

@@ -22,12 +22,11 @@ from redis.exceptions import (
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.connection import connect, masked, parameters_of, place
 from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from tileharvest.queue.redis.connection import Client
 
@@ -121,10 +120,6 @@ class RedisLink:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
-
-    async def run(self, name: str, keys: Sequence[bytes], argument: Mapping[str, Any]) -> bytes:
-        """Returns the answer of a script that may be run twice with this argument. Raises QueueError."""
-        return await self.attempt(lambda client: calls.run(client, name, keys, argument))
 
     async def attempt(
         self, work: Callable[[Client], Awaitable[Result]], patience: float | None = None

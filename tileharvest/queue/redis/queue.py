@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+import math
 import os
 import secrets
 import socket
-from dataclasses import replace
-from functools import cache, partial
+import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import ResponseError
+import msgspec
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.lanes import Turns
 from tileharvest.queue.port import Exchange
 from tileharvest.queue.redis import calls
-from tileharvest.queue.redis.filter import FilterShape, warn_of_growth
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
-from tileharvest.queue.redis.wake import WakeUp
 from tileharvest.queue.sentences import expired, sentence
-from tileharvest.queue.shared_queue import Ending, silent_after
+from tileharvest.queue.shared_queue import Ending
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from tileharvest.queue.port import Changes, Counts, Failure, Lease
     from tileharvest.queue.redis.connection import Client
@@ -46,8 +44,8 @@ _REMEMBERED: Final = 600
 _AGAIN: Final = 0.1
 """Seconds after which it is worth asking again for what other workers were to have."""
 
-_IDLE: Final = 15.0
-"""Seconds after which a worker that was not heard of finishes nothing: three signs of life missed."""
+_WINDOW: Final = 5.0
+"""Seconds over which the rate of a worker is taken."""
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Linux draws another one at each start; all its containers see the same."""
@@ -56,10 +54,11 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 class RedisQueue:
     """A `SharedQueue` for as many workers as there are, and any number of programs beside them.
 
-    Each call is one script, which Redis runs as one step. A call whose answer did not arrive is made again
-    with the same number, and is then only answered again. Redis' clock counts; times at this interface are
-    those of the caller's, and differences between them do not matter. How durable it is, Redis' settings
-    say: with `appendonly yes` it outlives a kill of the server, with `appendfsync always` a power cut.
+    Each call is one script, which Redis runs as one step. An exchange whose answer did not arrive is made
+    again with the same number, and is then only answered again; the other calls bear being made twice. Redis'
+    clock counts; times at this interface are those of the caller's, and differences between them do not
+    matter. How durable it is, Redis' settings say: with `appendonly yes` it outlives a kill of the server,
+    with `appendfsync always` a power cut.
 
     What was seen is kept as one Bloom filter for each segment, so it is known with a probability only:
     about one in `1 / error_rate` new requests is taken for a seen one, counted among the duplicates and
@@ -67,7 +66,8 @@ class RedisQueue:
     `Entry.maybe_seen` is not looked at, as no worker knows what another one has pushed.
 
     A worker gets at most what is its part if all workers take the same of what waits, and is told in
-    `held_until` when to ask for more. From one opening to the next it is another client in Redis.
+    `held_until` when to ask for more. One that was not heard of for the time of a lease is gone, and its
+    leases with it. From one opening to the next it is another client in Redis.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class RedisQueue:
         map_name: str,
         *,
         max_attempts: int = 5,
-        lease_seconds: float = 120.0,
+        lease_seconds: float = 30.0,
         minus_share: int = 16,
         expected: int = 100_000,
         error_rate: float = 1e-9,
@@ -87,52 +87,51 @@ class RedisQueue:
     ) -> None:
         """Touches nothing yet. `parameters` are those of `connection.connect`.
 
-        A filter has room for the `expected` requests, or for a quarter more than the last segment had. It
-        is dropped when nothing was pushed for `kept_seconds`, which must be longer than a segment; what
-        waits is never dropped by time. Redis is waited for during `patience` seconds, less than a lease.
+        A filter has room for the `expected` requests, or for a quarter more than the last segment had. What
+        is known of a segment is dropped when nothing was pushed for `kept_seconds`, which must be longer than
+        a segment; what waits is never dropped by time. Redis is waited for during `patience` seconds.
         `keeps_doubtful` keeps what this worker pushes and the filter drops, for `doubtful`.
         `server_clock=False` is for tests: then the times that callers give are taken for the present one.
         """
         if max_attempts < 1 or lease_seconds <= 0:
             raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
+        if expected < 1 or not 0 < error_rate < 1:
+            raise ValueError(f"a filter for {expected} requests with error rate {error_rate} cannot be")
         Turns(minus_share)
-        self._shape = FilterShape.fitting(expected, error_rate)
-        """The shape of the filters of new segments."""
-        self._error_rate = error_rate
         self._link = RedisLink(parameters, map_name, patience)
         self._keys = calls.Keys(map_name)
-        self._silent = silent_after(lease_seconds)
-        """Seconds after which a worker that was not heard of is taken for gone."""
-        self._listed = max(self._silent, lease_seconds)
-        """Seconds for which one that holds leases is listed after it was last heard of: so long one that
-        sleeps may take itself for their holder."""
+        self._lease_seconds = lease_seconds
         self._has_server_clock = server_clock
-        self._keeps_doubtful = keeps_doubtful
+        self._passed = time.monotonic
         self._was_short = False
-        self._shapes: dict[str, FilterShape] = {}
-        """The shapes of the filters as this worker believes them to be, by segment. The first worker that
-        pushes into a segment says which it is; the others learn it from Redis."""
         self._told: dict[str, Any] = {
+            "format": calls.FORMAT,
             "lease_seconds": lease_seconds,
             "max_attempts": max_attempts,
             "expired": expired(lease_seconds),
             "minus_share": minus_share,
+            "expected": expected,
+            "hashes": math.ceil(-math.log2(error_rate)),
             "kept": kept_seconds,
+            "keeps_doubtful": keeps_doubtful,
             "remembered": max(_REMEMBERED, int(2 * lease_seconds)),
-            "listed": self._listed,
-            "silent": self._silent,
             "server_clock": server_clock,
-            "channel": self._keys.channel,
+            "joined": False,
         }
         """What every script is told."""
         self._turn = asyncio.Lock()
-        """Held during calls with numbers."""
-        self._wake: WakeUp | None = None
-        """None while the queue is not open."""
+        """Held during exchanges."""
+        self._is_open = False
         self._client = ""
         self._number = 0
-        """The number of the last call that was numbered."""
-        self._is_worker = False
+        """The number of the last exchange."""
+        self._facts: calls.Facts | None = None
+        """What this worker tells of itself. None for a program beside the workers."""
+        self._window = 0.0
+        self._counted = 0
+        """When the present window of the rate began, and how many were finished in it."""
+        self._dead = 0
+        """How many entries were no requests, as far as a person was told."""
         self._segment: str | None = None
         """The segment that it works for. None where it works for no harvest, as for other spiders than those
         of maps."""
@@ -165,29 +164,29 @@ class RedisQueue:
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
         if wanted < 0:
             raise ValueError(f"{wanted} requests cannot be wanted")
-        self._opened()
-        if not self._is_worker and (wanted or changes.finished or changes.failed or changes.returned):
+        ended = len(changes.finished) + len(changes.failed)
+        if self._facts is None and (wanted or ended or changes.returned):
+            self._expect_open()
             raise RuntimeError("only a worker of a queue leases and finishes")
         async with self._turn:
             self._number += 1
             self._told["now"] = now
-            answer = await self._exchanged(changes, {"wanted": wanted, "now": now})
+            self._note_work(now, ended, changes.share)
+            told = {**calls.told(changes), "wanted": wanted, "number": self._number}
+            answer = calls.exchanged(await self._run("exchange", told))
+        if self._facts is not None:
+            self._facts.finished -= min(answer.refused, ended)
         if changes.is_seeded:
             self._told["was_seeded"] = True
-        if answer.buried:
-            _logger.error(
-                "%d entries of %s are no requests; they were moved to its list 'dead', and the others go on",
-                answer.buried,
-                self._link.queue,
-            )
+        self._say(answer)
         if wanted:
             # Else nobody was turned away now, but whoever was before is to come again.
-            self._was_short = answer.has_more and len(answer.leases) < wanted
+            self._was_short = answer.has_more and len(answer.leased) < wanted
         return Exchange(
-            calls.leases_of(answer),
+            answer.leases,
             answer.duplicates,
             refused=answer.refused,
-            next_due=answer.next_due,
+            next_due=answer.next_due or None,
             leased_elsewhere=answer.leased_elsewhere,
             has_more=answer.has_more,
             held_until=now + _AGAIN if self._was_short else None,
@@ -206,7 +205,8 @@ class RedisQueue:
 
     async def failures(self) -> Sequence[Failure]:
         """Their times are Redis' own."""
-        return calls.failures(await self._run("failures"))
+        key = self._keys.named("failures")
+        return calls.failures(await self._link.attempt(lambda client: client.hgetall(key)))
 
     async def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
         """Yields nothing: the filter knows what it has seen, but cannot tell it."""
@@ -216,46 +216,46 @@ class RedisQueue:
 
     async def forget(self, segment: str) -> None:
         """Reads everything that waits; Redis does nothing else meanwhile, some seconds for a million."""
-        await self._run_once("forget", {"segments": [calls.text(segment)]}, [segment])
+        await self._run("forget", {"segments": [calls.string(segment)]})
 
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
         if kept < 1:
             raise ValueError(f"{kept} segments cannot be kept: the current one always is")
-        names = map(
-            calls.text_of, await self._link.attempt(lambda client: client.zrange(self._keys.segments, 0, -1))
-        )
-        others = [name for name in names if name not in (current, "")]
+        key = self._keys.named("segments")
+        names = await self._link.attempt(lambda client: client.zrange(key, 0, -1))
+        others = [name for name in map(calls.text_of, names) if name not in (current, "")]
         dropped = others[: max(0, len(others) - (kept - 1))]
         if dropped:
-            await self._run_once("forget", {"segments": [calls.text(name) for name in dropped]}, dropped)
+            await self._run("forget", {"segments": [calls.string(name) for name in dropped]})
         return dropped
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
+        """When its answer was lost, it may answer what it wrote itself."""
         remark = {
-            "segment": calls.text(segment),
-            "key": calls.text(key),
-            "value": value is not None and calls.text(value),
+            "segment": calls.string(segment),
+            "key": calls.string(key),
+            "value": value is not None and calls.string(value),
         }
-        before = calls.decoded(await self._run_once("note", remark), list[bytes])
-        return calls.text_of(before[0]) if before else None
+        for before in calls.decoded(await self._run("note", remark), list[msgspec.Raw]):
+            return calls.text_of(before)
+        return None
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        """Reads those of all segments, which are few."""
-        found = await self._link.attempt(lambda client: client.hgetall(self._keys.remarks))
-        return calls.remarks(segment, found)
+        """Reads what is known of the segment, which is little."""
+        key = self._keys.named(f"segment:{segment}")
+        return calls.remarks(await self._link.attempt(lambda client: client.hgetall(key)))
 
     def hosts(self) -> RedisHosts:
         """Returns what all workers on this Redis know of hosts, for as long as the queue is open."""
-        return RedisHosts(self._link, silent=self._silent, server_clock=self._has_server_clock)
+        return RedisHosts(self._link, silent=self._lease_seconds, server_clock=self._has_server_clock)
 
     async def join(self, segment: str, harvest: str) -> bool:
-        self._opened()
-        if not self._is_worker:
+        self._expect_open()
+        if self._facts is None:
             raise RuntimeError("only a worker of a queue joins a harvest")
-        self._segment = segment
-        self._told |= {"joined": calls.text(segment), "harvest": calls.text(harvest), "was_seeded": False}
-        answer = await self._run_once("join", {"segments": [calls.text(segment)]}, [segment])
-        is_first = calls.decoded(answer, bool)
+        self._segment = self._facts.segment = segment
+        self._told |= {"joined": calls.string(segment), "harvest": calls.string(harvest)}
+        is_first = calls.decoded(await self._run("join"), bool)
         self._told["was_seeded"] = not is_first
         return is_first
 
@@ -279,12 +279,12 @@ class RedisQueue:
         """Returns those that workers with `keeps_doubtful` have pushed. They are kept as long as the
         filter."""
         found: dict[bytes, bytes] = await self._link.attempt(
-            lambda client: client.hgetall(self._keys.doubtful(segment))
+            lambda client: client.hgetall(self._keys.named(f"doubtful:{segment}"))
         )
         return found
 
     async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
-        key = self._keys.doubtful(segment)
+        key = self._keys.named(f"doubtful:{segment}")
 
         async def confirm(client: Client, some: Sequence[bytes]) -> None:
             await client.hdel(key, *some)
@@ -292,21 +292,12 @@ class RedisQueue:
         for first in range(0, len(fingerprints), _AT_ONCE):
             await self._link.attempt(partial(confirm, some=fingerprints[first : first + _AT_ONCE]))
 
-    async def wait_for_work(self, timeout: float) -> bool:  # noqa: ASYNC109 - it is the purpose, no limit
-        """Returns True as soon as another worker pushes into empty lanes, or ends the harvest. What is due
-        or expires is not told."""
-        return await self._opened().wait(timeout)
-
     async def workers(self) -> Sequence[Worker]:
-        """Returns those that were heard of in the last half minute. Who holds leases may be silent as long as
-        they last. This takes a call for each. What is no worker is left out."""
-        known = await self._link.attempt(self._known_workers)
-        now = await self.time(max((one.heartbeat for one in known), default=0.0)) if known else 0.0
-        return [
-            one if now - one.heartbeat < _IDLE else replace(one, rate=0.0)
-            for one in known
-            if now - one.heartbeat < (self._listed if one.leased else self._silent)
-        ]
+        """Returns those that were heard of within the time of a lease. What is no worker is left out. This
+        reads only, with a call for each."""
+        found = await self._link.attempt(self._known_workers)
+        now = await self.time(max((one.heartbeat for one in found), default=0.0)) if found else 0.0
+        return [one for one in found if now - one.heartbeat < self._lease_seconds]
 
     async def time(self, now: float) -> float:
         """Returns Redis' own time, in a cluster that of the node that has the map; `now` where that does not
@@ -314,16 +305,15 @@ class RedisQueue:
         if not self._has_server_clock:
             return now
         seconds, fraction = await self._link.attempt(
-            lambda client: client.eval("return redis.call('TIME')", 1, self._keys.workers)
+            lambda client: client.eval("return redis.call('TIME')", 1, self._keys.prefix)
         )
         return int(seconds) + int(fraction) / 1e6
 
     async def close(self) -> None:
         """Closing twice is harmless, and so is closing when Redis is gone."""
-        wake, self._wake = self._wake, None
+        was_open, self._is_open = self._is_open, False
         try:
-            if wake is not None:
-                await wake.close()
+            if was_open and self._facts is not None:
                 await self._link.attempt(self._sign_off, patience=0.0)
         except QueueError as error:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
@@ -335,105 +325,92 @@ class RedisQueue:
         try:
             await self._link.check_server()
             self._client = secrets.token_hex(8)
-            self._number, self._is_worker, self._segment = 0, is_worker, None
+            self._number, self._segment, self._facts = 0, None, None
             self._told |= {"client": self._client, "now": now, "joined": False}
-            self._told["worker"] = _worker() if is_worker else False
-            argument = {**self._told, "number": 0, "format": calls.FORMAT}
-            answer = await self._link.run("open", [*self._all_keys(), self._keys.trial], argument)
-            word, found = calls.decoded(answer, tuple[str, bytes])
+            if is_worker:
+                self._window = now
+                self._facts = calls.Facts(*_machine(), os.getpid(), "", await self.time(now))
+            self._is_open = True
+            word, found = calls.decoded(await self._run("open"), tuple[str, msgspec.Raw])
             said = calls.text_of(found)
             if word != "open":
                 said += f", this one's {calls.FORMAT}" if word == "format" else ""
                 raise QueueError(sentence(word, self._link.queue, said))
-            self._wake = WakeUp(self._link.client, self._keys.channel, self._client)
-            self._shapes.clear()
-            self._expect_as_many(int(said))
         except BaseException:
             await self.close()
             raise
 
-    def _expect_as_many(self, seen: int) -> None:
-        """Let the filters of new segments have room for more than the last one had."""
-        # Where that is too large for Redis, what was expected must do.
-        with contextlib.suppress(ValueError):
-            self._shape = FilterShape.fitting(max(self._shape.capacity, seen * 5 // 4), self._error_rate)
-
-    def _opened(self) -> WakeUp:
-        """Raises RuntimeError if the queue is not open."""
-        if self._wake is None:
+    def _expect_open(self) -> None:
+        if not self._is_open:
             raise RuntimeError("the queue is not open")
-        return self._wake
 
-    async def _run(
-        self, name: str, particular: Mapping[str, Any] | None = None, segments: Iterable[str] = ()
-    ) -> bytes:
-        """Returns the answer of a script, which is told of these segments, and of the last time that the
-        caller gave."""
-        self._opened()
-        argument = {**self._told, "number": self._number, **(particular or {})}
-        return await self._link.run(name, self._all_keys(segments), argument)
+    async def _run(self, name: str, particular: Mapping[str, Any] | None = None) -> bytes:
+        """Returns the answer of a script, which is told of the last time that the caller gave."""
+        self._expect_open()
+        worker = self._facts is not None and self._facts.told()
+        argument, began = {**self._told, "worker": worker, **(particular or {})}, self._passed()
 
-    async def _run_once(
-        self, name: str, particular: Mapping[str, Any], segments: Iterable[str] = ()
-    ) -> bytes:
-        """Run a script with a number, so that it does nothing again when the call is repeated."""
-        self._opened()
-        async with self._turn:
-            self._number += 1
-            return await self._run(name, particular, segments)
+        async def run(client: Client) -> bytes:
+            return await calls.run(client, name, self._keys, {**argument, "away": self._passed() - began})
 
-    def _all_keys(self, segments: Iterable[str] = ()) -> list[bytes]:
-        of_segments = [key for name in segments for key in self._keys.of_segment(name)]
-        return [*self._keys.fixed, self._keys.client(self._client), *of_segments]
+        return await self._link.attempt(run)
 
-    async def _exchanged(self, changes: Changes, asked: Mapping[str, Any]) -> calls.Done:
-        pushed = [entry.segment for entry in changes.pushed]
-        names = list(dict.fromkeys([*pushed, *(lease.segment for lease in changes.finished)]))
-        while True:
-            shapes = {name: self._shapes.get(name, self._shape) for name in names}
-            told = calls.told(changes, shapes, keeps_doubtful=self._keeps_doubtful)
-            answer = calls.exchanged(await self._run("exchange", {**told, **asked}, names))
-            if isinstance(answer, calls.Done):
-                self._shapes.update(shapes)
-                return answer
-            for number, filters, seen in answer.found:
-                name = names[number - 1]
-                self._shapes[name] = FilterShape(calls.text_of(filters))
-                if seen:
-                    warn_of_growth(name, self._shapes[name], seen)
+    def _note_work(self, now: float, ended: int, share: int | None) -> None:
+        """Take note of what this worker tells of itself."""
+        facts = self._facts
+        if facts is not None:
+            facts.share = share
+            facts.finished += ended
+            self._counted += ended
+            if now - self._window >= _WINDOW:
+                facts.rate = self._counted / (now - self._window)
+                self._window, self._counted = now, 0
+
+    def _say(self, answer: calls.Done) -> None:
+        """Tell a person what is unusual."""
+        if answer.dead > self._dead:
+            _logger.error(
+                "%d entries of %s are no requests; they were moved to its list 'dead', and the others go on",
+                answer.dead - self._dead,
+                self._link.queue,
+            )
+        self._dead = answer.dead
+        for segment, seen, added in answer.grown:
+            _logger.warning(
+                "the filter of segment '%s' is full: %d were seen; added room for %d more. Nothing is lost; a"
+                " higher SEEN_EXPECTED saves time and memory",
+                calls.text_of(segment),
+                seen,
+                added,
+            )
 
     async def _end(self, segment: str, *, is_over: bool) -> str:
-        self._opened()
+        self._expect_open()
         if self._segment != segment:
             raise RuntimeError(f"only who has joined segment '{segment}' ends it")
-        return calls.decoded(await self._run_once("ending", {"is_over": is_over}), str)
+        return calls.decoded(await self._run("ending", {"is_over": is_over}), str)
 
     async def _known_workers(self, client: Client) -> list[Worker]:
-        found = []
-        try:
-            held = await client.hgetall(self._keys.held)
-            for name in await client.zrange(self._keys.workers, 0, -1):
-                facts = await client.hmget(self._keys.client(calls.text_of(name)), calls.WORKER_FACTS)
-                found.append(calls.worker(facts, held.get(name, b"0")))
-        except ResponseError:
-            # A key is not of the right kind: no worker of this version could work on it.
-            return []
+        named, found = self._keys.named, []
+        held = await client.hgetall(named("held"))
+        for name, heard in await client.zrange(named("workers"), 0, -1, withscores=True):
+            facts = await client.hget(named(f"client:{calls.text_of(name)}"), "facts")
+            found.append(calls.worker(facts, heard, int(held.get(name, 0))))
         return sorted((one for one in found if one is not None), key=lambda one: one.started)
 
     async def _sign_off(self, client: Client) -> None:
-        await client.zrem(self._keys.workers, self._client)
-        await client.delete(self._keys.client(self._client))
+        await client.zrem(self._keys.named("workers"), self._client)
+        await client.delete(self._keys.named(f"client:{self._client}"))
 
     async def _delete_all(self, client: Client) -> None:
-        async for key in client.scan_iter(match=self._keys.pattern, count=1000):
+        async for key in client.scan_iter(match=self._keys.named("*"), count=1000):
             await client.unlink(key)
 
 
-@cache
-def _worker() -> dict[str, Any]:
-    host = calls.text(socket.gethostname())
+def _machine() -> tuple[str, str]:
+    """Returns the names of this host and of the machine under it."""
+    host = socket.gethostname()
     try:
-        machine = calls.text(_BOOT.read_text(encoding="ascii").strip())
+        return host, _BOOT.read_text(encoding="ascii").strip()
     except OSError:
-        machine = host
-    return {"host": host, "machine": machine, "pid": os.getpid()}
+        return host, host

@@ -1,72 +1,56 @@
--- Stands before every script: the keys, the clock, and who calls.
+-- Stands before every script: the keys, the clock, and what a request goes through.
 --
--- One argument: a map in MessagePack, of which each script says what it reads. The answer is MessagePack
--- too, so that it is one string for the client, whatever its size. Nothing that is read from Redis is
--- trusted: what cannot be a request is buried, and never stops the others.
-
-local PLUS, NORMAL, MINUS, DELAYED = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- By id: the request; its attempt if it is another than that of the request; who holds it, in which attempt
--- and since when.
-local REQUESTS, ATTEMPTS, HOLDERS = KEYS[5], KEYS[6], KEYS[7]
--- Ids of what is leased, by the end of the lease; and how many each worker holds.
-local LEASES, HELD = KEYS[8], KEYS[9]
-local FAILURES = KEYS[10]
--- By name of the segment: in which order they were opened; shape of the filter; seen; done; remarks.
-local SEGMENTS, FILTERS, ACCEPTED, DONE, REMARKS = KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
--- Workers by when they were last heard of.
-local NUMBERS, DEAD, WORKERS = KEYS[16], KEYS[17], KEYS[18]
--- By segment what is known of its harvest.
-local HARVESTS, CLIENT = KEYS[19], KEYS[20]
--- From here on two keys for each segment that the script is told of.
-local FIRST_OF_SEGMENTS = 21
-
--- Seconds over which a worker's rate is taken.
-local WINDOW = 5
+-- One argument: a map in MessagePack, of which each script says what it reads. The answer is MessagePack too, so
+-- that it is one string for the client, whatever its size. All keys begin as the one that is named, which has the
+-- map as hash tag: a cluster keeps them together. Nothing that is read from Redis is trusted: what cannot be a
+-- request is buried, and never stops the others.
 
 local call = cmsgpack.unpack(ARGV[1])
 local pack = cmsgpack.pack
--- Seconds after which a worker that was not heard of is taken for gone.
-local SILENT = call.silent
 
-local function filter_key(number)
-    return KEYS[FIRST_OF_SEGMENTS + 2 * number - 2]
+local function key(name)
+    return KEYS[1] .. name
 end
 
-local function doubtful_key(number)
-    return KEYS[FIRST_OF_SEGMENTS + 2 * number - 1]
+local PLUS, NORMAL, MINUS, DELAYED = key('plus'), key('normal'), key('minus'), key('delayed')
+-- By id: the request; who holds it, in which attempt and since when; when the lease ends.
+local REQUESTS, HOLDERS, LEASES = key('requests'), key('holders'), key('leases')
+-- How many leases each worker holds, and when each was last heard of.
+local HELD, WORKERS = key('held'), key('workers')
+-- Names by the order in which they were opened.
+local SEGMENTS = key('segments')
+local FAILURES, NUMBERS, DEAD = key('failures'), key('numbers'), key('dead')
+local CLIENT = key('client:' .. call.client)
+
+-- The time here, and by how much that is later than on the caller's clock.
+local now, shift = call.now, 0
+if call.server_clock then
+    local time = redis.call('TIME')
+    now = time[1] + time[2] / 1e6
+    shift = now - call.now
 end
 
--- As many arguments at once as are surely allowed; even, so that pairs stay together.
-local MOST = 2000
-
-local function apply(command, key, values)
-    local changed = 0
-    for first = 1, #values, MOST do
-        local last = math.min(first + MOST - 1, #values)
-        changed = changed + redis.call(command, key, unpack(values, first, last))
-    end
-    return changed
-end
-
--- The values of a hash, in the order of the fields; false for what is not there.
-local function fetch(key, fields)
-    local found = {}
-    for first = 1, #fields, MOST do
-        local last = math.min(first + MOST - 1, #fields)
-        for _, value in ipairs(redis.call('HMGET', key, unpack(fields, first, last))) do
-            found[#found + 1] = value
+-- While Redis was away nobody could be heard, which is held against nobody: leases and workers last for so long
+-- more. `call.away` says for how long this call has been tried. Where others were heard meanwhile, only the caller
+-- was cut off; where it has just come, they were killed.
+local last_heard = tonumber(redis.call('ZREVRANGE', WORKERS, 0, 0, 'WITHSCORES')[2]) or now
+local away = math.min(now - last_heard, call.away)
+if away > 1 then
+    for _, set in ipairs({ WORKERS, LEASES }) do
+        for _, member in ipairs(redis.call('ZRANGE', set, 0, -1)) do
+            redis.call('ZINCRBY', set, away, member)
         end
     end
-    return found
 end
 
--- Bytes for the answer: cmsgpack only writes texts.
-local function bytes(text)
-    return '\198' .. struct.pack('>I4', #text) .. text
-end
-
-local function array(length)
-    return '\221' .. struct.pack('>I4', length)
+-- The worker is alive, and this is what it tells of itself. Those that were silent for long leave the list.
+local function heartbeat()
+    if call.worker then
+        redis.call('HSET', CLIENT, 'facts', call.worker)
+        redis.call('EXPIRE', CLIENT, call.remembered)
+        redis.call('ZADD', WORKERS, now, call.client)
+        redis.call('ZREMRANGEBYSCORE', WORKERS, '-inf', now - call.lease_seconds)
+    end
 end
 
 -- Ids have one length, so that what is equal otherwise is sorted by them, which is by arrival.
@@ -74,79 +58,105 @@ local function id_of(number)
     return string.format('%015d', number)
 end
 
--- The last of so many new ids. They go with the time, so that a server that has lost what it had, or the
--- last second of it, does not give the ids of leases that workers still hold to other requests.
-local function new_ids(number, now)
+-- Ids go with the time, so that a server that has lost what it had, or the last second of it, does not give those
+-- of leases that workers still hold to other requests.
+local function new_id()
     local last = tonumber(redis.call('HGET', NUMBERS, 'id')) or 0
-    last = math.max(last, math.floor(now * 1e5)) + number
+    last = math.max(last, math.floor(now * 1e5)) + 1
     redis.call('HSET', NUMBERS, 'id', last)
-    return last
+    return id_of(last)
 end
 
--- The time here, and by how much that is later than on the caller's clock.
-local function clock()
-    if not call.server_clock then
-        return call.now, 0
-    end
-    local time = redis.call('TIME')
-    local now = time[1] + time[2] / 1e6
-    return now, now - call.now
+local function is_whole(value)
+    return type(value) == 'number' and value == math.floor(value) and math.abs(value) <= 2 ^ 53
 end
 
--- The answer of this very call, if it was made before and the answer did not arrive.
-local function recall()
-    local found = redis.call('HMGET', CLIENT, 'number', 'answer')
-    local number = tonumber(found[1])
-    if number and number > call.number then
-        -- Nobody waits for this answer any more.
-        error('a call came after its successor')
+-- The request that `keep` wrote; nil for anything else.
+local function read(record)
+    local fine, priority, attempt, segment, body = pcall(cmsgpack.unpack, record)
+    fine = fine and is_whole(priority) and is_whole(attempt) and attempt >= 1
+    if fine and type(segment) == 'string' and type(body) == 'string' then
+        return { priority = priority, attempt = attempt, segment = segment, body = body }
     end
-    return number == call.number and found[2] or nil
+    return nil
 end
 
--- Further fields and values are kept with it.
-local function remember(answer, ...)
-    redis.call('HSET', CLIENT, 'number', call.number, 'answer', answer, ...)
-    redis.call('EXPIRE', CLIENT, call.remembered)
+local function keep(id, request)
+    redis.call('HSET', REQUESTS, id, pack(request.priority, request.attempt, request.segment, request.body))
 end
 
--- The answer of the work, which is done once, however often this very call is made.
-local function once(work)
-    local answer = recall()
-    if not answer then
-        answer = pack(work())
-        remember(answer)
+-- The request of this id. What is none leaves the queue for the list of the dead, as it is; then nil.
+local function request_of(id)
+    local record = redis.call('HGET', REQUESTS, id)
+    local request = record and read(record)
+    if not request then
+        redis.call('HDEL', REQUESTS, id)
+        redis.call('RPUSH', DEAD, id .. (record and ' unreadable\n' .. record or ' missing\n'))
     end
-    return answer
+    return request or nil
 end
 
--- The worker is alive, and has finished so many more; those that were not heard of for long leave the list.
-local function heartbeat(now, finished)
-    if not call.worker then
-        return
+local function let_wait(id)
+    local request = request_of(id)
+    if request then
+        local priority = request.priority
+        redis.call('ZADD', priority > 0 and PLUS or priority < 0 and MINUS or NORMAL, -priority, id)
     end
-    local known = redis.call('HMGET', CLIENT, 'host', 'finished', 'window', 'counted')
-    local began, counted = tonumber(known[3]) or now, (tonumber(known[4]) or 0) + finished
-    local facts = { 'heartbeat', now, 'finished', (tonumber(known[2]) or 0) + finished }
-    local function add(name, value)
-        facts[#facts + 1] = name
-        facts[#facts + 1] = value
+end
+
+-- It is leased no more.
+local function let_go(id)
+    local holder = redis.call('HGET', HOLDERS, id)
+    local worker = holder and string.match(holder, '^(%S+) ')
+    if worker and redis.call('HINCRBY', HELD, worker, -1) <= 0 then
+        redis.call('HDEL', HELD, worker)
     end
-    if now - began >= WINDOW then
-        add('rate', counted / (now - began))
-        began, counted = now, 0
+    redis.call('HDEL', HOLDERS, id)
+    redis.call('ZREM', LEASES, id)
+end
+
+-- It goes to the failure list.
+local function give_up(id, reason)
+    local request = request_of(id)
+    if request then
+        local record = pack({ request.priority, request.attempt, request.segment, request.body, reason, now })
+        redis.call('HSET', FAILURES, new_id(), record)
+        redis.call('HDEL', REQUESTS, id)
     end
-    add('window', began)
-    add('counted', counted)
-    if not known[1] then
-        add('started', now)
-        add('segment', call.joined or '')
-        for name, value in pairs(call.worker) do
-            add(name, value)
-        end
+end
+
+local function take_back(id)
+    let_go(id)
+    local request = request_of(id)
+    if request and request.attempt < call.max_attempts then
+        request.attempt = request.attempt + 1
+        keep(id, request)
+        let_wait(id)
+    elseif request then
+        give_up(id, (string.gsub(call.expired, '{attempts}', request.attempt)))
     end
-    redis.call('HSET', CLIENT, unpack(facts))
-    redis.call('EXPIRE', CLIENT, call.remembered)
-    redis.call('ZADD', WORKERS, now, call.client)
-    redis.call('ZREMRANGEBYSCORE', WORKERS, '-inf', now - call.listed)
+end
+
+-- Leases that have expired, and delayed requests that are due, go where they belong.
+local function settle()
+    local expired = redis.call('ZRANGEBYSCORE', LEASES, '-inf', now)
+    table.sort(expired)
+    for _, id in ipairs(expired) do
+        take_back(id)
+    end
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', now)) do
+        redis.call('ZREM', DELAYED, id)
+        let_wait(id)
+    end
+end
+
+-- The id of a lease, given by id and attempt, if this worker holds it.
+local function held(lease)
+    local id, own = id_of(lease[1]), string.format('%s %d ', call.client, lease[2])
+    local holder = redis.call('HGET', HOLDERS, id)
+    return holder and string.sub(holder, 1, #own) == own and id or nil
+end
+
+local function waiting()
+    return redis.call('ZCARD', PLUS) + redis.call('ZCARD', NORMAL) + redis.call('ZCARD', MINUS)
 end

@@ -1,20 +1,13 @@
--- How much is where, and for how many seconds the oldest lease has been held.
+-- How much is where, and for how many seconds the oldest lease has been held, or -1.
 
--- When it was handed out; nil if nothing is leased.
-local function oldest_lease()
-    local oldest
-    for _, holder in ipairs(redis.call('HVALS', HOLDERS)) do
-        local since = tonumber(string.match(holder, ' (%S+)$'))
-        if since and (not oldest or since < oldest) then
-            oldest = since
-        end
-    end
-    return oldest
+settle()
+local oldest
+for _, holder in ipairs(redis.call('HVALS', HOLDERS)) do
+    local since = tonumber(string.match(holder, ' (%S+)$'))
+    oldest = math.min(oldest or since, since)
 end
-
-local now = clock()
-settle(now)
-local newest, oldest = newest_segment(), oldest_lease()
+local newest = newest_segment()
+local known = newest and redis.call('HMGET', segment_key(newest), 'done', 'accepted') or {}
 local counts = {
     redis.call('ZCARD', PLUS),
     redis.call('ZCARD', NORMAL),
@@ -22,8 +15,8 @@ local counts = {
     redis.call('ZCARD', DELAYED),
     redis.call('ZCARD', LEASES),
     redis.call('HLEN', FAILURES),
-    newest and tonumber(redis.call('HGET', DONE, newest)) or 0,
-    newest and tonumber(redis.call('HGET', ACCEPTED, newest)) or 0,
+    tonumber(known[1] or 0),
+    tonumber(known[2] or 0),
     redis.call('LLEN', DEAD),
 }
-return array(2) .. pack(counts, oldest and math.max(0, now - oldest) or nil)
+return pack({ counts, oldest and math.max(0, now - oldest) or -1 })

@@ -2,13 +2,14 @@
 --
 -- leases: id, attempt
 
-local now = clock()
-settle(now)
-local ends = {}
-for _, one in ipairs(held_of(call.leases)) do
-    ends[#ends + 1] = now + call.lease_seconds
-    ends[#ends + 1] = one.id
+settle()
+local extended = 0
+for _, lease in ipairs(call.leases) do
+    local id = held(lease)
+    if id then
+        redis.call('ZADD', LEASES, now + call.lease_seconds, id)
+        extended = extended + 1
+    end
 end
-apply('ZADD', LEASES, ends)
-heartbeat(now, 0)
-return pack(#ends / 2)
+heartbeat()
+return pack(extended)

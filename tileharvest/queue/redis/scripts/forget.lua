@@ -2,7 +2,7 @@
 --
 -- segments: their names
 
-return once(function()
-    drop_segments()
-    return true
-end)
+for _, name in ipairs(call.segments) do
+    drop_segment(name)
+end
+return pack(#call.segments)

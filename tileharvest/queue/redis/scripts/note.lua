@@ -1,22 +1,13 @@
--- What a remark of a segment was; with `value` it is written, with an empty one dropped.
+-- What a remark of a segment was, as a list of one or none; with `value` it is written, with an empty one dropped.
 --
 -- segment, key, value or false
 
-local field = #call.segment .. ':' .. call.segment .. call.key
-
-local function note()
-    local before = redis.call('HGET', REMARKS, field)
-    local answer = before and array(1) .. bytes(before) or array(0)
-    if call.value == '' then
-        redis.call('HDEL', REMARKS, field)
-    elseif call.value then
-        open_segment(call.segment)
-        redis.call('HSET', REMARKS, field, call.value)
-    end
-    if call.value then
-        remember(answer)
-    end
-    return answer
+local field = 'note:' .. call.key
+local before = redis.call('HGET', segment_key(call.segment), field)
+if call.value == '' then
+    redis.call('HDEL', segment_key(call.segment), field)
+elseif call.value then
+    redis.call('HSET', segment_key(call.segment), field, call.value)
+    open_segment(call.segment)
 end
-
-return call.value and recall() or note()
+return pack(before and { before } or {})

@@ -1,9 +1,33 @@
 -- Segments: how they are opened, and dropped with all that is in them. Stands before every script.
+--
+-- Three keys for each: what is known of it and of its harvest, the bitmap of what was seen, and what was dropped
+-- as seen. They end by time when nothing is done in the segment for long. What belongs to no segment, such as the
+-- orders of a person, has the empty name and stays.
 
+local function segment_key(name)
+    return key('segment:' .. name)
+end
+
+local function seen_key(name)
+    return key('seen:' .. name)
+end
+
+local function doubtful_key(name)
+    return key('doubtful:' .. name)
+end
+
+-- Opens a segment, or lets it last for the full time again.
 local function open_segment(name)
     if not redis.call('ZSCORE', SEGMENTS, name) then
+        redis.call('HSET', NUMBERS, 'format', call.format)
         redis.call('ZADD', SEGMENTS, redis.call('HINCRBY', NUMBERS, 'segment', 1), name)
     end
+    if name ~= '' then
+        redis.call('HSETNX', segment_key(name), 'opened', now)
+        redis.call('EXPIRE', segment_key(name), call.kept)
+    end
+    redis.call('EXPIRE', seen_key(name), call.kept)
+    redis.call('EXPIRE', doubtful_key(name), call.kept)
 end
 
 -- The newest segment that has a name; nil if there is none.
@@ -16,54 +40,29 @@ local function newest_segment()
     return nil
 end
 
--- The ids of all requests of these segments. Reads everything that waits.
-local function requests_in(names)
-    local ids, cursor = {}, '0'
+-- Drops all of the segment but its failures. Reads everything that waits.
+local function drop_segment(name)
+    redis.call('UNLINK', segment_key(name), seen_key(name), doubtful_key(name))
+    redis.call('ZREM', SEGMENTS, name)
+    local cursor = '0'
     repeat
         local part = redis.call('HSCAN', REQUESTS, cursor, 'COUNT', 1000)
         cursor = part[1]
         for place = 1, #part[2], 2 do
-            local request = read(part[2][place + 1])
-            if request and names[request.segment] then
-                ids[#ids + 1] = part[2][place]
+            local id, request = part[2][place], read(part[2][place + 1])
+            if request and request.segment == name then
+                let_go(id)
+                redis.call('HDEL', REQUESTS, id)
+                for _, lane in ipairs({ PLUS, NORMAL, MINUS, DELAYED }) do
+                    redis.call('ZREM', lane, id)
+                end
             end
         end
     until cursor == '0'
-    return ids
 end
 
-local function drop_requests(names)
-    local ids = requests_in(names)
-    let_go(ids)
-    for _, key in ipairs({ PLUS, NORMAL, MINUS, DELAYED }) do
-        apply('ZREM', key, ids)
-    end
-    drop(ids)
-end
-
-local function drop_remarks(name)
-    local place = #name .. ':' .. name
-    for _, field in ipairs(redis.call('HKEYS', REMARKS)) do
-        if string.sub(field, 1, #place) == place then
-            redis.call('HDEL', REMARKS, field)
-        end
-    end
-end
-
--- Drops those of `call.segments`, which are their names.
-local function drop_segments()
-    local names = {}
-    for number, name in ipairs(call.segments) do
-        names[name] = true
-        drop_remarks(name)
-        redis.call('UNLINK', filter_key(number))
-        redis.call('UNLINK', doubtful_key(number))
-        redis.call('ZREM', SEGMENTS, name)
-        for _, key in ipairs({ FILTERS, ACCEPTED, DONE, HARVESTS }) do
-            redis.call('HDEL', key, name)
-        end
-    end
-    if redis.call('HLEN', REQUESTS) > 0 then
-        drop_requests(names)
-    end
+-- Whether another worker, that is alive, has the right to end the harvest.
+local function is_closed_elsewhere(closer)
+    local heard = closer and closer ~= call.client and tonumber(redis.call('ZSCORE', WORKERS, closer))
+    return heard and heard > now - call.lease_seconds
 end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.exceptions import DropItem
@@ -26,7 +27,10 @@ _LOOK: Final = 0.5
 
 
 class HistoryPipeline:
-    """Stores a result's bytes, then records its version. A result that cannot be kept ends the harvest."""
+    """Stores a result's bytes, records its version, and hands it on without the bytes.
+
+    A result that cannot be kept ends the harvest.
+    """
 
     def __init__(self, crawl: Crawl, harvest: Harvest, gap: Gap) -> None:
         """`gap` is between the storing of one image and that of the next."""
@@ -48,7 +52,8 @@ class HistoryPipeline:
         except TileHarvestError as error:
             self._crawl.end(error)
             raise DropItem(f"not kept: {item}", log_level="DEBUG") from None
-        return item
+        # The bytes are stored. Feeds and further pipelines get what JSON can hold.
+        return item if item.body is None else replace(item, body=None)
 
     async def _turn(self) -> None:
         clock, engine = asyncio.get_running_loop().time, self._crawl.crawler.engine

@@ -19,7 +19,7 @@ IMAGE = {"image": Image("0" * 40, "png", 3), "body": b"abc"}
     [
         (Outcome.ADDED, {}),
         (Outcome.IGNORED, IMAGE),
-        (Outcome.ADDED, {**IMAGE, "body": None}),
+        (Outcome.IGNORED, {"body": b"a"}),
         (Outcome.ADDED, {**IMAGE, "body": b"a"}),
         (Outcome.FAILED, {}),
         (Outcome.IGNORED, {"reason": "500"}),

@@ -216,7 +216,9 @@ class Harvest:
         When it returns, the result outlives kills and power cuts. Raises MovedError when more than half of
         the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
         """
-        if result.image is not None and result.body is not None:
+        if result.image is not None:
+            if result.body is None:
+                raise ValueError(f"the bytes of {result} are missing")
             await self._images.put(result.image, result.body)
         try:
             await self._commits.record(result)

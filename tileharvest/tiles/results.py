@@ -53,7 +53,7 @@ class TileResult:
     image: Image | None = None
     """The new version's; given exactly for `add`, `upd` and `rep`."""
     body: bytes | None = field(default=None, repr=False)
-    """The image's bytes, given with it."""
+    """The image's bytes, until they are stored."""
     validator: Validator | None = None
     """The GET's; given with an image and for `nMod`."""
     reason: str | None = None
@@ -79,8 +79,8 @@ class TileResult:
             raise ValueError("a tile of a zoom that is not kept comes with an image")
         if (self.outcome in _WITH_IMAGE) != (self.image is not None):
             raise ValueError(f"outcome {self.outcome} with image {self.image}")
-        if (self.image is None) != (self.body is None):
-            raise ValueError(f"outcome {self.outcome}: an image comes with its bytes")
+        if self.image is None and self.body is not None:
+            raise ValueError(f"outcome {self.outcome}: bytes without an image")
         if self.image is not None and self.body is not None and len(self.body) != self.image.size:
             raise ValueError(f"{len(self.body)} bytes are not an image of {self.image.size} bytes")
         if (self.outcome is Outcome.FAILED) != (self.reason is not None):

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 
 from tileharvest.queue import orders
+from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import HeldSpider
@@ -187,6 +188,8 @@ class WatchedScheduler(Scheduler):
     """Tells what is enqueued, and what is through."""
 
     def enqueue_request(self, request: Request) -> bool:
+        if self._crawler.settings.getbool("IN_TURN"):
+            process_in_turn(self._crawler.engine)
         tell("enqueued", request.url)
         return super().enqueue_request(request)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.scheduler.crawling import Crawls, run
-from tileharvest.scheduler.completion import EngineHook
+from tileharvest.scheduler.completion import EngineHook, process_in_turn
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 
@@ -20,8 +22,8 @@ WATCHED = {
 }
 
 
-@pytest.fixture(scope="module")
-def events(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+@pytest.fixture(scope="module", params=[False, True], ids=["as Scrapy does", "in turn"])
+def events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     """What happened to which path in a crawl of a page, its links, and an address that does not answer."""
     from tests.servers.nginx import nginx  # noqa: PLC0415  # the fixture of that name is per test
 
@@ -33,7 +35,13 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
         crawls.write_page("a")
         crawls.write_page("b")
         (crawled,) = crawls.crawl(
-            run(root, {"url": "http://127.0.0.1:1/refused", "errback": "failed"}, **WATCHED)
+            run(
+                root,
+                {"url": "http://127.0.0.1:1/refused", "errback": "failed"},
+                **WATCHED,
+                CONCURRENT_ITEMS=1,
+                IN_TURN=request.param,
+            )
         )
     happened = [line.split()[1:] for line in crawled.said("INFO") if line.startswith("event ")]
     return [(what, path) for what, path in happened]
@@ -60,6 +68,52 @@ def test_a_request_is_through_after_its_children_are_enqueued(events: list[tuple
 def test_a_redirected_request_is_through_after_the_new_one_is_enqueued(events: list[tuple[str, str]]) -> None:
     through = events.index(("through", "/old"))
     assert events[:through].count(("enqueued", "/b")) == events.count(("enqueued", "/b"))
+
+
+class Scraper:
+    """Processes what is yielded, and notes it."""
+
+    def __init__(self, concurrent_items: int) -> None:
+        self.concurrent_items = concurrent_items
+        self.seen: list[Any] = []
+
+    async def handle_spider_output_async(self, result: Any, request: Any, response: Any) -> None:
+        self.seen.append("as Scrapy does")
+
+    async def _process_spidermw_output_async(self, output: Any, response: Any) -> None:
+        self.seen.append(("begun", output))
+        await asyncio.sleep(0)
+        self.seen.append(("done", output))
+
+    def handle_spider_error(self, failure: Any, request: Any, response: Any) -> None:
+        self.seen.append((str(failure.value), request, response))
+
+
+def yielded() -> Iterator[int]:
+    yield 1
+    yield 2
+    raise ValueError("no more")
+
+
+async def yielded_later() -> AsyncIterator[int]:
+    for one in yielded():
+        yield one
+
+
+@pytest.mark.parametrize("found", [yielded, yielded_later])
+def test_in_turn_one_is_done_before_the_next_and_an_error_is_told(found: Any) -> None:
+    scraper = Scraper(1)
+    process_in_turn(SimpleNamespace(scraper=scraper))
+    asyncio.run(scraper.handle_spider_output_async(found(), "request", "response"))
+    in_turn = [(what, number) for number in (1, 2) for what in ("begun", "done")]
+    assert scraper.seen == [*in_turn, ("no more", "request", "response")]
+
+
+def test_where_several_are_allowed_scrapy_sees_to_them() -> None:
+    scraper = Scraper(2)
+    process_in_turn(SimpleNamespace(scraper=scraper))
+    asyncio.run(scraper.handle_spider_output_async([], None, None))
+    assert scraper.seen == ["as Scrapy does"]
 
 
 class NextCall:

@@ -20,6 +20,7 @@ from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
+from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
@@ -107,6 +108,7 @@ class TileSpider(Spider, HeldSpider):
 
     async def start(self) -> AsyncIterator[Request]:
         """Probe the site, begin the harvest, and ask for the tiles at which the walks start."""
+        process_in_turn(self.crawler.engine)
         self.crawl.beginning = asyncio.current_task()
         is_first = False
         try:

@@ -6,6 +6,7 @@ There is no pickle, and nothing is found by its name here: reading a request onl
 
 from __future__ import annotations
 
+from enum import Enum
 from math import isfinite
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
@@ -49,7 +50,7 @@ class QueuedRequest(
     """A request as it waits in a queue: the fields of `scrapy.Request` as plain values, and the question.
 
     In meta, cb_kwargs and cookies: None, truth values, finite numbers, texts, lists, and dicts with texts as
-    keys. Tuples are taken too and come back as lists.
+    keys. Tuples are taken too and come back as lists, texts of a class of their own as plain texts.
     """
 
     version: Literal[1, 2]
@@ -73,7 +74,14 @@ class QueuedRequest(
     question: TileQuestion | None = None
 
 
-_ENCODER: Final = msgspec.json.Encoder()
+def _plain(value: Any) -> str:
+    """Returns the plain text of what msgspec does not know. Raises TypeError if it is no text."""
+    if not _is_own_text(value):
+        raise TypeError(f"a {type(value).__name__} is no JSON")
+    return str.__str__(value)
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
 
 
@@ -155,12 +163,17 @@ def _check(value: Any, place: tuple[str | int, ...]) -> None:
     elif kind in (list, tuple):
         for number, inner in enumerate(value):
             _check(inner, (*place, number))
-    elif kind is str:
+    elif kind is str or _is_own_text(value):
         _check_text(value, place)
     elif kind is float and not isfinite(value):
         _refuse(place, f"the number {value}")
     elif kind not in (bool, int, float, NoneType):
         _refuse(place, f"{'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__}")
+
+
+def _is_own_text(value: Any) -> bool:
+    """Returns whether it is a text of a class of its own, such as lxml's, which parsers put into links."""
+    return isinstance(value, str) and not isinstance(value, Enum)
 
 
 def _check_text(text: str, place: tuple[str | int, ...]) -> None:

@@ -1,0 +1,1 @@
+"""A Scrapy project of somebody else. It knows nothing of TileHarvest."""

@@ -1,0 +1,231 @@
+"""Spiders as people write them after Scrapy's tutorial, each with another of Scrapy's ways.
+
+The site's address is in the environment variable SITE.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider, XMLFeedSpider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import TextResponse
+    from twisted.python.failure import Failure
+
+SITE = os.environ["SITE"]
+
+
+def title(response: TextResponse) -> dict[str, Any]:
+    return {"url": response.url.removeprefix(SITE), "title": response.css("title::text").get()}
+
+
+class QuotesSpider(Spider):
+    """Pages and tags."""
+
+    name = "quotes"
+    start_urls: ClassVar = [f"{SITE}/quotes/"]
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        for quote in response.css("div.quote"):
+            yield {
+                "text": quote.css("span.text::text").get(),
+                "author": quote.css("a.author::text").get(),
+                "tags": quote.css("a.tag::text").getall(),
+            }
+        yield from response.follow_all(css="a.tag", callback=self.parse)
+        for following in response.css("li.next a"):
+            yield response.follow(following, callback=self.parse)
+
+
+class AuthorSpider(Spider):
+    """Two callbacks, of which one is private, with arguments."""
+
+    name = "authors"
+    start_urls: ClassVar = [f"{SITE}/quotes/"]
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        for link in response.css("a.author"):
+            known_as = link.css("::text").get()
+            yield response.follow(link, callback=self._parse_author, cb_kwargs={"known_as": known_as})
+        yield from response.follow_all(css="li.next a", callback=self.parse)
+
+    def _parse_author(self, response: TextResponse, known_as: str) -> Iterator[Any]:
+        yield {"name": response.css("h3::text").get(), "known_as": known_as}
+
+
+class BooksSpider(CrawlSpider):
+    """Rules: one follows, one has a callback."""
+
+    name = "books"
+    start_urls: ClassVar = [f"{SITE}/shop/index.html"]
+    rules = (
+        Rule(LinkExtractor(allow=r"/category/|/index\.html")),
+        Rule(LinkExtractor(allow=r"/book/"), callback="parse_book", errback="book_failed", follow=True),
+    )
+
+    def parse_book(self, response: TextResponse) -> Iterator[Any]:
+        yield {"title": response.css("h1::text").get(), "price": response.css("p.price::text").get()}
+
+    def book_failed(self, failure: Failure) -> Iterator[Any]:
+        yield {"failed": str(failure.value)}
+
+
+class LoginSpider(Spider):
+    """A form, the cookie that it brings, and what only those see who have it."""
+
+    name = "login"
+    start_urls: ClassVar = [f"{SITE}/login/"]
+
+    def parse(self, response: TextResponse) -> Any:
+        return FormRequest.from_response(response, formdata={"user": "ada"}, callback=self.logged_in)
+
+    def logged_in(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response)
+        yield from response.follow_all(css="a", callback=self.parse_inside)
+
+    def parse_inside(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response)
+
+
+class ShopSitemapSpider(SitemapSpider):
+    """A sitemap, with a rule."""
+
+    name = "sitemap"
+    sitemap_urls: ClassVar = [f"{SITE}/sitemap.xml"]
+    sitemap_rules: ClassVar = [("/book/", "parse_book")]
+
+    def parse_book(self, response: TextResponse) -> Iterator[Any]:
+        yield {"title": response.css("h1::text").get()}
+
+
+class FeedSpider(XMLFeedSpider):
+    """A feed, and a request for each of its nodes."""
+
+    name = "feed"
+    start_urls: ClassVar = [f"{SITE}/feed.xml"]
+    itertag = "item"
+
+    def parse_node(self, response: TextResponse, selector: Any) -> Any:
+        name = selector.css("name::text").get()
+        return Request(f"{SITE}/shop/book/{name}.html", self.parse_book, meta={"name": name})
+
+    def parse_book(self, response: TextResponse) -> Iterator[Any]:
+        yield {"name": response.meta["name"], "title": response.css("h1::text").get()}
+
+
+class ApiSpider(Spider):
+    """JSON sent by POST."""
+
+    name = "api"
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(3):
+            yield JsonRequest(f"{SITE}/api/{number}.json", data={"wanted": number})
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        yield response.json()
+
+
+class ChainSpider(Spider):
+    """Links of a limited depth; a redirect and an error are among them."""
+
+    name = "chain"
+    start_urls: ClassVar = [f"{SITE}/chain/0.html"]
+    custom_settings: ClassVar = {"DEPTH_LIMIT": 2}
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response)
+        yield from response.follow_all(css="a")
+
+
+class ErrorsSpider(Spider):
+    """An answer that is wanted although it is an error, one that an errback sees, and nobody's."""
+
+    name = "errors"
+    handle_httpstatus_list: ClassVar = [403]
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{SITE}/inside/one.html")
+        yield Request(f"{SITE}/missing.html", errback=self.failed, cb_kwargs={"a": 1})
+        yield Request("http://127.0.0.1:1/", errback=self.failed, meta={"dont_retry": True})
+
+    def parse(self, response: TextResponse, **_: Any) -> Iterator[Any]:
+        yield {"status": response.status}
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        yield {"failed": type(failure.value).__name__}
+
+
+class DomainSpider(Spider):
+    """Links that lead away, and one that robots.txt forbids."""
+
+    name = "domain"
+    allowed_domains: ClassVar = ["127.0.0.1"]
+    start_urls: ClassVar = [f"{SITE}/mixed.html"]
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response)
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, callback=self.parse_last)
+            yield Request(f"{SITE}{link}?away".replace("127.0.0.1", "localhost"), callback=self.parse_last)
+
+    def parse_last(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response)
+
+
+class TopicsSpider(Spider):
+    """Addresses that differ in their query alone, at the pace of AutoThrottle."""
+
+    name = "topics"
+    start_urls: ClassVar = [f"{SITE}/topics.html"]
+    custom_settings: ClassVar = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01}
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response)
+        yield from response.follow_all(css="a", cookies={"seen": "1"})
+
+
+class ChainedSpider(Spider):
+    """Does one thing after the other before it begins, as InitSpider did: a login, then what is inside."""
+
+    name = "chained"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(f"{SITE}/login/", callback=self.log_in, meta={"cookiejar": 7})
+
+    def log_in(self, response: TextResponse) -> Any:
+        jar = {"cookiejar": response.meta["cookiejar"]}
+        return FormRequest.from_response(response, callback=self.initialized, meta=jar, priority=5)
+
+    def initialized(self, response: TextResponse) -> Iterator[Any]:
+        for name in ("one", "two"):
+            yield Request(
+                f"{SITE}/inside/{name}.html",
+                meta={"cookiejar": response.meta["cookiejar"]},
+                errback=self.failed,
+                flags=["inside"],
+            )
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        yield title(response) | {"flags": response.request.flags}
+
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        yield {"failed": str(failure.value)}
+
+
+class NamelessSpider(Spider):
+    """Callbacks without a name."""
+
+    name = "nameless"
+    start_urls: ClassVar = [f"{SITE}/topics.html"]
+
+    def parse(self, response: TextResponse) -> Iterator[Any]:
+        for link in response.css("a"):
+            yield response.follow(link, callback=lambda answer: [title(answer)])

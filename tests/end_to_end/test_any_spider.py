@@ -1,0 +1,228 @@
+"""Spiders of a foreign project on Scrapy's scheduler and on ours: the same items, the same requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.end_to_end.forking import ROOT, Forked
+from tests.end_to_end.project import answered, await_condition
+from tests.servers.nginx import nginx
+from tests.servers.tutorial_sites import SERVER, write_sitemap, write_sites
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.nginx import Nginx
+
+FOREIGN: Final = Path(__file__).parent / "foreign"
+OURS: Final = 'SCHEDULER = "tileharvest.scheduler.Scheduler"\n'
+SPIDERS: Final = (
+    "quotes",
+    "authors",
+    "books",
+    "login",
+    "sitemap",
+    "feed",
+    "api",
+    "chain",
+    "errors",
+    "domain",
+    "topics",
+    "chained",
+    "nameless",
+)
+ALWAYS: Final = ("api", "nameless")
+"""What these make is made in each run: POST is never filtered, and the memory of a process ends with it. The
+address that begins a crawl is made once all the same."""
+KILLS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A copy of the foreign project, and the site that it crawls."""
+
+    folder: Path
+    server: Nginx
+
+    @classmethod
+    def copy(cls, folder: Path, server: Nginx, settings: str = "") -> Foreign:
+        """The project with these lines at the end of its settings."""
+        shutil.copytree(FOREIGN, folder)
+        with (folder / "tutorial" / "settings.py").open("a", encoding="utf-8") as file:
+            file.write(settings)
+        return cls(folder, server)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "SITE": self.server.url, "PYTHONPATH": str(ROOT)}
+
+    def started(self, *spiders: str) -> Forked:
+        return Forked("tests.end_to_end.foreign_crawl", (str(self.folder), *spiders), self.environment)
+
+    def crawl(self, *spiders: str) -> str:
+        """Run the spiders to their end; what they logged."""
+        process = self.started(*spiders)
+        try:
+            _, log = process.communicate(timeout=90)
+            assert process.wait() == 0, log[-4000:]
+        finally:
+            process.kill()
+            process.wait()
+            process.close()
+        return log
+
+    def items(self, spider: str) -> list[str]:
+        file = self.folder / "items" / f"{spider}.jsonl"
+        return sorted(file.read_text(encoding="utf-8").splitlines()) if file.exists() else []
+
+    def asked(self) -> dict[str, list[str]]:
+        """What was asked for by each spider since the last call, robots.txt left out."""
+        found: dict[str, list[str]] = {}
+        for line in self.server.log():
+            if line.path != "/robots.txt":
+                query = f"?{line.query}" if line.query else ""
+                found.setdefault(line.agent, []).append(f"{line.method} {line.path}{query}")
+        self.server.clear_log()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    stock: Foreign
+    ours: Foreign
+    stock_asked: dict[str, list[str]]
+    ours_asked: dict[str, list[str]]
+    ours_items: dict[str, list[str]]
+    """After the first run."""
+    asked_again: dict[str, list[str]]
+    log: str
+    """Of the first run."""
+    log_again: str
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    folder = tmp_path_factory.mktemp("site")
+    write_sites(folder)
+    with nginx(folder, server=SERVER) as server:
+        write_sitemap(folder, server.url)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def compared(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """All spiders on stock Scrapy, on ours, and on ours a second time in the same segment."""
+    folder = tmp_path_factory.mktemp("projects")
+    stock = Foreign.copy(folder / "stock", site)
+    # So long that no end of a segment is between the two runs.
+    ours = Foreign.copy(folder / "ours", site, OURS + 'SEGMENT = "every:1000w"\n')
+    stock.crawl(*SPIDERS)
+    stock_asked = stock.asked()
+    log = ours.crawl(*SPIDERS)
+    ours_asked, items = ours.asked(), {name: ours.items(name) for name in SPIDERS}
+    with (ours.folder / "tutorial" / "settings.py").open("a", encoding="utf-8") as file:
+        file.write('JOBDIR = "job"\n')
+    log_again = ours.crawl(*SPIDERS)
+    return Comparison(stock, ours, stock_asked, ours_asked, items, ours.asked(), log, log_again)
+
+
+@pytest.mark.parametrize("spider", SPIDERS)
+def test_a_spider_finds_the_same_items_as_on_stock_scrapy(compared: Comparison, spider: str) -> None:
+    found = compared.ours_items[spider]
+    assert found
+    assert set(found) == set(compared.stock.items(spider))
+
+
+@pytest.mark.parametrize("spider", SPIDERS)
+def test_a_spider_makes_the_same_requests_as_on_stock_scrapy(compared: Comparison, spider: str) -> None:
+    asked = compared.ours_asked[spider]
+    assert set(asked) == set(compared.stock_asked[spider])
+    assert [request for request, times in Counter(asked).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("spider", SPIDERS)
+def test_a_second_run_in_the_segment_makes_no_request(compared: Comparison, spider: str) -> None:
+    again = compared.asked_again.get(spider, [])
+    if spider in ALWAYS:
+        assert set(again) <= set(compared.ours_asked[spider])
+    else:
+        assert again == []
+
+
+def test_what_is_away_or_forbidden_or_too_deep_is_not_asked_for(compared: Comparison) -> None:
+    assert compared.ours_asked["domain"] == ["GET /mixed.html", "GET /chain/2.html"]
+    assert set(compared.ours_asked["chain"]) == {
+        *(f"GET /chain/{number}.html" for number in range(3)),
+        "GET /moved.html",
+        "GET /broken.html",
+    }
+
+
+def test_addresses_that_differ_in_their_query_are_different(compared: Comparison) -> None:
+    assert {f"GET /topic?t={number}" for number in (1, 2, 3)} <= set(compared.ours_asked["topics"])
+
+
+def test_what_json_cannot_hold_is_said_once(compared: Comparison) -> None:
+    assert compared.log.count("waits in memory") == 1
+    assert len(compared.ours_asked["nameless"]) == 4
+
+
+def test_jobdir_is_ignored_with_a_line(compared: Comparison) -> None:
+    said = [line for line in compared.log_again.splitlines() if "JOBDIR is not used for requests" in line]
+    assert len(said) == len(SPIDERS)
+    assert not (compared.ours.folder / "job" / "requests.queue").exists()
+
+
+def test_a_project_needs_no_setting_but_the_scheduler(site: Nginx, tmp_path: Path) -> None:
+    """As a user runs it: in a folder of its own, from nothing."""
+    project = Foreign.copy(tmp_path / "project", site, OURS)
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "crawl", "topics", "-O", "found.json"],
+        cwd=project.folder,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    found = json.loads((project.folder / "found.json").read_text(encoding="utf-8"))
+    assert {item["title"] for item in found} == {"topics", "topic 1", "topic 2", "topic 3"}
+    assert (project.folder / "data" / "queues" / "topics.sqlite").is_file()
+
+
+@pytest.mark.parametrize("spider", ["quotes", "books"])
+def test_after_ten_kills_every_page_was_served_and_every_item_came(
+    compared: Comparison, tmp_path: Path, spider: str
+) -> None:
+    killed = Foreign.copy(tmp_path / "project", compared.stock.server, OURS + "CONCURRENT_REQUESTS = 4\n")
+    killed.asked()
+    random = Random(20261122)
+    for _ in range(KILLS):
+        seen, further = answered(killed.server), random.randint(1, 4)
+        process = killed.started(spider)
+        try:
+            assert await_condition(lambda: answered(killed.server) >= seen + further, process)  # noqa: B023
+            process.kill()
+            process.communicate()
+        finally:
+            process.kill()
+            process.wait()
+            process.close()
+        assert process.returncode == -signal.SIGKILL
+    killed.crawl(spider)
+    assert set(killed.asked()[spider]) == set(compared.stock_asked[spider])
+    assert set(killed.items(spider)) == set(compared.stock.items(spider))

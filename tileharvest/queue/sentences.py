@@ -11,6 +11,7 @@ again."""
 WORKER_ENDED: Final = "its worker ended {attempts} times while it was under way"
 """Why a request is given up whose worker was killed at each attempt."""
 
+_EXPIRED: Final = "not finished within"
 _LOST: Final = "no request in it was lost"
 _UNREADABLE: Final = (
     "{queue} cannot be read ({said}); it was not deleted, and the history is unharmed: "
@@ -104,4 +105,9 @@ def sentence(case: str, queue: str, said: str) -> str:
 
 def expired(lease_seconds: float) -> str:
     """Returns why a request is given up whose leases all expired. {attempts} is to be filled in."""
-    return f"not finished within {lease_seconds:g} s in {{attempts}} attempts"
+    return f"{_EXPIRED} {lease_seconds:g} s in {{attempts}} attempts"
+
+
+def is_unanswered(reason: str) -> bool:
+    """Returns whether a request was given up for this reason because nobody ever came to its end."""
+    return reason.startswith((_EXPIRED, WORKER_ENDED.partition("{")[0]))

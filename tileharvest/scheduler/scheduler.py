@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
@@ -16,6 +17,7 @@ from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestErr
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
 from tileharvest.queue.seen_filter import SeenFilter
+from tileharvest.queue.sentences import is_unanswered
 from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
@@ -102,6 +104,8 @@ class Scheduler(BaseScheduler):
         self._share: int | None = None
         """How many requests the other workers leave this one on the way."""
         self._said_waiting = False
+        self._last_round: asyncio.Task[None] | None = None
+        """Offers again what was given up; None before the spider has nothing else to do."""
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -194,6 +198,9 @@ class Scheduler(BaseScheduler):
         connect(self._spider_opened, signals.spider_opened)
         connect(self._callback_raised, signals.spider_error)
         connect(self._item_raised, signals.item_error)
+        if self._crawl.harvest is None:
+            # The spider of a harvest looks itself for what it lacks.
+            connect(self._idle, signals.spider_idle)
 
     async def _open_queue(self) -> None:
         """Make the crawl a worker of its queue, and hear what a person has told the map.
@@ -294,6 +301,32 @@ class Scheduler(BaseScheduler):
         for failed in failures if is_first else ():
             self._retry(failed)
         return fleet
+
+    def _idle(self) -> None:
+        """Offers what was given up, once in each run, before the spider closes with nothing else to do."""
+        if self._fleet is None or self._crawl.is_ending:
+            return
+        if self._last_round is None:
+            self._last_round = asyncio.ensure_future(self._offer_given_up())
+        if not self._last_round.done():
+            raise DontCloseSpider
+
+    async def _offer_given_up(self) -> None:
+        """Offer again what was leased in process after process that ended: most of it was never made.
+
+        It comes last and has one attempt, so that a request that kills its own process is in nobody's way.
+        """
+        try:
+            failures = await self._scheduling.queue.failures()
+        except QueueError as error:
+            self._crawl.end(error)
+            return
+        for failure in failures:
+            if failure.segment in (self._segment, PUSHED) and is_unanswered(failure.reason):
+                again = Entry(failure.body, failure.segment, None, failure.priority, attempt=failure.attempts)
+                self.worker.push(again)
+                self.worker.take_up(failure.id)
+        self._engine.wake()
 
     async def _close(self) -> None:
         if not self._is_open:

@@ -28,12 +28,6 @@ LINGER: Final = 0.02
 """Seconds that what is to be told waits for more of it, where nobody waits for leases: a transaction costs as
 much as some tens of requests in it."""
 
-CAREFUL: Final = 16
-"""Requests that are leased ahead at first, and as long as those that come were leased more than `OFTEN` times
-before. Each process that is killed costs all that it has leased an attempt: with few ahead, those lose their
-attempts that were under way in the processes that died."""
-OFTEN: Final = 2
-
 HEARTBEATS: Final = 6
 """Heartbeats in the time of a lease: five may be missed."""
 
@@ -114,8 +108,7 @@ class QueueWorker:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
         self._listener = listener
-        self._most_ahead = ahead
-        self._ahead = min(ahead, CAREFUL)
+        self._ahead = ahead
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
@@ -306,9 +299,6 @@ class QueueWorker:
         # This comes first, because what was lost may be among what is leased now.
         self._drop_lost(self._clock())
         self._leases.add(answer.leases, answer.rests_until)
-        if answer.leases:
-            is_suspicious = any(lease.attempt > OFTEN + 1 for lease in answer.leases)
-            self._ahead = min(self._most_ahead, CAREFUL) if is_suspicious else self._most_ahead
         # What was pushed meanwhile has set it already.
         self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
         self.answer = answer

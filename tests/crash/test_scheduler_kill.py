@@ -38,6 +38,7 @@ class Tree:
         self.effects = crawls.folder / "effects"
         self.run = run(
             f"{crawls.server.url}/0",
+            spider="SuitedSpider",
             ITEM_PIPELINES={"tests.scheduler.stub_spiders.AppendingPipeline": 1},
             EFFECTS=str(self.effects),
             MAX_ATTEMPTS=50,

@@ -9,9 +9,8 @@ import pytest
 from tests.history.making import DAY, END, LATER, START, A, B, began, ended, found, image_of
 from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
-from tileharvest.history.costs import Cost
 from tileharvest.history.harvests import begin
-from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline, map_state
+from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -158,26 +157,6 @@ def test_maps_are_outlined_apart(history: History) -> None:
     nether, world = (map_outline(history, name) for name in ("nether", "world"))
     assert (nether.days, nether.layers[0].zooms) == ((LATER,), {})
     assert (world.days, world.layers[0].zooms) == ((DAY,), {0: DAY})
-
-
-def test_the_state_of_a_map_changes_with_whatever_a_harvest_adds(history: History) -> None:
-    states = [map_state(history, "world")]
-    harvest = began(history)
-    states.append(map_state(history, "world"))
-    harvest.record([found("add")], Cost(requests=2, received_bytes=5))
-    states.append(map_state(history, "world"))
-    ended(harvest)
-    states.append(map_state(history, "world"))
-    began(history, LATER)
-    states.append(map_state(history, "world"))
-    assert len(set(states)) == len(states)
-
-
-def test_the_state_of_a_map_stays_while_another_one_is_harvested(history: History) -> None:
-    ended(began(history))
-    before = map_state(history, "world")
-    ended(began(history, name="other"))
-    assert map_state(history, "world") == before
 
 
 def test_an_outline_has_each_zoom_with_the_day_of_its_first_version(world: World) -> None:

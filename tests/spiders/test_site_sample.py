@@ -11,7 +11,7 @@ import pytest
 from scrapy.http import Response
 
 from tests.harvest.test_sample import Pyramid, island, roads
-from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.politeness.rules import Rules
 from tileharvest.spiders.site_sample import SiteSampleSpider
 from tileharvest.tiles.grid import Tile
@@ -25,13 +25,12 @@ DESCRIPTION: Any = SimpleNamespace(name="small", zooms=None, zones=(), max_depth
 
 
 class Layers:
-    """A site that answers for the tiles of these pyramids, after so many redirects for each."""
+    """A site that answers for the tiles of these pyramids."""
 
-    def __init__(self, *pyramids: Pyramid, redirects: int = 0, status: int = 404) -> None:
+    def __init__(self, *pyramids: Pyramid, status: int = 404) -> None:
         self.spider: SiteSampleSpider
         self.tiles = sum(len(pyramid.sizes) for pyramid in pyramids)
         self._pyramids = pyramids
-        self._redirects = redirects
         self._missing = status
         """The status for a tile that is not there."""
         layers = [
@@ -43,8 +42,7 @@ class Layers:
         self.site: Any = SimpleNamespace(layers=layers)
 
     async def download_async(self, request: Request) -> Response:
-        for _ in range(1 + self._redirects):
-            self.spider.count()
+        self.spider.count()
         place, name = request.url.split("/")[-2:]
         size = self._pyramids[int(place)].sizes.get(Tile.parse(name))
         if size is None:
@@ -62,10 +60,9 @@ class Layers:
         return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("redirects", [0, 1])
 @pytest.mark.parametrize("requests", [260, 400, 1000])
-def test_no_more_is_asked_than_allowed_of_all_layers_together(requests: int, redirects: int) -> None:
-    layers = Layers(island(3, 5), island(7, 50), roads(6), redirects=redirects)
+def test_no_more_is_asked_than_allowed_of_all_layers_together(requests: int) -> None:
+    layers = Layers(island(3, 5), island(7, 50), roads(6))
     spider = layers.sampled(requests)
     assert spider.plan is not None
     assert requests / 2 < spider.made <= requests
@@ -86,15 +83,21 @@ def test_a_map_of_many_layers_is_asked_more_than_usual() -> None:
     assert 200 < layers.sampled(None).made <= LOOKED + 8 * 40
 
 
-@pytest.mark.parametrize("redirects", [0, 1])
-def test_what_would_suffice_is_told(redirects: int) -> None:
-    layers = Layers(island(5, 12), island(6, 20), redirects=redirects)
-    with pytest.raises(ConfigurationError, match=f"--requests 90 .* write --requests {LOOKED + 88}, or more"):
+def test_what_would_suffice_is_told() -> None:
+    layers = Layers(island(5, 12), island(6, 20))
+    with pytest.raises(ConfigurationError, match=f"--requests 90 .* write --requests {LOOKED + 96}, or more"):
         layers.sampled(90)
-    layers.sampled((LOOKED + 88) * (1 + redirects))
+    layers.sampled(LOOKED + 96)
 
 
 def test_a_site_of_which_too_much_fails_is_not_planned() -> None:
     layers = Layers(island(6, 30), status=503)
     with pytest.raises(SiteError, match=r"no usable answer \(503 Service Unavailable\), nor do others"):
+        layers.sampled(None)
+
+
+def test_a_site_that_redirects_the_requests_for_its_tiles_is_not_planned() -> None:
+    """Each tile would take two requests, of which one was not allowed."""
+    layers = Layers(island(6, 30), status=301)
+    with pytest.raises(TileHarvestError, match=r"redirects the requests for its tiles, .* with a budget"):
         layers.sampled(None)

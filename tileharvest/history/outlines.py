@@ -71,16 +71,6 @@ _DAYS: Final = (
     .group_by(harvests.c.day)
     .order_by(harvests.c.day)
 )
-_ITS_HARVESTS: Final = harvests.alias("its_harvests")
-_NEWEST: Final = (
-    # By its id: the newest may be of an earlier day than one that changed nothing.
-    select(func.max(_ITS_HARVESTS.c.id))
-    .where(_ITS_HARVESTS.c.map == select(maps.c.id).where(maps.c.name == bindparam("name")).scalar_subquery())
-    .scalar_subquery()
-)
-_STATE: Final = select(harvests.c.id, harvests.c.requests, harvests.c.received_bytes, harvests.c.ended).where(
-    harvests.c.id == _NEWEST
-)
 _LAYERS: Final = (
     select(layers.c.id, layers.c.name).where(layers.c.map == bindparam("in_map")).order_by(layers.c.id)
 )
@@ -141,16 +131,6 @@ def map_names(history: History) -> list[str]:
     """Returns the names of all maps, in alphabetical order. Reads an index of the maps."""
     with history.reading() as connection:
         return list(connection.execute(_MAP_NAMES).scalars())
-
-
-def map_state(history: History, map_name: str) -> tuple[object, ...]:
-    """Returns a value that differs from before whenever the map's outline may. An unknown map gives ().
-
-    Reads an index of the map's harvests. What a continued harvest says anew of its layers counts from its
-    first recorded batch on.
-    """
-    with history.reading() as connection:
-        return tuple(connection.execute(_STATE, {"name": map_name}).one_or_none() or ())
 
 
 def map_outline(history: History, map_name: str) -> MapOutline:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from math import ceil, nan
-from random import SystemRandom
+from math import nan
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request, signals
@@ -39,8 +38,6 @@ _FAILING_SHARE: Final = 0.1
 """Of the tiles asked may fail: a harvest does not look below them, and neither does the sample."""
 _FEW: Final = 10
 """Tiles, of which one may fail however few were asked so far."""
-_any: Final = SystemRandom().random
-"""For gaps. The numbers by which the sample is chosen are others: the same seed gives the same again."""
 
 
 class SiteSampleSpider(SiteProbeSpider):
@@ -52,7 +49,7 @@ class SiteSampleSpider(SiteProbeSpider):
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         super().update_settings(settings)
-        # A repeat would not be among the requests that were allowed.
+        # A repeat would not be among the requests that were allowed, nor would a redirected one.
         settings.set("RETRY_TIMES", 0, priority="spider")
 
     @classmethod
@@ -70,11 +67,11 @@ class SiteSampleSpider(SiteProbeSpider):
         random: Random,
         **kwargs: Any,
     ) -> None:
-        """`requests` are made at most; None: as many as usual. `random` chooses the sample."""
+        """`requests` are made at most; None: as many as usual. `random` chooses the sample, and the gaps."""
         super().__init__(description, rules, **kwargs)
         self.plan: HarvestPlan | None = None
         self.made = 0
-        """All requests; the look at the site's configuration, robots.txt and redirects are among them."""
+        """All requests; the look at the site's configuration and at robots.txt is among them."""
         at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
         self._on_the_way = asyncio.Semaphore(at_once)
         self._allowed = requests
@@ -99,25 +96,24 @@ class SiteSampleSpider(SiteProbeSpider):
         self.made += 1
 
     async def sample(self, site: Site) -> HarvestPlan:
-        """Asks for the sample. Raises ConfigurationError where too few requests are allowed for it, and
-        SiteError where too many tiles fail."""
+        """Asks for the sample. Each layer has an equal share of the requests.
+
+        Raises ConfigurationError where too few are allowed, and SiteError where too many tiles fail.
+        """
         looking = self.made
         samples = [Sample(walk_over(self.description, layer)) for layer in site.layers]
-        allowed = self._allowed or max(USUAL_REQUESTS, self.made + sum(one.needed for one in samples))
+        needed = looking + len(samples) * max(sample.needed for sample in samples)
+        allowed = self._allowed or max(USUAL_REQUESTS, needed)
+        if allowed < needed:
+            raise ConfigurationError(
+                f"--requests {allowed} are too few for map '{self.description.name}':"
+                f" write --requests {needed}, or more"
+            )
         for place, (layer, sample) in enumerate(zip(site.layers, samples, strict=True)):
-            others = sum(one.needed for one in samples[place + 1 :])
-            even = self.made + (allowed - self.made) // (len(samples) - place)
+            # What a small layer has left over is for those that follow.
+            until = self.made + (allowed - self.made) // (len(samples) - place)
             while not sample.is_complete:
-                # A site may send each question elsewhere: then a tile costs several requests.
-                each = max(1.0, (self.made - looking) / max(1, self._tiles))
-                needed = self.made + ceil((sample.needed + others) * each)
-                if allowed < needed:
-                    raise ConfigurationError(
-                        f"--requests {allowed} are too few for map '{self.description.name}':"
-                        f" write --requests {needed}, or more"
-                    )
-                budget = int((min(even, allowed - others * each) - self.made) / each)
-                drawn = sample.draw(max(sample.needed, budget), self._random.random)
+                drawn = sample.draw(until - self.made, self._random.random)
                 sample.take(await self._sizes(layer, drawn))
         return paced(
             estimate(samples),
@@ -133,7 +129,7 @@ class SiteSampleSpider(SiteProbeSpider):
         asking, sizes = [], {}
         for tile in tiles:
             await self._on_the_way.acquire()
-            await asyncio.sleep(gap.draw(_any()))
+            await asyncio.sleep(gap.draw(self._random.random()))
             asking.append(asyncio.create_task(self._ask(layer, tile)))
         self._tiles += len(tiles)
         for tile, answer in zip(tiles, await asyncio.gather(*asking, return_exceptions=True), strict=True):
@@ -147,7 +143,7 @@ class SiteSampleSpider(SiteProbeSpider):
     async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None
         began = asyncio.get_running_loop().time()
-        meta = {"verbatim_url": True, "download_slot": layer.host}
+        meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True}
         request = Request(layer.tile_url(tile), method="HEAD", meta=meta)
         try:
             return await self.crawler.engine.download_async(request)
@@ -156,13 +152,15 @@ class SiteSampleSpider(SiteProbeSpider):
             self._on_the_way.release()
 
     def _fail(self, url: str, answer: Response | BaseException) -> None:
-        """Raises SiteError where too many tiles have failed, TileHarvestError where HEAD is refused."""
+        """Raises SiteError where too many tiles have failed, and TileHarvestError where HEAD is refused, or
+        redirected."""
         if isinstance(answer, TileHarvestError) or not isinstance(answer, (Response, Exception)):
             raise answer
-        if isinstance(answer, Response) and answer.status in HEAD_REFUSED:
+        if isinstance(answer, Response) and (answer.status in HEAD_REFUSED or 300 <= answer.status < 400):
+            does = "refuses HEAD" if answer.status in HEAD_REFUSED else "redirects the requests for its tiles"
             raise TileHarvestError(
-                f"the host of map '{self.description.name}' refuses HEAD, and a sample would have to fetch"
-                f" the tiles: nothing was planned; harvest it with a budget, and later plans go by that"
+                f"the host of map '{self.description.name}' {does}, and a sample would cost more than was"
+                f" allowed: nothing was planned; harvest it with a budget, and later plans go by that"
             )
         reason = Answer(answer.status).phrase if isinstance(answer, Response) else str(answer)
         self._failures.append(f"{url} gives no usable answer ({reason or type(answer).__name__})")

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.outlines import MapOutline, map_names, map_outline, map_state
+from tileharvest.history.outlines import MapOutline, map_names, map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.viewer.replies import quoted, unknown
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OUTLINE_AGE: Final = 1.0
-"""Seconds for which a map's outline is used again: one screen asks for it dozens of times. It changes when a
-harvest begins. Replies that a client may keep for ever need no newer one, because days are only added."""
+"""Seconds for which a map's outline is used again: it takes milliseconds, and one screen asks for it dozens
+of times. It changes when a harvest begins. Replies that a client may keep for ever need no newer one, because
+days are only added."""
 
 HARVESTS_AGE: Final = 3.0
 """Seconds for which a map's harvests, and the number of its workers, are used again: to count what an
@@ -118,8 +119,6 @@ class ServedMaps:
         self._names: TimedCache[list[str]] = TimedCache(OUTLINE_AGE, clock)
         self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
         self._harvests: TimedCache[tuple[list[HarvestSummary], int]] = TimedCache(HARVESTS_AGE, clock)
-        self._newest: dict[str, tuple[tuple[object, ...], MapOutline]] = {}
-        """Each with the state it is of. An outline takes milliseconds, so only a new state gets a new one."""
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:
@@ -164,7 +163,7 @@ class ServedMaps:
         history = self.history
         if history is None or name not in self._harvested():
             return MapOutline(name, (), ())
-        return self._outlines.get(name, lambda: self._newest_outline(history, name))
+        return self._outlines.get(name, lambda: map_outline(history, name))
 
     def harvests(self, name: str) -> tuple[list[HarvestSummary], int]:
         """Returns the map's harvests, oldest first, and how many workers harvest it now."""
@@ -190,11 +189,3 @@ class ServedMaps:
     def _harvested(self) -> list[str]:
         history = self.history
         return [] if history is None else self._names.get(None, lambda: map_names(history))
-
-    def _newest_outline(self, history: History, name: str) -> MapOutline:
-        # Asked first: a change between the two questions is then seen the next time.
-        state = map_state(history, name)
-        known = self._newest.get(name)
-        if known is None or known[0] != state:
-            known = self._newest[name] = state, map_outline(history, name)
-        return known[1]

@@ -7,7 +7,7 @@ import io
 import json
 import logging
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -49,7 +49,7 @@ RECORDED: Final = HarvestSummary(
     renderer="overviewer",
     counts={Outcome.ADDED: 10},
     expected=40,
-    **asdict(Cost(25, 3_000, seconds=5)),
+    cost=Cost(25, 3_000, seconds=5),
 )
 
 
@@ -250,7 +250,7 @@ def test_what_others_have_done_before_is_counted_too(tmp_path: Path) -> None:
 
     def works() -> None:
         harvest.traffic.requests = 7
-        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, **asdict(Cost(30, 3_500, seconds=6))))
+        recorded.append(replace(RECORDED, counts={Outcome.ADDED: 12}, cost=Cost(30, 3_500, seconds=6)))
 
     begun, later = watched(Running(harvest, lambda: recorded[-1]), (4, works))
     assert (begun.expected, begun.done, begun.cost) == (40, 10, RECORDED.cost)
@@ -265,7 +265,7 @@ def test_the_rate_of_a_fleet_is_that_from_look_to_look(tmp_path: Path) -> None:
 
     def progress() -> HarvestSummary:
         done = round(10 * asyncio.get_running_loop().time())
-        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, **asdict(Cost(2 * done)))
+        return replace(RECORDED, expected=1_000, counts={Outcome.ADDED: done}, cost=Cost(2 * done))
 
     harvest = unopened(tmp_path)
     harvest.is_open = True

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from tileharvest.commands.harvests import _plain, _table
+from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.tiles.outcomes import Outcome
 
@@ -22,14 +23,10 @@ LARGE = HarvestSummary(
     started=datetime(2021, 2, 13, 6, 5, tzinfo=UTC),
     ended=datetime(2021, 2, 13, 16, 5, tzinfo=UTC),
     reason="interrupted",
-    requests=123_456,
-    received_bytes=1_900_000_000,
-    stored_bytes=500_000_000,
+    cost=Cost(123_456, 1_900_000_000, 500_000_000, 17_100_000_000, 12_345.6),
     depth={"day": 12, "night": 12},
     renderer="overviewer",
     counts=COUNTS,
-    spared_bytes=17_100_000_000,
-    seconds=12_345.6,
     expected=61_000,
     walk="pruned",
 )
@@ -71,6 +68,12 @@ def test_why_a_harvest_was_stopped_takes_more_lines_and_nothing_from_the_figures
 @pytest.mark.parametrize(("ended", "took"), [(LARGE.ended, "36,000 "), (None, "")])
 def test_what_an_older_release_did_not_note_is_not_made_up(ended: datetime | None, took: str) -> None:
     reason = None if ended is None else "finished"
-    *_, line = shown(seconds=0.0, spared_bytes=0, expected=0, ended=ended, reason=reason, walk=None)
+    *_, line = shown(
+        cost=replace(LARGE.cost, seconds=0.0, spared_bytes=0),
+        expected=0,
+        ended=ended,
+        reason=reason,
+        walk=None,
+    )
     assert cells(line).startswith(f"2021-02-13 02-13 06:05 {took}{reason or 'unfinished'} 12 ")
     assert cells(line).endswith(" 123,456 1.9 GB 500.0 MB")

@@ -14,6 +14,7 @@ from tileharvest.harvest.plan import (
     plan_by_last,
     two_digits,
 )
+from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_GAP, Gap
@@ -40,14 +41,10 @@ def last_harvest(*, spared: int = 95_000, seconds: float = 300.0) -> Precedent:
         started=BEGAN,
         ended=BEGAN + timedelta(seconds=600),
         reason="finished",
-        requests=135,
-        received_bytes=11_000,
-        stored_bytes=8000,
+        cost=Cost(135, 11_000, 8000, spared, seconds),
         depth={"day": 3},
         renderer="overviewer",
         counts=counts,
-        spared_bytes=spared,
-        seconds=seconds,
     )
     return Precedent(summary, present_bytes=105_000)
 
@@ -82,9 +79,7 @@ def pruned_harvest() -> Precedent:
     """The harvest after `last_harvest`: of its 100 tiles 90 were not asked, nor the places with nothing."""
     full = last_harvest()
     counts = {Outcome.IGNORED: 6, Outcome.UPDATED: 4, Outcome.SKIPPED: 90}
-    summary = replace(
-        full.summary, id=2, requests=16, received_bytes=4_000, counts=counts, seconds=9.0, walk="pruned"
-    )
+    summary = replace(full.summary, id=2, cost=Cost(16, 4_000, seconds=9.0), counts=counts, walk="pruned")
     return Precedent(summary, full.present_bytes, summary, full.summary)
 
 
@@ -125,7 +120,7 @@ def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
 
 def test_a_pruned_walk_of_a_small_map_asks_no_more_than_one_in_full() -> None:
     last = last_harvest()
-    summary = replace(last.summary, requests=3, counts={Outcome.IGNORED: 3})
+    summary = replace(last.summary, cost=replace(last.summary.cost, requests=3), counts={Outcome.IGNORED: 3})
     pruned = plan_by_last(last._replace(summary=summary), rules(), audit=0.02).pruned
     assert pruned is not None
     assert pruned.requests == 3

@@ -176,7 +176,7 @@ def test_time_alone_waits_for_results_or_the_end(history: History, harvest: Watc
     asyncio.run(run())
     assert harvest.batches == [1, 0]
     (summary,) = harvest_summaries(history, "world")
-    assert summary.seconds == 1.0
+    assert summary.cost.seconds == 1.0
 
 
 def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
@@ -194,7 +194,7 @@ def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
     assert harvest.batches == [1, 1, 0]
     (summary,) = harvest_summaries(history, "world")
     # What it cost to close is added, though the harvest has ended.
-    assert summary.requests == 1
+    assert summary.cost.requests == 1
 
 
 def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:

@@ -45,7 +45,7 @@ def test_sigkill_at_any_moment_loses_nothing(url: str, file: Path, tmp_path: Pat
             known = began(history).known(EVERYWHERE)
             assert known >= durable
             (summary,) = harvest_summaries(history, "world")
-            assert summary.requests == 2 * known
+            assert summary.cost.requests == 2 * known
     assert durable > KILLS
 
 

@@ -170,7 +170,7 @@ def test_an_upgraded_history_can_be_harvested(first: str, versions: list[Version
         harvest = began(history, day)
         harvest.record([found("rep", known), found("add", A.ancestor(2))], Cost(1, 10, 5))
         ended(harvest)
-        assert harvest_summaries(history, "world")[-1].stored_bytes == 5
+        assert harvest_summaries(history, "world")[-1].cost.stored_bytes == 5
     assert query(first, of_day, day=day.isoformat()) == [(before + 1,)]
 
 

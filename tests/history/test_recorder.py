@@ -203,7 +203,7 @@ def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
     ended(harvest)
     harvest.record([], Cost(1, 20, 300))
     (summary,) = harvest_summaries(history, "world")
-    assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (1, 20, 300)
+    assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (1, 20, 300)
 
 
 def test_gone_makes_no_version_before_the_harvest_ends(history: History, later: HarvestRecord) -> None:

@@ -175,7 +175,7 @@ def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlS
         assert harvest.counts() == {Outcome.ADDED: 2}
         ended(harvest)
         (summary,) = harvest_summaries(history, "world")
-        assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (2, 20, 200)
+        assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (2, 20, 200)
 
 
 def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer) -> None:
@@ -225,7 +225,7 @@ def test_a_batch_whose_commit_got_no_answer_is_counted_once(
     harvest.record([], Cost(1, 10, 100))
     assert len(lost) == 2
     (summary,) = harvest_summaries(postgresql_history, "world")
-    assert (summary.requests, summary.received_bytes, summary.stored_bytes) == (2, 20, 200)
+    assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (2, 20, 200)
     assert summary.counts == {Outcome.ADDED: 1}
 
 
@@ -243,7 +243,7 @@ def test_a_batch_that_was_not_committed_is_recorded_again(
     monkeypatch.setattr(dialect, "do_commit", breaking)
     harvest.record([found("add")], Cost(1, 10, 100))
     (summary,) = harvest_summaries(postgresql_history, "world")
-    assert (summary.requests, summary.counts) == (1, {Outcome.ADDED: 1})
+    assert (summary.cost.requests, summary.counts) == (1, {Outcome.ADDED: 1})
 
 
 def test_a_beginning_whose_commit_got_no_answer_is_still_a_beginning(
@@ -280,7 +280,7 @@ def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever
             freeze()
         harvest.record([found("add", B)], Cost(1))
     (summary,) = harvest_summaries(postgresql_history, "world")
-    assert (summary.requests, summary.counts) == (2, {Outcome.ADDED: 2})
+    assert (summary.cost.requests, summary.counts) == (2, {Outcome.ADDED: 2})
 
 
 def test_a_transaction_that_was_broken_off_for_another_is_tried_again(postgresql_history: History) -> None:

@@ -100,7 +100,7 @@ def test_what_several_record_at_once_adds_up_exactly(new_url: str) -> None:
         summary = map_summaries(history)[0]
         last = summary.last_harvest
         assert {outcome.value: tiles for outcome, tiles in last.counts.items()} == Counter(strongest.values())
-        assert (last.requests, last.received_bytes, last.stored_bytes) == (
+        assert (last.cost.requests, last.cost.received_bytes, last.cost.stored_bytes) == (
             3 * batches,
             50 * batches,
             7 * batches,
@@ -192,4 +192,4 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     with held(postgresql_history, record, postgresql):
         ended(began(postgresql_history))
     (summary,) = harvest_summaries(postgresql_history, "world")
-    assert (summary.requests, summary.counts) == (1, {Outcome.ADDED: 1})
+    assert (summary.cost.requests, summary.counts) == (1, {Outcome.ADDED: 1})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +37,9 @@ def summary(**keys: Any) -> HarvestSummary:
         "renderer": "overviewer",
         "counts": {},
         "expected": 100,
+        "cost": Cost(),
     }
-    return HarvestSummary(**(given | asdict(Cost()) | keys))
+    return HarvestSummary(**(given | keys))
 
 
 def seen(samples: Iterable[tuple[float, int, int]]) -> Recent:
@@ -99,7 +99,7 @@ def test_the_history_alone_tells_the_rate_over_the_time_worked_by_each_process(
     cost: Cost, workers: int, rate: Rate | None
 ) -> None:
     counts = {Outcome.ADDED: 20, Outcome.NOTHING: NOTHING_THERE}
-    progress = summary(counts=counts, **asdict(cost))
+    progress = summary(counts=counts, cost=cost)
     assert Figures.of(progress, RUNNING, workers).rate == rate
 
 

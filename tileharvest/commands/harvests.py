@@ -70,10 +70,10 @@ def _line(summary: HarvestSummary) -> list[str]:
         summary.walk or "",
         ", ".join(str(depth) for depth in sorted(set(summary.depth.values()))),
         *(f"{summary.counts.get(outcome, 0):,}" for outcome in Outcome),
-        f"{summary.requests:,}",
-        bytes_in_words(summary.received_bytes),
+        f"{summary.cost.requests:,}",
+        bytes_in_words(summary.cost.received_bytes),
         *_spared(summary),
-        bytes_in_words(summary.stored_bytes),
+        bytes_in_words(summary.cost.stored_bytes),
     ]
 
 

@@ -83,17 +83,17 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float) -> HarvestPlan:
     full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
     tiles = _present(last.summary)
     unfetched = max(0, tiles - sum(counts.get(outcome, 0) for outcome in _FETCHED))
-    each = max(gap, (full.took or 0.0) / max(1, full.requests))
+    each = max(gap, (full.took or 0.0) / max(1, full.cost.requests))
     # Only the last full walk can tell of the places with nothing that lie below skipped tiles.
     vain = max(0, full.counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.NOTHING, 0))
     skipped = counts.get(Outcome.SKIPPED, 0)
-    requests = last.summary.requests + skipped + (vain if skipped else 0)
-    received = last.summary.received_bytes
+    requests = last.summary.cost.requests + skipped + (vain if skipped else 0)
+    received = last.summary.cost.received_bytes
     # Harvests that an older release made do not tell what was spared.
-    brought = max(received + last.summary.spared_bytes, last.present_bytes)
+    brought = max(received + last.summary.cost.spared_bytes, last.present_bytes)
     if (pruned := last.pruned) is not None:
-        seconds = max(pruned.requests * gap, pruned.took or 0.0)
-        next_pruned = Expense(_present(pruned), pruned.requests, pruned.received_bytes, seconds)
+        seconds = max(pruned.cost.requests * gap, pruned.took or 0.0)
+        next_pruned = Expense(_present(pruned), pruned.cost.requests, pruned.cost.received_bytes, seconds)
     else:
         # Of a day without a change. Zones let a walk begin deeper, with fewer tiles or with more.
         layers = len(full.depth)

@@ -48,20 +48,14 @@ class HarvestSummary:
     """None while the harvest is unfinished."""
     reason: str | None
     """Why it ended, such as `finished` or `interrupted`; None while the harvest is unfinished."""
-    requests: int
-    received_bytes: int
-    stored_bytes: int
-    """Bytes of the images that it put into the store and that were not there before. An image that was stored
-    just before a kill may be missing: the run that continues finds it there already."""
+    cost: Cost
+    """An image that was stored just before a kill may be missing from it: the run that continues finds the
+    image there already. The seconds are 0 where an older release did not note them."""
     depth: dict[str, int]
     """By layer, as the site said."""
     renderer: str
     counts: dict[Outcome, int]
     """Tiles per outcome, for outcomes that occurred; those so far, while the harvest is unfinished."""
-    spared_bytes: int = 0
-    """Bytes of known images that were not fetched, because their ETag was unchanged."""
-    seconds: float = 0.0
-    """Seconds that all its processes worked together; 0 where an older release did not note it."""
     expected: int = 0
     """Tiles that were known when it began: about as many as it will find. 0 for a map's first harvest, and
     where an older release did not note it."""
@@ -72,10 +66,6 @@ class HarvestSummary:
     harvest of a release that knew only the full walk."""
     walk_reason: str | None = None
     """Why it walked so."""
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.seconds)
 
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told of it, in the API and by commands. The names stay."""
@@ -91,11 +81,11 @@ class HarvestSummary:
             "counts": counts_as_plain(self.counts),
             "walk": self.walk,
             "walk_reason": self.walk_reason,
-            "requests": self.requests,
-            "received_bytes": self.received_bytes,
-            "stored_bytes": self.stored_bytes,
-            "spared_bytes": self.spared_bytes,
-            "seconds_worked": round(self.seconds, 3),
+            "requests": self.cost.requests,
+            "received_bytes": self.cost.received_bytes,
+            "stored_bytes": self.cost.stored_bytes,
+            "spared_bytes": self.cost.spared_bytes,
+            "seconds_worked": round(self.cost.seconds, 3),
         }
 
     @property
@@ -104,8 +94,8 @@ class HarvestSummary:
 
         None while it is unfinished and no seconds are noted.
         """
-        if self.seconds or self.ended is None:
-            return self.seconds or None
+        if self.cost.seconds or self.ended is None:
+            return self.cost.seconds or None
         return (self.ended - self.started).total_seconds()
 
 
@@ -275,14 +265,10 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         started=row.started,
         ended=row.ended,
         reason=row.reason,
-        requests=row.requests,
-        received_bytes=row.received_bytes,
-        stored_bytes=row.stored_bytes,
+        cost=Cost(**{name: getattr(row, name) for name in COST_COLUMNS}),
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
         renderer=row.renderer,
         counts=HarvestRow(row.id, row.day, row.started).counts(connection),
-        spared_bytes=row.spared_bytes,
-        seconds=row.seconds,
         expected=row.expected,
         stopped=row.stopped,
         walk=row.walk,

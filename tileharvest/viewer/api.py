@@ -135,7 +135,7 @@ def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any
     return {
         "harvests": [{"id": summary.id, **summary.as_plain()} for summary in reversed(summaries)],
         "running": _running(summaries, workers),
-        "stored_bytes": sum(summary.stored_bytes for summary in summaries),
+        "stored_bytes": sum(summary.cost.stored_bytes for summary in summaries),
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -14,6 +15,8 @@ from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_Stamp: TypeAlias = "tuple[int, int, int, int] | None"
 
 _MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
@@ -30,7 +33,12 @@ def load_hosts(file: Path) -> dict[str, HostEntry]:
     Raises ConfigurationError as `load_maps` does, and for a name that no host can have: it would limit
     nothing.
     """
-    table = _entries(file).get(HOSTS, {})
+    return dict(_hosts_of(file, _stamp(file)))
+
+
+@lru_cache(maxsize=1)
+def _hosts_of(file: Path, stamp: _Stamp) -> dict[str, HostEntry]:
+    table = _entries_of(file, stamp).get(HOSTS, {})
     if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
         raise ConfigurationError(f'{file}: [{HOSTS}] holds hosts; write [{HOSTS}."map.example.net"]')
     hosts = {}
@@ -52,12 +60,44 @@ def load_hosts(file: Path) -> dict[str, HostEntry]:
 def load_maps(file: Path) -> dict[str, MapDescription]:
     """Returns all maps of the file by name, in its order.
 
-    Raises ConfigurationError: one line that names file, map and key and says what is right.
+    Raises ConfigurationError: one line that names file, map and key and says what is right. A file that has
+    not changed since it was last read is not read again.
     """
-    return {name: _described(file, name, entry) for name, entry in _entries(file).items() if name != HOSTS}
+    return dict(_maps_of(file, _stamp(file)))
 
 
-def _entries(file: Path) -> dict[str, Any]:
+def maps_at(file: Path, host: str) -> list[MapDescription]:
+    """Returns the maps of the file whose pages are at this host. Raises ConfigurationError as `load_maps`
+    does. Costs the same with many maps as with few, but for the first time."""
+    return list(_maps_by_host(file, _stamp(file)).get(host, ()))
+
+
+@lru_cache(maxsize=1)
+def _maps_by_host(file: Path, stamp: _Stamp) -> dict[str, list[MapDescription]]:
+    found: dict[str, list[MapDescription]] = {}
+    for described in _maps_of(file, stamp).values():
+        found.setdefault(described.host, []).append(described)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _maps_of(file: Path, stamp: _Stamp) -> dict[str, MapDescription]:
+    entries = _entries_of(file, stamp)
+    return {name: _described(file, name, entry) for name, entry in entries.items() if name != HOSTS}
+
+
+def _stamp(file: Path) -> _Stamp:
+    """Returns what is another one whenever the file was written or replaced."""
+    try:
+        found = file.stat()
+    except OSError:
+        # The reader says why.
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache(maxsize=1)
+def _entries_of(file: Path, _: _Stamp) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from tileharvest.maps.quiet_hours import quiet_until
 from tileharvest.maps.rates import NO_GAP, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
     from datetime import datetime
 
     from tileharvest.maps.description import MapDescription
@@ -65,14 +65,13 @@ class Rules:
         return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)
 
 
-def most_generous(host: str, maps: Iterable[MapDescription]) -> tuple[int, Gap]:
-    """Returns the concurrency and the gap for all maps of a host together, where nothing is said of the host:
-    what the most generous of these maps may have alone.
+def most_generous(its_maps: Collection[MapDescription]) -> tuple[int, Gap]:
+    """Returns the concurrency and the gap for all these maps of a host together, where nothing is said of the
+    host: what the most generous of them may have alone.
 
     A single map keeps its own gap, so that the host needs none: else a rate set by hand could never be a
     faster one.
     """
-    its_maps = [one for one in maps if one.host == host]
     gaps = [one.gap or NO_GAP for one in its_maps]
     return (
         max((one.concurrency for one in its_maps), default=1),

@@ -12,7 +12,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.description import BudgetEntry, HostEntry
-from tileharvest.maps.maps_file import load_hosts, load_maps
+from tileharvest.maps.maps_file import load_hosts, maps_at
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
 from tileharvest.maps.settings import maps_file, setting
@@ -37,8 +37,8 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     """
     outage_limits(settings)
     file = maps_file(settings)
-    maps = [*load_maps(file).values()] if file.exists() else [description]
-    concurrency, host_gap = most_generous(description.host, maps)
+    maps = maps_at(file, description.host) if file.exists() else [description]
+    concurrency, host_gap = most_generous(maps)
     of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
     store_delay = description.store_delay
     said = partial(_said, settings)

@@ -64,6 +64,7 @@ def crawler_for(kind: str, count: int, folder: Path) -> Crawler:
     if kind == "scrapy-jobdir":
         settings.set("JOBDIR", str(folder / "job"))
     crawler = Crawler(PageSpider, settings)
+    crawler.crawling = True
     crawler.spider = PageSpider()
     crawler.stats = MemoryStatsCollector(crawler)
     fingerprinter = RequestFingerprinter if kind.startswith("scrapy") else SegmentFingerprinter

@@ -102,12 +102,12 @@ class Project:
             raise AssertionError(f"scrapy {' '.join(arguments)}: {status}\n{stdout}\n{stderr}")
         return subprocess.CompletedProcess(process.args, status, stdout, stderr)
 
-    def scrapy_from_nothing(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def scrapy_from_nothing(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """The same as a user starts it, which costs a second: for the few tests that show that it can be."""
         return subprocess.run(
             [sys.executable, "-m", "scrapy", *arguments],
             cwd=ROOT,
-            env=self.environment,
+            env={**self.environment, **environment},
             capture_output=True,
             text=True,
             encoding="utf-8",

@@ -100,6 +100,8 @@ def scheduling(queue: Any) -> Scheduling:
         close_when_waiting=None,
         stay=False,
         fresh=False,
+        filters=True,
+        is_tool=False,
     )
 
 

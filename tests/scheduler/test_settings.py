@@ -19,9 +19,10 @@ from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
-from tileharvest.scheduler.settings import Scheduling
+    from tileharvest.scheduler.settings import Scheduling
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
@@ -43,6 +44,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
     crawler = Crawler(Spider, settings)
+    crawler.crawling = True
     crawler.spider = Spider("stub", **arguments)
     crawl = crawl_of(crawler)
     if harvests:
@@ -104,6 +106,29 @@ def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     found = scheduling(settings, dry="1")
     assert of_this_worker(found)._file is None
     assert found.shared is None
+
+
+def test_a_tool_of_scrapys_leaves_the_queue_alone(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.set("REDIS_URL", REDIS)
+    assert not scheduling(settings, harvests=False).is_tool
+
+    async def start(spider: Spider) -> AsyncIterator[Any]:
+        for request in ():
+            yield request
+
+    # As `scrapy parse` does with any spider.
+    start.__module__ = "scrapy.commands.parse"
+    monkeypatch.setattr(Spider, "start", start)
+    found = scheduling(settings, harvests=False)
+    assert (found.is_tool, found.shared, of_this_worker(found)._file) == (True, None, None)
+
+
+def test_nothing_is_filtered_where_scrapys_setting_says_so(settings: Settings) -> None:
+    assert scheduling(settings).filters
+    settings.set("DUPEFILTER_CLASS", "scrapy.dupefilters.BaseDupeFilter")
+    assert not scheduling(settings).filters
 
 
 def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:

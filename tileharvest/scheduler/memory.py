@@ -38,14 +38,14 @@ class RequestMemory:
         """Returns how many requests wait."""
         return len(self._due) + len(self._delayed)
 
-    def add(self, request: Request, segment: str, fingerprint: bytes | None, why: object) -> bool:
+    def add(self, request: Request, segment: str, fingerprint: bytes | None, why: object | None) -> bool:
         """Let the request wait. Returns False if it was seen in its segment. Without a fingerprint it never
-        was. The first time the log says why it waits here."""
+        was. The first time the log says why it waits here, unless that is usual: then `why` is None."""
         if fingerprint is not None:
             if (segment, fingerprint) in self._seen:
                 return False
             self._seen.add((segment, fingerprint))
-        if not self._has_told:
+        if why is not None and not self._has_told:
             self._has_told = True
             _logger.warning(
                 "%s waits in memory, because JSON cannot hold it: %s. It is lost if the process ends before"

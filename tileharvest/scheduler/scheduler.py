@@ -130,6 +130,8 @@ class Scheduler(BaseScheduler):
         if self._fleet is not None:
             # Something is pushed, so it is not the end yet.
             self._fleet.ending = Ending.GOES_ON
+        if self._scheduling.is_tool:
+            return self._keep_in_memory(request, None)
         if request.errback is self._errback:
             request.errback = None
         try:
@@ -491,7 +493,9 @@ class Scheduler(BaseScheduler):
 
     def _filtered_by(self, request: Request) -> bytes | None:
         """Returns the fingerprint, or None for what is never filtered."""
-        if request.method == "POST" or (request.dont_filter and not self._is_of_start_urls(request)):
+        if request.method == "POST" or not self._scheduling.filters:
+            return None
+        if request.dont_filter and not self._is_of_start_urls(request):
             return None
         return self._fingerprint(request)
 
@@ -500,7 +504,7 @@ class Scheduler(BaseScheduler):
         unfiltered; here a segment has each of them once. Repeats and copies of one have been offered."""
         return self._has_usual_start and "is_start_request" in request.meta and not is_offered(request)
 
-    def _keep_in_memory(self, request: Request, why: UnwritableRequestError) -> bool:
+    def _keep_in_memory(self, request: Request, why: UnwritableRequestError | None) -> bool:
         segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
         is_new = self._memory.add(request, segment, fingerprint, why)
         self._count("in_memory" if is_new else "dropped/seen")

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.misc import load_object
+
 from tileharvest.harvest.settings import switch
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder, setting
@@ -74,6 +77,11 @@ class Scheduling:
     """The spider stays when the next delayed request is due within so many seconds. None: it always stays."""
     stay: bool
     fresh: bool
+    filters: bool
+    """Whether a request that was seen in its segment is dropped."""
+    is_tool: bool
+    """Whether one of Scrapy's tools asks. Its requests wait as they are: the shell gives them their callback
+    only after it has handed them over."""
 
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
@@ -100,7 +108,9 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
-    kind = QueueKind.MEMORY if arguments.get("dry") == "1" or refused else queue_kind(settings)
+    is_tool = _is_tool(crawler)
+    in_memory = arguments.get("dry") == "1" or refused or is_tool
+    kind = QueueKind.MEMORY if in_memory else queue_kind(settings)
     shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is QueueKind.REDIS else None
     return Scheduling(
         name=name,
@@ -120,7 +130,19 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         close_when_waiting=_patience(setting(settings, "CLOSE_WHEN_WAITING")),
         stay=switch(arguments, "stay", "a spider that waits for requests"),
         fresh=switch(arguments, "fresh", "asking again for everything"),
+        filters=load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter,
+        is_tool=is_tool,
     )
+
+
+def _is_tool(crawler: Crawler) -> bool:
+    """Tells whether one of Scrapy's tools asks, and not the spider itself: `shell`, `fetch`, `view`, `parse`,
+    `check` or `bench`.
+
+    What they ask leaves nothing behind, and they must not take what waits for the spider. All but the shell
+    put a `start` of their own into the spider's class; the shell opens the spider without a crawl.
+    """
+    return not crawler.crawling or crawler.spidercls.start.__module__.startswith("scrapy.commands.")
 
 
 def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:

@@ -1,0 +1,153 @@
+"""Scrapy's own tools in the project's folder work as in any project, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.forking import ROOT
+from tests.servers.nginx import nginx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+    from tests.servers.nginx import Nginx
+
+MINE = ("-s", "SPIDER_MODULES=tests.end_to_end.tool_spiders")
+PAGES = 6
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    """A page with a link to each of the others, which have none."""
+    folder = tmp_path_factory.mktemp("site")
+    links = "".join(f'<a href="{number}.html">' for number in range(1, PAGES))
+    (folder / "index.html").write_text(f"<html><title>Index</title>{links}</html>", encoding="utf-8")
+    for number in range(1, PAGES):
+        (folder / f"{number}.html").write_text(f"<title>Page {number}</title>", encoding="utf-8")
+    with nginx(folder) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def log(site: Nginx) -> None:
+    site.clear_log()
+
+
+def asked(site: Nginx) -> list[str]:
+    return [line.path for line in site.log() if line.path != "/robots.txt"]
+
+
+def test_shell_gives_the_response(project: Project, site: Nginx) -> None:
+    code = "response.css('title::text').get(), request.url, spider.name"
+    done = project.scrapy("shell", f"{site.url}/index.html", "-c", code, "--nolog")
+    assert done.stdout == f"('Index', '{site.url}/index.html', 'default')\n"
+    assert not project.data.exists()
+
+
+def test_shell_asks_for_the_same_page_as_often_as_it_is_told(project: Project, site: Nginx) -> None:
+    again = f"fetch(scrapy.Request('{site.url}/1.html'))"
+    code = f"({again}, {again}, response.css('title::text').get())"
+    done = project.scrapy("shell", f"{site.url}/index.html", "-c", code, "--nolog")
+    assert done.stdout == "(None, None, 'Page 1')\n"
+    assert asked(site) == ["/index.html", "/1.html", "/1.html"]
+
+
+def test_shell_reads_a_local_file(project: Project, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<title>Mine</title>", encoding="utf-8")
+    done = project.scrapy("shell", str(page), "-c", "response.css('title::text').get()", "--nolog")
+    assert done.stdout == "Mine\n"
+
+
+def test_fetch_prints_the_body_or_the_headers(project: Project, site: Nginx) -> None:
+    done = project.scrapy("fetch", "--nolog", f"{site.url}/1.html")
+    assert done.stdout == "<title>Page 1</title>\n"
+    done = project.scrapy("fetch", "--nolog", "--headers", f"{site.url}/1.html")
+    assert "< Content-Type: text/html\n" in done.stdout
+    assert not project.data.exists()
+
+
+def test_view_opens_the_page_in_a_browser(
+    project: Project, site: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, seen = tmp_path / "browser", tmp_path / "seen.html"
+    browser.write_text(f'#!/bin/sh\ncp "${{1#file://}}" {seen}\n', encoding="utf-8")
+    browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    project.scrapy("view", f"{site.url}/1.html")
+    assert "<title>Page 1</title>" in seen.read_text(encoding="utf-8")
+
+
+def test_parse_prints_items_and_requests(project: Project, site: Nginx) -> None:
+    url = f"{site.url}/index.html"
+    done = project.scrapy("parse", *MINE, "--spider=pages", "--nolog", "--nocolour", "--depth=2", url)
+    assert "[{'title': 'Index'}," in done.stdout
+    assert "{'title': 'Page 5'}" in done.stdout
+    assert sorted(asked(site)) == sorted(["/index.html", *(f"/{number}.html" for number in range(1, PAGES))])
+    assert not project.data.exists()
+
+
+def test_parse_leaves_alone_what_waits_for_the_spider(project: Project, site: Nginx) -> None:
+    crawl = ("crawl", "pages", *MINE, "-a", f"site={site.url}", "-s", "CONCURRENT_REQUESTS=1")
+    # robots.txt is one of them.
+    project.scrapy(*crawl, "-s", "CLOSESPIDER_PAGECOUNT=3")
+    before = asked(site)
+    assert 1 < len(before) < PAGES
+    site.clear_log()
+    project.scrapy("parse", *MINE, "--spider=pages", f"{site.url}/index.html")
+    assert asked(site) == ["/index.html"]
+    site.clear_log()
+    project.scrapy(*crawl)
+    assert sorted([*before, *asked(site)]) == sorted(
+        ["/index.html", *(f"/{number}.html" for number in range(1, PAGES))]
+    )
+
+
+def test_check_tells_which_contracts_are_broken(
+    project: Project, site: Nginx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLS_SITE", site.url)
+    done = project.scrapy("check", *MINE, check=False)
+    assert done.returncode == 1
+    assert "Ran 3 contracts" in done.stderr
+    assert "FAILED (failures=1)" in done.stderr
+    assert "Returned 1 items, expected 5" in done.stderr
+    assert asked(site) == ["/1.html"] * 2
+    assert not project.data.exists()
+
+
+def test_list_names_what_a_person_can_crawl(project: Project) -> None:
+    assert project.scrapy("list").stdout == "overviewer\n"
+
+
+def test_runspider_runs_the_spider_of_a_file(project: Project, site: Nginx, tmp_path: Path) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "from tests.end_to_end.tool_spiders import PageSpider\nclass Mine(PageSpider):\n  name = 'mine'\n"
+    )
+    items = tmp_path / "items.jsonl"
+    project.scrapy("runspider", str(source), "-a", f"site={site.url}", "-O", str(items))
+    assert len(items.read_text(encoding="utf-8").splitlines()) == PAGES
+    assert len(asked(site)) == PAGES
+
+
+def test_bench_measures(project: Project) -> None:
+    done = project.scrapy("bench", "-s", "CLOSESPIDER_PAGECOUNT=40")
+    assert "Spider closed (closespider_pagecount)" in done.stderr
+    assert not project.data.exists()
+
+
+def test_genspider_writes_a_spider_that_is_listed(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").touch()
+    modules = ("-s", "NEWSPIDER_MODULE=mine", "-s", "SPIDER_MODULES=mine")
+    path = f"{ROOT}{os.pathsep}{tmp_path}"
+    made = project.scrapy_from_nothing("genspider", *modules, "quotes", "quotes.example", PYTHONPATH=path)
+    assert made.returncode == 0, made.stderr
+    assert project.scrapy_from_nothing("list", *modules, PYTHONPATH=path).stdout == "quotes\n"

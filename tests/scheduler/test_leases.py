@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tileharvest.queue.port import Lease
-from tileharvest.scheduler.leases import Leases
+from tileharvest.scheduler.worker import Leases
 
 NOW = 1000.0
 

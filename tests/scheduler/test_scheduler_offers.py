@@ -264,9 +264,8 @@ def test_of_several_workers_only_the_first_takes_up_what_failed_before(is_first:
     async def test() -> None:
         one = Offered()
         await one.open()
-        written = one.scheduler._entry_of(Request("http://map.example.net/a"))
-        assert written is not None
-        one.scheduler._failures = [Failure(1, written.body, "2026-11-20", 0, 3, "503", 0.0)]
+        body = one.scheduler._writer.write(Request("http://map.example.net/a"))
+        one.scheduler._failures = [Failure(1, body, "2026-11-20", 0, 3, "503", 0.0)]
         one.scheduler._start(is_first=is_first)
         await one.hear()
         assert one.counted["scheduler/retried_failures"] == retried

@@ -90,7 +90,9 @@ class GroupCommit:
         batch.results.append(result)
         if len(batch.results) >= self._most:
             self._make_due(batch)
-        await _durable(batch)
+        failure = await batch.durability
+        if failure is not None:
+            raise _again(failure)
 
     async def flush(self) -> None:
         """Returns when everything given so far is durable, the cost included. Raises as `record`.
@@ -101,7 +103,9 @@ class GroupCommit:
             raise _again(self._failure)
         batch = self._gathering()
         self._make_due(batch)
-        await _durable(batch)
+        failure = await batch.durability
+        if failure is not None:
+            raise _again(failure)
 
     async def close(self) -> None:
         """Flushes, and ends the writer thread even if the flush raises. It may be called twice."""
@@ -167,12 +171,6 @@ class GroupCommit:
 def _is_late(failure: BaseException | None) -> bool:
     """Says whether others have finished the harvest: it misses nothing then, and costs still add up."""
     return isinstance(failure, HarvestEndedError) and failure.reason == FINISHED
-
-
-async def _durable(batch: _Batch) -> None:
-    failure = await batch.durability
-    if failure is not None:
-        raise _again(failure)
 
 
 def _again(failure: BaseException) -> BaseException:

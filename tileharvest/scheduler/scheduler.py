@@ -135,12 +135,17 @@ class Scheduler(BaseScheduler):
         if request.errback is self._errback:
             request.errback = None
         try:
-            entry = self._entry_of(request)
+            check_orders(request)
+            body = self._writer.write(request)
+        except MistakenOrderError as error:
+            _logger.error("%s was not queued: %s", request, error)
+            self._count("dropped/mistaken")
+            return False
         except UnwritableRequestError as error:
             return self._keep_in_memory(request, error)
-        if entry is None:
-            return False
-        self.worker.push(entry)
+        segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
+        maybe_seen, due = self._maybe_seen(segment, fingerprint), request.meta.get(NOT_BEFORE)
+        self.worker.push(Entry(body, segment, fingerprint, request.priority, due, maybe_seen))
         return True
 
     def next_request(self) -> Request | None:
@@ -478,18 +483,6 @@ class Scheduler(BaseScheduler):
         return None
 
     # From requests to entries
-
-    def _entry_of(self, request: Request) -> Entry | None:
-        try:
-            check_orders(request)
-        except MistakenOrderError as error:
-            _logger.error("%s was not queued: %s", request, error)
-            self._count("dropped/mistaken")
-            return None
-        body = self._writer.write(request)
-        segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
-        maybe_seen = self._maybe_seen(segment, fingerprint)
-        return Entry(body, segment, fingerprint, request.priority, request.meta.get(NOT_BEFORE), maybe_seen)
 
     def _filtered_by(self, request: Request) -> bytes | None:
         """Returns the fingerprint, or None for what is never filtered."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Received
 
 CONCURRENCY: Final = 3
-REST: Final = 2
+REST: Final = 4
 """Seconds."""
-NEWS: Final = 0.5
-"""Seconds in which both processes have heard of it."""
+NEWS: Final = 2.0
+"""Seconds in which both processes have heard of it, on a busy machine too."""
 NAMES: Final = ("small", "other")
 
 

@@ -40,7 +40,7 @@ def harvested(history: History, **keys: Any) -> MapDescription:
     """A map with such keys, of which one full harvest is finished."""
     description = described(**keys)
     harvest = first_harvest(history)
-    harvest.walk.note("full", "no full harvest is finished so far", kept_in_words(description, DEPTHS))
+    harvest.note_walk("full", "no full harvest is finished so far", kept_in_words(description, DEPTHS))
     ended(harvest)
     return description
 
@@ -82,8 +82,8 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
 def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None:
     description = harvested(history)
     harvest = began(history, LATER)
-    harvest.walk.note("pruned", PROVED, kept_in_words(description, DEPTHS))
-    harvest.walk.distrust(LAYER, CHANGED)
+    harvest.note_walk("pruned", PROVED, kept_in_words(description, DEPTHS))
+    harvest.distrust(LAYER, CHANGED)
     ended(harvest)
     walk = on(history, description, LATER + timedelta(1))
     words = f"full: not to be relied on: {CHANGED} (withdrawn on {LATER})"
@@ -123,7 +123,7 @@ def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
     """In which a tile was drawn after the one above it."""
     description = harvested(history)
     harvest = began(history, LATER)
-    harvest.walk.note("full", "walk = full is set", kept_in_words(description, DEPTHS))
+    harvest.note_walk("full", "walk = full is set", kept_in_words(description, DEPTHS))
     late = "Mon, 15 Feb 2021 06:00:00 GMT"
     harvest.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
     ended(harvest)

@@ -138,12 +138,12 @@ def rename(history: History, table: str, name: str) -> None:
 
 async def marks_before_and_after_distrust(harvest: HarvestRecord, *, forget: bool) -> list[bool]:
     """Whether tile A is trusted, asked by one who had asked before."""
-    marks = Known(harvest.walk.marks)
+    marks = Known(harvest.marks)
     trusted = []
     for _ in range(2):
         mark = await marks.of(LAYER, A)
         trusted.append(mark is not None and mark.is_trusted)
-        harvest.walk.distrust(LAYER, "a change")
+        harvest.distrust(LAYER, "a change")
         if forget:
             marks.forget()
     marks.close()

@@ -251,7 +251,7 @@ def test_nothing_is_remembered_or_proved_of_a_history_without_walks(third: str) 
         assert proofs(history, "world") == {}
         assert last_full(history, "world") == date(2021, 2, 13)
         harvest = began(history, date(2021, 2, 16), segment="b")
-        assert harvest.walk.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
+        assert harvest.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
         harvest.record([replace(found("ign", A), step=Step(seen=Validator('"1"')))])
         ended(harvest)
         assert [summary.walk for summary in harvest_summaries(history, "world")] == [None, None]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def harvested(history: History, day: date, walk: str | None, outcome: str = "ign") -> None:
     harvest = began(history, day)
     if walk is not None:
-        harvest.walk.note(walk, "for a test")
+        harvest.note_walk(walk, "for a test")
     harvest.record([found(outcome, A), found(outcome, B)])
     ended(harvest)
 
@@ -49,9 +49,9 @@ def test_a_harvest_of_a_release_that_noted_no_walk_was_full(history: History) ->
 def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> None:
     harvested(history, DAY, "full", "add")
     repaired = began(history, LATER)
-    repaired.walk.note("pruned", "for a test")
-    repaired.walk.distrust(LAYER, "a change")
-    repaired.walk.note("full", "continued")
+    repaired.note_walk("pruned", "for a test")
+    repaired.distrust(LAYER, "a change")
+    repaired.note_walk("full", "continued")
     repaired.record([found("ign", A), found("upd", B)])
     ended(repaired)
     last = precedent(history, "world")
@@ -62,7 +62,7 @@ def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> 
 
 def test_an_unfinished_harvest_does_not_count(history: History) -> None:
     harvested(history, DAY, "full", "add")
-    began(history, LATER).walk.note("pruned", "for a test")
+    began(history, LATER).note_walk("pruned", "for a test")
     last = precedent(history, "world")
     assert last is not None
     assert (last.summary.day, last.pruned) == (DAY, None)

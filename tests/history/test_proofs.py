@@ -67,7 +67,7 @@ def test_a_pruned_harvest_leaves_the_proof(history: History, second: HarvestReco
 def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     history: History, second: HarvestRecord
 ) -> None:
-    second.walk.distrust(LAYER, "a change")
+    second.distrust(LAYER, "a change")
     every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
     second.record(every)
     ended(second)
@@ -80,7 +80,7 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
 
 
 def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: HarvestRecord) -> None:
-    first.walk.distrust(LAYER, "a change")
+    first.distrust(LAYER, "a change")
     assert proofs(history, "world") == {LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)}
 
 
@@ -92,7 +92,7 @@ def test_an_unknown_map_has_no_proofs(history: History) -> None:
 def test_how_a_harvest_walks_is_noted(history: History, first: HarvestRecord) -> None:
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == (None, None)
-    first.walk.note("full", "no full harvest is finished so far")
+    first.note_walk("full", "no full harvest is finished so far")
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == ("full", "no full harvest is finished so far")
 
@@ -103,15 +103,15 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
     ):
         harvest = began(history, DAY.replace(day=14 + number))
         if walk is not None:
-            harvest.walk.note(walk, "why")
+            harvest.note_walk(walk, "why")
         ended(harvest, reason=reason)
-    began(history, THIRD).walk.note("full", "why")
+    began(history, THIRD).note_walk("full", "why")
     assert last_full(history, "world") == DAY.replace(day=15)
 
 
 def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: HarvestRecord) -> None:
-    first.walk.note("pruned", "proved")
-    first.walk.note("full", "no proof any more")
+    first.note_walk("pruned", "proved")
+    first.note_walk("full", "no proof any more")
     (summary,) = harvest_summaries(history, "world")
     assert (summary.walk, summary.walk_reason) == ("pruned", "no proof any more")
 
@@ -125,7 +125,7 @@ def test_a_full_harvest_counts_while_all_since_kept_the_same(
 ) -> None:
     for number, one in enumerate(kept):
         harvest = began(history, DAY.replace(day=13 + number))
-        harvest.walk.note("pruned" if number else "full", "why", one)
+        harvest.note_walk("pruned" if number else "full", "why", one)
         ended(harvest)
     began(history, THIRD)
     assert last_full(history, "world", "all") == expected
@@ -137,6 +137,6 @@ def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
     history: History, first: HarvestRecord
 ) -> None:
     for kept in ("all", "zone"):
-        first.walk.note("full", "why", kept)
+        first.note_walk("full", "why", kept)
     ended(first)
     assert [last_full(history, "world", kept) for kept in ("all", "zone")] == [None, None]

@@ -25,15 +25,15 @@ def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
     """Of all tiles that are not missing."""
     found: dict[Tile, Mark] = {}
     for zoom, edge in EDGES.items():
-        found |= harvest.walk.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
+        found |= harvest.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
     return {tile: mark for tile, mark in found.items() if mark.etag or mark.last_modified}
 
 
 def compare(walks: RandomWalks) -> None:
     harvest, model = walks.harvest, walks.model
     assert marks(harvest) == model.marks
-    assert harvest.walk.tops(LAYER) == sorted(model.skipping)
-    assert harvest.walk.skipped(LAYER, EVERYWHERE[LAYER]) == sorted(model.skipped)
+    assert harvest.tops(LAYER) == sorted(model.skipping)
+    assert harvest.skipped(LAYER, EVERYWHERE[LAYER]) == sorted(model.skipped)
     assert {tile for _, tile in harvest.unasked(EVERYWHERE, 1000)} == model.unasked
     assert harvest.vanished(EVERYWHERE) == len(model.unasked | model.gone & model.present)
     assert harvest.counts() == model.counts

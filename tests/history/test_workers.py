@@ -129,14 +129,14 @@ def held(
 
     with ThreadPoolExecutor(1) as thread:
         holding = thread.submit(hold)
-        assert done.wait(10)
+        assert done.wait(60)
         yield
-        holding.result(10)
+        holding.result(60)
 
 
 def await_waiting(postgresql: PostgresqlServer, database: str) -> None:
     waiting = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND wait_event_type = 'Lock'"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not postgresql.ask(waiting):
         assert time.monotonic() < end, "nobody waits"
         time.sleep(0.01)

@@ -190,7 +190,7 @@ class RandomWalks:
             for result in batch:
                 self.model.record(result)
         elif kind < 0.85:
-            tops = self.harvest.walk.distrust(LAYER, "a change was found")
+            tops = self.harvest.distrust(LAYER, "a change was found")
             assert tops == sorted(self.model.tops)
             self.model.distrust()
         else:

@@ -151,7 +151,7 @@ def test_a_pruned_harvest_tells_how_it_walks_and_not_how_long_it_will_take(
     world.describe()
     with History.open(f"sqlite:///{world.history_file}") as history:
         harvest = begun(history, FIRST)
-        harvest.walk.note("pruned", "walk = pruned is set")
+        harvest.note_walk("pruned", "walk = pruned is set")
         harvest.expect(100)
         harvest.record([TileResult(DAY_LAYER, A, Outcome.IGNORED)], Cost(4, seconds=1.0))
     worker.acquire()

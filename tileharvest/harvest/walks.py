@@ -55,7 +55,7 @@ class Walks:
         self._record = record
         self._description = description
         self._layers = layers
-        self._marks = Known(record.walk.marks)
+        self._marks = Known(record.marks)
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -75,7 +75,7 @@ class Walks:
             depths = {name: part.walk.depth for name, part in layers.items()}
             decisions = next_walks(history, description, depths, day)
             way = "pruned" if decisions.is_pruned else "full"
-            record.walk.note(way, decisions.reason, kept_in_words(description, depths))
+            record.note_walk(way, decisions.reason, kept_in_words(description, depths))
             return decisions
 
         return cls(record, description, layers, await asyncio.to_thread(look))
@@ -93,7 +93,7 @@ class Walks:
         Whether skipping was wrong is looked at when all audited tiles of a layer have an answer: else what is
         withdrawn would depend on the order of answers.
         """
-        distrusted = dict(await asyncio.to_thread(self._record.walk.distrusted))
+        distrusted = dict(await asyncio.to_thread(self._record.distrusted))
         wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
@@ -117,8 +117,8 @@ class Walks:
 
     def _audit_of(self, layer: str) -> Audit:
         walk = self._layers[layer].walk
-        known = self._record.walk.skipped(layer, walk.kept())
-        tops = self._record.walk.tops(layer)
+        known = self._record.skipped(layer, walk.kept())
+        tops = self._record.tops(layer)
         # Another seed for each harvest, the same for all who have a part in it.
         return walk.audit(known, tops, self._description.audit, self._record.identity)
 
@@ -146,7 +146,7 @@ class Walks:
         """Withdraws the layer's proof: nothing of it is skipped any more. Returns the tiles from which to
         walk down again; none when that is done."""
         self._pruned.discard(layer)
-        tops = await asyncio.to_thread(self._record.walk.distrust, layer, reason)
+        tops = await asyncio.to_thread(self._record.distrust, layer, reason)
         self._marks.forget()
         return tops
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import case, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 
 from tileharvest.errors import HistoryError
@@ -17,11 +17,13 @@ from tileharvest.history.areas import (
     count_known_before,
     count_present,
     count_vanished,
+    marks_of,
     unasked_tiles,
 )
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.harvest_row import HarvestRow
+from tileharvest.history.outlines import layer_row
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import Recorder
 from tileharvest.history.schema import (
@@ -33,10 +35,11 @@ from tileharvest.history.schema import (
     insert_into,
     layers,
     maps,
+    proofs,
     versions,
 )
-from tileharvest.history.trust import squares_of
-from tileharvest.history.walk_record import WalkRecord
+from tileharvest.history.trust import distrust, skipped_tiles, squares_of, tops_of
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,11 +48,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.grid import Tile, TileRange
+    from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
+    from tileharvest.walk.trust import Mark
 
 
 class LayerIds(dict[str, int]):
@@ -82,7 +86,6 @@ class HarvestRecord:
         self.id = row.id
         self.day = row.day
         """The day of all versions it records: that on which it began, also when it is continued later."""
-        self.walk = WalkRecord(history, row, self._layer_ids)
         self._today = today or (lambda: row.day)
         self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
         self.map_name = map_name
@@ -261,6 +264,84 @@ class HarvestRecord:
             return False
         return True
 
+    def note_walk(self, way: str, reason: str, kept: str | None = None) -> None:
+        """Notes that it walks `full` or `pruned`, and why, in place of what was noted before.
+
+        What was begun pruned is never noted as full, as some of it was skipped. Once trust was withdrawn it
+        is `repaired`. `kept` tells which zones and zooms the harvest is for, in a form that is equal where
+        they are. None leaves what was noted.
+        """
+        was_pruned = harvests.c.walk.in_(("pruned", "repaired"))
+        noted: dict[str, Any] = {
+            "walk": case((was_pruned, harvests.c.walk), else_=way),
+            "walk_reason": reason,
+        }
+        if kept is not None:
+            # `several` is equal to nothing: zones or zooms were changed before the harvest was continued.
+            is_same = or_(harvests.c.kept.is_(None), harvests.c.kept == kept)
+            noted["kept"] = case((is_same, kept), else_="several")
+        self._history.write(
+            lambda connection: connection.execute(
+                update(harvests).where(harvests.c.id == self.id).values(noted)
+            )
+        )
+
+    def marks(self, layer: str, area: TileRange) -> dict[Tile, Mark]:
+        """Returns what is remembered of the tiles of an area, also by this harvest. One query.
+
+        Only what an earlier harvest has been through with is trusted.
+        """
+        layer_id = self._layer_ids[layer]
+        return self._history.read(lambda connection: marks_of(connection, layer_id, area))
+
+    def tops(self, layer: str) -> list[Tile]:
+        """Returns the tiles below which this harvest, in whatever process, did not ask, in order.
+
+        There are none where trust in the layer was withdrawn: then all below them is to be asked.
+        """
+        layer_id = self._layer_ids[layer]
+        tops = self._history.read(lambda connection: tops_of(connection, self.id, layer_id))
+        return sorted(Tile(*cell) for cell in tops)
+
+    def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
+        """Returns the known tiles of these areas that lie below a top, in order. The top itself does not.
+
+        Tiles that have a result all the same are among them. So the list stays as it is while an audit goes
+        through it, but for tiles that the audit finds new. Reads all tiles of the areas.
+        """
+        layer_id = self._layer_ids[layer]
+        return self._history.read(lambda connection: skipped_tiles(connection, self.id, layer_id, areas))
+
+    def distrust(self, layer: str, reason: str) -> list[Tile]:
+        """Withdraws the layer's proof and all trust in what is remembered of it.
+
+        Call it when this harvest has found a change where it had skipped. Marks that were read before must
+        not be used any more. Returns the tops, which are to be asked again, whatever result they have, and
+        walked down from. Call it again, also after a kill, until it returns none: it leaves out tops that
+        were seen or failed since, and adds those that another process has skipped before it knew. The first
+        reason is kept, and at its end the harvest gives no new proof. Raises HarvestEndedError when it has
+        ended.
+        """
+        layer_id = self._layer_ids[layer]
+
+        def write(connection: Connection) -> list[Tile]:
+            self._row.add_cost(connection, NO_COST, unless_ended=True)
+            return distrust(connection, self._history.dialect, self.id, self.day, layer_id, reason)
+
+        return self._history.write(write)
+
+    def distrusted(self) -> dict[str, str]:
+        """Returns the layers in which this harvest, in whatever process, has withdrawn trust, with the
+        reasons."""
+        query = (
+            select(layers.c.name, proofs.c.withdrawn)
+            .join_from(proofs, layers, layers.c.id == proofs.c.layer)
+            .where(proofs.c.harvest == self.id, proofs.c.withdrawn.is_not(None))
+        )
+        return self._history.read(
+            lambda connection: {name: reason for name, reason in connection.execute(query)}  # noqa: C416
+        )
+
     def _by_id(
         self, areas: Mapping[str, Sequence[TileRange]]
     ) -> Iterator[tuple[str, int, Sequence[TileRange]]]:
@@ -389,7 +470,7 @@ class Beginning:
                 index_elements=[harvest_layers.c[key] for key in keys],
                 set_={name: statement.excluded[name] for name in changing},
             ),
-            [{"harvest": harvest, "layer": ids[layer.name], **_columns(layer)} for layer in self.layers],
+            [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in self.layers],
         )
 
     def _refuse_finished(self, connection: Connection, map_id: int) -> None:
@@ -416,19 +497,3 @@ class Beginning:
                 f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
                 " computer's clock"
             )
-
-
-def _columns(layer: Layer) -> dict[str, object]:
-    spawn_x, spawn_y, spawn_z = layer.spawn or (None, None, None)
-    return {
-        "depth": layer.depth,
-        "image_extension": layer.image_extension,
-        "tile_size": layer.tile_size,
-        "north_direction": layer.north_direction,
-        "world": layer.world,
-        "background": layer.background,
-        "spawn_x": spawn_x,
-        "spawn_y": spawn_y,
-        "spawn_z": spawn_z,
-        "rendered": layer.rendered,
-    }

@@ -38,7 +38,7 @@ class Known(Generic[_Value]):
     """
 
     def __init__(self, query: Callable[[str, TileRange], dict[Tile, _Value]]) -> None:
-        """`query` is `HarvestRecord.latest` or `WalkRecord.marks`. It is called in a thread."""
+        """`query` is `HarvestRecord.latest` or its `marks`. It is called in a thread."""
         self._query = query
         self._blocks: OrderedDict[_Key, dict[Tile, _Value]] = OrderedDict()
         self._fetching: dict[_Key, asyncio.Task[dict[Tile, _Value]]] = {}

@@ -193,3 +193,20 @@ def _layer(name: str, row: Row[*tuple[Any, ...]]) -> Layer:
         background=row.background,
         rendered=row.rendered,
     )
+
+
+def layer_row(layer: Layer) -> dict[str, object]:
+    """Returns what a row of `harvest_layers` says of the layer: what `_layer` makes a layer of again."""
+    spawn_x, spawn_y, spawn_z = layer.spawn or (None, None, None)
+    return {
+        "depth": layer.depth,
+        "image_extension": layer.image_extension,
+        "tile_size": layer.tile_size,
+        "north_direction": layer.north_direction,
+        "world": layer.world,
+        "background": layer.background,
+        "spawn_x": spawn_x,
+        "spawn_y": spawn_y,
+        "spawn_z": spawn_z,
+        "rendered": layer.rendered,
+    }

@@ -58,9 +58,9 @@ def proofs(history: History, map_name: str) -> Mapping[str, StoredProof]:
 def last_full(history: History, map_name: str, kept: str | None = None) -> date | None:
     """Returns the day of the map's last finished harvest that walked in full, or None if there is none.
 
-    `kept` is what the map keeps now, as `WalkRecord.note` was told it. With it None is also returned where
-    that harvest, or any since then, finished or not, kept something else. What was not kept was not asked, so
-    a tile that was unchanged then says nothing of what lies below it now.
+    `kept` is what the map keeps now, as `HarvestRecord.note_walk` was told it. With it None is also returned
+    where that harvest, or any since then, finished or not, kept something else. What was not kept was not
+    asked, so a tile that was unchanged then says nothing of what lies below it now.
     """
     of_map = select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
     full = select(func.max(harvests.c.id)).where(harvests.c.map == of_map, is_full())

@@ -108,20 +108,20 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
 
 
 def test_the_marks_of_an_area_are_those_of_its_tiles(second: HarvestRecord) -> None:
-    assert set(second.walk.marks(LAYER, TileRange(0, 1, 3, 1, 1))) == {A, B}
-    assert set(second.walk.marks(LAYER, TileRange(0, 3, 5, 1, 1))) == {B}
+    assert set(second.marks(LAYER, TileRange(0, 1, 3, 1, 1))) == {A, B}
+    assert set(second.marks(LAYER, TileRange(0, 3, 5, 1, 1))) == {B}
 
 
 def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
-    assert second.walk.tops(LAYER) == [UPPER]
+    assert second.tops(LAYER) == [UPPER]
     assert second.unasked(EVERYWHERE, 10) == []
     assert second.vanished(EVERYWHERE) == 0
 
 
 def test_the_top_itself_is_not_skipped(second: HarvestRecord) -> None:
     second.record([skipping(D)])
-    assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
+    assert second.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
 
 
 def test_what_is_beside_a_top_is_unasked(history: History, first: HarvestRecord) -> None:
@@ -148,7 +148,7 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
     history: History, second: HarvestRecord
 ) -> None:
     """The last full walk, which has asked for all that is kept, has not asked for it."""
-    second.walk.note("full", "zooms were changed")
+    second.note_walk("full", "zooms were changed")
     second.record([seen("ign", D, NEW), seen("ign", A)])
     ended(second)
     third = began(history, THIRD)
@@ -160,7 +160,7 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
 
 def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: HarvestRecord) -> None:
     second.record([skipping(D), found("ign", A)])
-    assert second.walk.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
+    assert second.skipped(LAYER, EVERYWHERE[LAYER]) == [A, B]
     assert second.outcomes(LAYER, [A, B]) == {A: Outcome.IGNORED}
 
 
@@ -173,63 +173,63 @@ def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, s
     second.record([skipping(UPPER)])
     ended(second)
     third = began(history, THIRD)
-    assert third.walk.tops(LAYER) == []
+    assert third.tops(LAYER) == []
     assert len(third.unasked(EVERYWHERE, 10)) == 3
 
 
 def test_a_top_that_is_seen_anew_skips_nothing_more(second: HarvestRecord) -> None:
     second.record([skipping(D)])
     second.record([seen("ign", D)])
-    assert second.walk.tops(LAYER) == []
+    assert second.tops(LAYER) == []
 
 
 def test_distrust_opens_what_was_skipped_and_trusts_nothing(second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
-    assert second.walk.distrust(LAYER, "a change") == [UPPER]
-    assert second.walk.tops(LAYER) == []
+    assert second.distrust(LAYER, "a change") == [UPPER]
+    assert second.tops(LAYER) == []
     assert {tile for _, tile in second.unasked(EVERYWHERE, 10)} == {D, A, B}
     assert is_trusted(second, UPPER, D, A, B) == [False] * 4
 
 
 def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: HarvestRecord) -> None:
     second.record([skipping(D)])
-    assert second.walk.distrust(LAYER, "a change") == [D]
+    assert second.distrust(LAYER, "a change") == [D]
     continued = began(history, LATER)
-    assert continued.walk.distrust(LAYER, "another") == [D]
+    assert continued.distrust(LAYER, "another") == [D]
     continued.record([seen("ign", D)])
-    assert continued.walk.distrust(LAYER, "another") == []
+    assert continued.distrust(LAYER, "another") == []
 
 
 def test_distrust_gives_no_top_that_failed_since(second: HarvestRecord) -> None:
     second.record([skipping(D)])
-    second.walk.distrust(LAYER, "a change")
+    second.distrust(LAYER, "a change")
     second.record([found("fail", D)])
-    assert second.walk.distrust(LAYER, "a change") == []
+    assert second.distrust(LAYER, "a change") == []
 
 
 def test_what_another_process_skips_after_distrust_skips_nothing(
     history: History, second: HarvestRecord
 ) -> None:
-    second.walk.distrust(LAYER, "a change")
+    second.distrust(LAYER, "a change")
     other = began(history, LATER)
     other.record([skipping(D)])
-    assert other.walk.distrusted() == {LAYER: "a change"}
+    assert other.distrusted() == {LAYER: "a change"}
     assert {tile for _, tile in other.unasked(EVERYWHERE, 10)} == {A, B}
-    assert other.walk.distrust(LAYER, "a change") == [D]
+    assert other.distrust(LAYER, "a change") == [D]
 
 
 def test_above_what_was_skipped_in_spite_of_distrust_nothing_becomes_trusted(
     history: History, second: HarvestRecord
 ) -> None:
-    second.walk.distrust(LAYER, "a change")
+    second.distrust(LAYER, "a change")
     second.record([seen("ign", UPPER, NEW, '"2"'), skipping(D)])
     ended(second)
     assert is_trusted(began(history, THIRD), UPPER, D) == [False, False]
 
 
 def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord) -> None:
-    second.walk.distrust(LAYER, "a change")
-    second.walk.distrust(LAYER, "another")
+    second.distrust(LAYER, "a change")
+    second.distrust(LAYER, "another")
     stored = proofs(history, "world")[LAYER]
     assert (stored.withdrawn, stored.withdrawn_day) == ("a change", LATER)
 
@@ -237,15 +237,15 @@ def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord
 def test_what_an_earlier_harvest_has_found_is_not_told_as_found_by_this_one(
     history: History, second: HarvestRecord
 ) -> None:
-    second.walk.distrust(LAYER, "why")
-    assert second.walk.distrusted() == {LAYER: "why"}
-    assert began(history, THIRD).walk.distrusted() == {}
+    second.distrust(LAYER, "why")
+    assert second.distrusted() == {LAYER: "why"}
+    assert began(history, THIRD).distrusted() == {}
 
 
 def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRecord) -> None:
     ended(second)
     with pytest.raises(HarvestEndedError):
-        second.walk.distrust(LAYER, "a change")
+        second.distrust(LAYER, "a change")
     assert proofs(history, "world")[LAYER].withdrawn is None
 
 
@@ -260,7 +260,7 @@ def test_a_layer_that_the_harvest_does_not_have_is_refused(first: HarvestRecord)
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
         first.record([replace(seen("ign", UPPER), layer="night")])
     with pytest.raises(ValueError, match="layer 'night' does not belong"):
-        first.walk.distrust("night", "a change")
+        first.distrust("night", "a change")
 
 
 def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(second: HarvestRecord) -> None:

@@ -55,7 +55,8 @@ class Asker:
         return asyncio.run(self.hosts.change(host, 1000.0, step))
 
     def look(self, host: str = HOST) -> Host:
-        return asyncio.run(self.hosts.look(host, 1000.0))[0]
+        known: Host = self.change(lambda known, now: known, host)
+        return known
 
     def share(self) -> int:
         def step(host: Host, now: float) -> int:
@@ -141,12 +142,24 @@ def test_one_that_ends_leaves_nothing_but_what_is_known_of_the_host(tmp_path: Pa
     assert set(names(tmp_path)) == FILES
 
 
-def test_who_only_looks_sees_what_others_keep_and_keeps_nothing(asker: Asker, tmp_path: Path) -> None:
+def test_what_one_keeps_is_known_to_another_and_of_this_host_only(asker: Asker, tmp_path: Path) -> None:
     asker.change(lambda host, now: host.rest(1100.0))
-    before = (tmp_path / "hosts.sqlite").read_bytes()
-    assert asker.look().rests_until == 1100.0
-    assert asker.look("elsewhere.example.net").rests_until == 0.0
-    assert (tmp_path / "hosts.sqlite").read_bytes() == before
+    other = Asker(tmp_path, "other")
+    assert other.look().rests_until == 1100.0
+    assert other.look("elsewhere.example.net").rests_until == 0.0
+    other.hosts.close()
+
+
+def test_without_a_folder_a_process_is_alone(tmp_path: Path) -> None:
+    hosts, others = HostFile(), HostFile()
+    for one in (hosts, others):
+        one.open()
+    asyncio.run(hosts.change(HOST, 1000.0, lambda host, now: host.rest(1100.0)))
+    assert asyncio.run(hosts.change(HOST, 1000.0, lambda host, now: host.rests_until)) == 1100.0
+    assert asyncio.run(others.change(HOST, 1000.0, lambda host, now: host.rests_until)) == 0.0
+    for one in (hosts, others):
+        one.close()
+    assert names(tmp_path) == []
 
 
 def test_a_step_that_fails_changes_nothing(asker: Asker) -> None:

@@ -11,7 +11,7 @@ from tests.scheduler.driving import Driven, QueueAtOnce, entry
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Pace
-from tileharvest.queue.hosts import HostFile, HostMemory
+from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -26,7 +26,7 @@ HOST = "map.example.net"
 
 def not_open(inside: RequestQueue, folder: Path | None) -> Driven:
     def make() -> PoliteQueue:
-        hosts = HostMemory() if folder is None else HostFile(folder)
+        hosts = HostFile(folder)
         return PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=lambda: 0.5)
 
     return Driven(make)

@@ -7,12 +7,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.settings import Settings
 
 from tests.queue.redis_maps import RedisMap
 from tests.scheduler.driving import DAY, Driven, entry, pending
 from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
+from tileharvest.queue.redis import calls
+from tileharvest.queue.settings import redis_queue
+from tileharvest.queue.shared_queue import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,3 +107,37 @@ def test_a_queue_that_is_not_open_does_nothing(world: RedisMap) -> None:
         for one, work in product((closed, unopened), WORKS):
             with pytest.raises(RuntimeError, match="not open"):
                 one.run(work(one.queue))
+
+
+def test_a_program_that_only_looks_writes_nothing(world: RedisMap) -> None:
+    world.worker().push(entry("1"))
+    commands = ("hset", "set", "zadd", "expire", "del", "unlink", "zremrangebyscore")
+
+    def written() -> list[int]:
+        found = world.server.ask("INFO", "commandstats")
+        return [int(found.get(f"cmdstat_{one}", {"calls": 0})["calls"]) for one in commands]
+
+    before = written()
+    with RedisMap(world.server) as never_harvested:
+        for one in (world, never_harvested):
+            beside = one.beside()
+            beside.run(beside.queue.workers())
+            beside.run(beside.queue.notes(""))
+            beside.stop()
+        assert never_harvested.all_keys() == []
+    assert written() == before
+
+
+def test_what_a_program_pushes_into_a_new_queue_says_its_format(world: RedisMap) -> None:
+    world.beside().push(entry("1"))
+    assert world.ask("HGET", "numbers", "format") == calls.FORMAT.encode()
+
+
+@pytest.mark.parametrize(("longest", "wanted"), [(300.0, SILENT), (5.0, 5.0)])
+def test_a_lease_ends_with_half_a_minute_of_silence_at_the_latest(
+    world: RedisMap, longest: float, wanted: float
+) -> None:
+    settings = Settings({"REDIS_URL": world.server.socket_url, "LEASE_SECONDS": longest})
+    with Driven(lambda: redis_queue(settings, world.name)).open() as queue:
+        (lease,) = queue.exchange(1, 1000.0, pushed=[entry("1")]).leases
+        assert lease.until == pytest.approx(1000.0 + wanted, abs=0.01)

@@ -33,6 +33,7 @@ _MOMENT: Final = 0.001
 """Seconds between two attempts to write."""
 
 _ALIVE: Final = ".alive"
+_ALONE: Final = "0-alone"
 
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID"
 
@@ -56,11 +57,6 @@ class Hosts(Protocol):
         """Raises QueueError where nothing can be kept."""
         ...
 
-    async def look(self, host: str, now: float) -> tuple[Host, float]:
-        """Returns what is known of the host, and the present time by its clock. Nothing is kept. Raises
-        QueueError."""
-        ...
-
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
         """Returns the step's result. The step is given what is known of the host, and the present time by its
         clock; what it changes there is kept. Nobody else's change comes between: where another one was
@@ -73,33 +69,8 @@ class Hosts(Protocol):
         ...
 
 
-class HostMemory:
-    """`Hosts` for a process that asks them alone."""
-
-    process = "0-alone"
-    ahead = 0.0
-
-    def __init__(self) -> None:
-        self._hosts: dict[str, Host] = {}
-
-    def open(self) -> None:
-        """Nothing is needed."""
-
-    async def look(self, host: str, now: float) -> tuple[Host, float]:
-        return await self.change(host, now, lambda known, now: (known, now))
-
-    async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
-        known = self._hosts.setdefault(host, Host())
-        known.settle(now, ())
-        return step(known, now)
-
-    def close(self) -> None:
-        for known in self._hosts.values():
-            known.settle(known.written, [self.process])
-
-
 class HostFile:
-    """`Hosts` in a file that all processes of one machine name.
+    """`Hosts` in a file that all processes of one machine name; or in memory, for a process alone.
 
     Who is alive is told by a lock that each process holds on a file of its own beside it: the system lets go
     of it when the process ends, however it ends. One that is stopped keeps it, as it may go on at any time.
@@ -109,19 +80,22 @@ class HostFile:
 
     ahead = 0.0
 
-    def __init__(self, folder: Path, *, patience: float = _PATIENCE) -> None:
-        """Touches nothing yet."""
+    def __init__(self, folder: Path | None = None, *, patience: float = _PATIENCE) -> None:
+        """Touches nothing yet. Without a folder what is known is forgotten when it is closed."""
         self._folder = folder
         self._patience = patience
-        self._file = folder / "hosts.sqlite"
+        self._file = (folder or Path()) / "hosts.sqlite"
         self._alive: int | None = None
         self._connection: sqlite3.Connection | None = None
         self.process = ""
 
     def open(self) -> None:
         """Makes the folder if there is none."""
-        if self._alive is not None:
+        if self.process:
             raise RuntimeError("the hosts are open already")
+        if self._folder is None:
+            self.process = _ALONE
+            return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._alive, name = tempfile.mkstemp(_ALIVE, f"{os.getpid()}-", self._folder)
@@ -133,13 +107,6 @@ class HostFile:
                 f"{self._folder}, in which harvests of this machine share their pace, cannot be written"
                 f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
             ) from error
-
-    async def look(self, host: str, now: float) -> tuple[Host, float]:
-        # A harvest that is refused before its first request leaves no file.
-        if not self._file.exists():
-            return Host(), now
-        async with self._held() as connection:
-            return self._settled(connection, host, now), now
 
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
         async with self._held() as connection:
@@ -159,11 +126,12 @@ class HostFile:
         if alive is not None:
             self._forget(self.process)
             os.close(alive)
+        self.process = ""
 
     @asynccontextmanager
     async def _held(self) -> AsyncIterator[sqlite3.Connection]:
         """The file, which nobody else reads or writes meanwhile; what is not committed is taken back."""
-        if self._alive is None:
+        if not self.process:
             raise RuntimeError("the hosts are not open")
         try:
             connection = await self._begun()
@@ -184,7 +152,7 @@ class HostFile:
         while True:
             try:
                 if self._connection is None:
-                    self._connection = _connected(self._file)
+                    self._connection = _connected(self._file if self._folder else ":memory:")
                 self._connection.execute("BEGIN EXCLUSIVE")
                 self._connection.execute(_TABLE)
             except sqlite3.OperationalError as error:
@@ -209,15 +177,19 @@ class HostFile:
         row = connection.execute("SELECT state FROM hosts WHERE name = ?", (host,)).fetchone()
         known = decoded(row[0] if row else b"", self._file)
         others = [one.id for one in known.processes if one.id != self.process]
-        ended = [one for one in others if not is_locked(self._folder / f"{one}{_ALIVE}")]
+        ended = [one for one in others if self._folder and not is_locked(self._sign_of(one))]
         known.settle(now, ended)
         for one in ended:
             self._forget(one)
         return known
 
+    def _sign_of(self, process: str) -> Path:
+        """Returns the file that the process locks while it is alive."""
+        return (self._folder or Path()) / f"{process}{_ALIVE}"
+
     def _forget(self, process: str) -> None:
         try:
-            (self._folder / f"{process}{_ALIVE}").unlink(missing_ok=True)
+            self._sign_of(process).unlink(missing_ok=True)
         except OSError as error:
             _logger.debug("%s stays in %s: %s", process, self._folder, error)
 
@@ -232,7 +204,7 @@ def decoded(content: bytes, place: object) -> Host:
     return Host()
 
 
-def _connected(file: Path) -> sqlite3.Connection:
+def _connected(file: Path | str) -> sqlite3.Connection:
     # isolation_level=None: sqlite3 begins no transactions by itself. Who finds it locked asks again.
     connection = sqlite3.connect(file, timeout=0, isolation_level=None)
     # A journal of another kind than PERSIST would be made and deleted in each step, or lost by a kill.

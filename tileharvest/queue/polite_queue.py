@@ -129,16 +129,13 @@ class PoliteQueue:
     async def rest(self, host: str, seconds: float) -> float:
         """Leave the host alone for so long: nothing is leased meanwhile to any process of any of its maps.
 
-        Of several rests the one that ends last counts. Returns for how many seconds it lasts from now on.
-        With 0 seconds nothing else is done. Raises ValueError for what is no time.
+        Of several rests the one that ends last counts. Returns for how many seconds it lasts from now on;
+        with 0 seconds or less it only tells. Raises ValueError for what is no time.
         """
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
-        if seconds <= 0:
-            known, now = await self._hosts.look(host, self._clock())
-            return max(0.0, known.rests_until - now)
         return await self._hosts.change(
-            host, self._clock(), lambda known, now: known.rest(now + seconds) - now
+            host, self._clock(), lambda known, now: known.rest(now + max(0.0, seconds)) - now
         )
 
     async def claim_probe(self, host: str, seconds: float) -> bool:

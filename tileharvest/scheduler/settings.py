@@ -15,7 +15,7 @@ from scrapy.utils.misc import load_object
 from tileharvest.harvest.settings import switch
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder, setting
-from tileharvest.queue.hosts import HostFile, HostMemory
+from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import (
     QueueKind,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.redis.start_urls import StartUrls
     from tileharvest.queue.shared_queue import SharedQueue
@@ -168,12 +167,11 @@ def _polite(
 ) -> PoliteQueue:
     """Makes the map's queue, with what all its workers, or all processes of this machine, know of hosts."""
     folder = data_folder(settings)
-    hosts: Hosts = HostMemory()
     if shared is not None:
         return PoliteQueue(shared, shared.hosts(), name, clock=time.time, random=random.random)
     # A dry run makes no folder.
-    if is_kept and (kind is QueueKind.SQLITE or folder.is_dir()):
-        hosts = HostFile(folder / "hosts")
+    is_beside_others = is_kept and (kind is QueueKind.SQLITE or folder.is_dir())
+    hosts = HostFile(folder / "hosts" if is_beside_others else None)
     queue = local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
     return PoliteQueue(queue, hosts, name, clock=time.time, random=random.random)
 

@@ -53,11 +53,6 @@ class RedisHosts:
         """The link must be open."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
-    async def look(self, host: str, now: float) -> tuple[Host, float]:
-        key = _key(host)
-        found: bytes | None = await self._link.attempt(lambda client: client.get(key))
-        return self._settled(host, found or b"", now + self.ahead), now + self.ahead
-
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
         began, wrong = time.monotonic(), _WRONG
         while True:

@@ -109,7 +109,7 @@ def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:
     # That of the start URLs is run by a spider's own client.
     lua = {file.name: file.read_text() for file in SCRIPTS.glob("*.lua") if file.stem != "start_urls"}
     tried = set(re.findall(r"\{ '([A-Z]+)'", lua["open.lua"]))
-    used = {word for text in lua.values() for word in re.findall(r"p?call\('([A-Z]+)'", text)}
+    used = {word for text in lua.values() for word in re.findall(r"(?:p?call|apply)\('([A-Z]+)'", text)}
     used |= set(re.findall(r"'(BITFIELD)'", lua["filter.lua"]))
     # It has no key for which it could be refused.
     assert used - {"TIME"} == tried

@@ -22,6 +22,15 @@ local SEGMENTS = key('segments')
 local FAILURES, NUMBERS, DEAD = key('failures'), key('numbers'), key('dead')
 local CLIENT = key('client:' .. call.client)
 
+-- Commands in a script cost more than what they do, so what is for many values is done at once: for as many as are
+-- surely allowed, and an even number, so that pairs stay together.
+local function apply(command, name, values)
+    local most = 2000
+    for first = 1, #values, most do
+        redis.call(command, name, unpack(values, first, math.min(first + most - 1, #values)))
+    end
+end
+
 -- The time here, and by how much that is later than on the caller's clock.
 local now, shift = call.now, 0
 if call.server_clock then
@@ -58,13 +67,13 @@ local function id_of(number)
     return string.format('%015d', number)
 end
 
--- Ids go with the time, so that a server that has lost what it had, or the last second of it, does not give those
+-- The number before so many new ids. They go with the time, so that a server that has lost what it had, or the last second of it, does not give those
 -- of leases that workers still hold to other requests.
-local function new_id()
+local function new_ids(number)
     local last = tonumber(redis.call('HGET', NUMBERS, 'id')) or 0
-    last = math.max(last, math.floor(now * 1e5)) + 1
-    redis.call('HSET', NUMBERS, 'id', last)
-    return id_of(last)
+    last = math.max(last, math.floor(now * 1e5))
+    redis.call('HSET', NUMBERS, 'id', last + number)
+    return last
 end
 
 local function is_whole(value)
@@ -96,23 +105,28 @@ local function request_of(id)
     return request or nil
 end
 
-local function let_wait(id)
-    local request = request_of(id)
+-- The request is read if it is not given.
+local function let_wait(id, request)
+    request = request or request_of(id)
     if request then
         local priority = request.priority
         redis.call('ZADD', priority > 0 and PLUS or priority < 0 and MINUS or NORMAL, -priority, id)
     end
 end
 
--- It is leased no more.
-local function let_go(id)
-    local holder = redis.call('HGET', HOLDERS, id)
-    local worker = holder and string.match(holder, '^(%S+) ')
-    if worker and redis.call('HINCRBY', HELD, worker, -1) <= 0 then
+-- They are leased to this worker no more.
+local function let_go(ids, worker)
+    if #ids > 0 and redis.call('HINCRBY', HELD, worker, -#ids) <= 0 then
         redis.call('HDEL', HELD, worker)
     end
-    redis.call('HDEL', HOLDERS, id)
-    redis.call('ZREM', LEASES, id)
+    apply('HDEL', HOLDERS, ids)
+    apply('ZREM', LEASES, ids)
+end
+
+-- It is leased no more, to whomever.
+local function withdraw(id)
+    local holder = redis.call('HGET', HOLDERS, id)
+    let_go({ id }, holder and string.match(holder, '^%S+') or '')
 end
 
 -- It goes to the failure list.
@@ -120,18 +134,18 @@ local function give_up(id, reason)
     local request = request_of(id)
     if request then
         local record = pack({ request.priority, request.attempt, request.segment, request.body, reason, now })
-        redis.call('HSET', FAILURES, new_id(), record)
+        redis.call('HSET', FAILURES, id_of(new_ids(1) + 1), record)
         redis.call('HDEL', REQUESTS, id)
     end
 end
 
 local function take_back(id)
-    let_go(id)
+    withdraw(id)
     local request = request_of(id)
     if request and request.attempt < call.max_attempts then
         request.attempt = request.attempt + 1
         keep(id, request)
-        let_wait(id)
+        let_wait(id, request)
     elseif request then
         give_up(id, (string.gsub(call.expired, '{attempts}', request.attempt)))
     end

@@ -14,7 +14,7 @@
 -- the leases: id, attempt, priority, segment, body.
 
 -- Whether it is to be made.
-local function push(segment, priority, attempt, due, fingerprint, body)
+local function push(id, segment, priority, attempt, due, fingerprint, body)
     if fingerprint and not is_new(segment, fingerprint) then
         if call.keeps_doubtful then
             -- It may be an error.
@@ -22,21 +22,21 @@ local function push(segment, priority, attempt, due, fingerprint, body)
         end
         return false
     end
-    local id = new_id()
-    keep(id, { priority = priority, attempt = attempt, segment = segment, body = body })
+    local request = { priority = priority, attempt = attempt, segment = segment, body = body }
+    keep(id, request)
     if due and due + shift > now then
         redis.call('ZADD', DELAYED, due + shift, id)
     else
-        let_wait(id)
+        let_wait(id, request)
     end
     return true
 end
 
 -- How many were dropped. Segments are opened in the order in which they come, which is that of their age.
 local function push_all()
-    local duplicates, is_open = 0, {}
-    for _, entry in ipairs(call.pushed) do
-        if not push(unpack(entry)) then
+    local duplicates, is_open, last = 0, {}, #call.pushed > 0 and new_ids(#call.pushed)
+    for number, entry in ipairs(call.pushed) do
+        if not push(id_of(last + number), unpack(entry)) then
             duplicates = duplicates + 1
         end
     end
@@ -53,27 +53,37 @@ local function push_all()
     return duplicates
 end
 
--- Does something with each of these leases that this worker holds. How many it does not hold.
+local ended = {}
+
+-- Does something with each of these leases that this worker holds, once. How many it does not hold.
 local function end_all(leases, work)
-    local refused = 0
+    local ids = {}
     for _, lease in ipairs(leases) do
         local id = held(lease)
-        if id then
-            let_go(id)
+        if id and not ended[id] then
+            ended[id] = true
+            ids[#ids + 1] = id
             work(id, lease[3])
-        else
-            refused = refused + 1
+        end
+    end
+    let_go(ids, call.client)
+    return #leases - #ids
+end
+
+local function finish_all(leases)
+    local finished, done = {}, {}
+    local refused = end_all(leases, function(id, segment)
+        finished[#finished + 1] = id
+        done[segment] = (done[segment] or 0) + 1
+    end)
+    apply('HDEL', REQUESTS, finished)
+    for segment, number in pairs(done) do
+        if redis.call('HINCRBY', segment_key(segment), 'done', number) == number then
+            -- What was known of it may have ended by time.
+            open_segment(segment)
         end
     end
     return refused
-end
-
-local function finish(id, segment)
-    redis.call('HDEL', REQUESTS, id)
-    if redis.call('HINCRBY', segment_key(segment), 'done', 1) == 1 then
-        -- What was known of it may have ended by time.
-        open_segment(segment)
-    end
 end
 
 -- Something new of this harvest ends the right to end it.
@@ -95,22 +105,25 @@ local function take_in()
     for _, failure in ipairs(call.taken_up) do
         redis.call('HDEL', FAILURES, id_of(failure))
     end
-    local refused = end_all(call.finished, finish) + end_all(call.failed, give_up)
-    refused = refused + end_all(call.returned, let_wait)
+    local refused = finish_all(call.finished) + end_all(call.failed, give_up)
+    refused = refused + end_all(call.returned, function(id)
+        let_wait(id)
+    end)
     note_progress(#call.pushed - duplicates)
     return duplicates, refused
 end
 
--- The id of what is offered next: of so many offers one is taken from minus first. False if nothing waits.
-local function next_id()
-    local turn = call.minus_share > 0 and redis.call('HINCRBY', NUMBERS, 'offers', 1) % call.minus_share == 0
-    for _, lane in ipairs(turn and { MINUS, PLUS, NORMAL } or { PLUS, NORMAL, MINUS }) do
-        local id = redis.call('ZPOPMIN', lane)[1]
+-- The id of what is offered next. Nil if nothing waits.
+local is_empty = {}
+local function next_id(is_turn_of_minus)
+    for _, lane in ipairs(is_turn_of_minus and { MINUS, PLUS, NORMAL } or { PLUS, NORMAL, MINUS }) do
+        local id = not is_empty[lane] and redis.call('ZPOPMIN', lane)[1]
         if id then
             return id
         end
+        is_empty[lane] = true
     end
-    return false
+    return nil
 end
 
 -- For one of so many that are alive: else whoever asks first has all that waits.
@@ -120,40 +133,57 @@ local function part_of(wanted)
     return math.min(wanted, math.ceil(waiting() / math.max(1, #living)))
 end
 
--- Ids and attempts of what is leased now. What was buried is made up for.
+local function in_answer(id, request)
+    return { tonumber(id), request.attempt, request.priority, request.segment, request.body }
+end
+
+-- What is leased now, by the form of the answer. Of so many offers one is taken from minus first, by all workers
+-- together. What was buried is made up for.
 local function lease(wanted, expiry)
-    local leased = {}
-    while #leased < wanted and waiting() > 0 do
-        local id = next_id()
+    local leased, holders, ends = {}, {}, {}
+    local offers, share = tonumber(redis.call('HGET', NUMBERS, 'offers')) or 0, call.minus_share
+    while #leased < wanted do
+        offers = offers + 1
+        local id = next_id(share > 0 and offers % share == 0)
+        if not id then
+            break
+        end
         local request = request_of(id)
         if request then
-            leased[#leased + 1] = { tonumber(id), request.attempt }
-            local holder = string.format('%s %d %.3f', call.client, request.attempt, now)
-            redis.call('HSET', HOLDERS, id, holder)
-            redis.call('ZADD', LEASES, expiry, id)
+            leased[#leased + 1] = in_answer(id, request)
+            holders[#holders + 1] = id
+            holders[#holders + 1] = string.format('%s %d %.3f', call.client, request.attempt, now)
+            ends[#ends + 1] = expiry
+            ends[#ends + 1] = id
         end
     end
+    apply('HSET', HOLDERS, holders)
+    apply('ZADD', LEASES, ends)
     if #leased > 0 then
         redis.call('HINCRBY', HELD, call.client, #leased)
+        redis.call('HINCRBY', NUMBERS, 'offers', #leased)
+    end
+    return leased
+end
+
+-- Of these leases, given by id and attempt, those that are still held.
+local function leased_before(leases)
+    local leased = {}
+    for _, one in ipairs(leases) do
+        local id = held(one)
+        local request = id and request_of(id)
+        leased[#leased + 1] = request and in_answer(id, request)
     end
     return leased
 end
 
 -- `result`: duplicates, refused, expiry, whether something is left that is due, and what has grown
-local function answered(result, leased)
+local function answered(result, leases)
     local duplicates, refused, expiry, has_more, grown = unpack(result)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
+    local next_due, dead = due and tonumber(due) - shift, redis.call('LLEN', DEAD)
     local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
     local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
-    local leases = {}
-    for _, one in ipairs(leased) do
-        local id = held(one)
-        local request = id and request_of(id)
-        if request then
-            leases[#leases + 1] = { one[1], one[2], request.priority, request.segment, request.body }
-        end
-    end
-    local next_due, dead = due and tonumber(due) - shift, redis.call('LLEN', DEAD)
     return pack({ duplicates, refused, next_due or false, elsewhere, expiry - shift, has_more, dead, grown, leases })
 end
 
@@ -165,7 +195,8 @@ if number and number > call.number then
     -- Nobody waits for this answer any more.
     error('a call came after its successor')
 elseif number == call.number then
-    return answered(cmsgpack.unpack(last[2]))
+    local result, leases = cmsgpack.unpack(last[2])
+    return answered(result, leased_before(leases))
 end
 
 settle()
@@ -179,7 +210,10 @@ for name, filter in pairs(filters) do
 end
 local expiry = now + call.lease_seconds
 local leased = lease(part_of(call.wanted), expiry)
-local result = { duplicates, refused, expiry, waiting() > 0, grown }
-redis.call('HSET', CLIENT, 'number', call.number, 'answer', pack(result, leased))
+local result, leases = { duplicates, refused, expiry, waiting() > 0, grown }, {}
+for place, one in ipairs(leased) do
+    leases[place] = { one[1], one[2] }
+end
+redis.call('HSET', CLIENT, 'number', call.number, 'answer', pack(result, leases))
 redis.call('EXPIRE', CLIENT, call.remembered)
 return answered(result, leased)

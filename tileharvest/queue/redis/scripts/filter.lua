@@ -47,42 +47,31 @@ local function grow(name, filter)
     redis.call('SETBIT', seen_key(name), filter.bits - 1, 0)
 end
 
--- The places of a digest in one of the filters. Three numbers of 40 bits make all of them, after Kirsch and
--- Mitzenmacher: two would be the same for too many requests. A floating-point number still counts them exactly.
-local function places_of(part, digest)
-    local start, step = tonumber(string.sub(digest, 1, 10), 16), tonumber(string.sub(digest, 11, 20), 16)
-    local bend, places = tonumber(string.sub(digest, 21, 30), 16), {}
-    for number = 1, part.hashes do
-        places[number] = part.first + (start + number * step + number * number * bend) % part.bits
-    end
-    return places
-end
-
-local function are_set(name, places)
-    for _, place in ipairs(places) do
-        if redis.call('GETBIT', seen_key(name), place) == 0 then
-            return false
-        end
-    end
-    return true
-end
-
--- Whether a fingerprint is new in the segment, which it is not any more.
+-- Whether a fingerprint is new in the segment, which it is not any more. Three numbers of 40 bits make all of its
+-- places, after Kirsch and Mitzenmacher: two would be the same for too many requests. A floating-point number still
+-- counts them exactly.
 local function is_new(name, fingerprint)
-    local filter, digest = filter_of(name), redis.sha1hex(fingerprint)
+    local filter, digest, bitmap = filter_of(name), redis.sha1hex(fingerprint), seen_key(name)
+    local start, step = tonumber(string.sub(digest, 1, 10), 16), tonumber(string.sub(digest, 11, 20), 16)
+    local bend = tonumber(string.sub(digest, 21, 30), 16)
     for _, part in ipairs(filter) do
-        if are_set(name, places_of(part, digest)) then
+        local number, bit = 0, 1
+        while bit == 1 and number < part.hashes do
+            number = number + 1
+            bit = redis.call('GETBIT', bitmap, part.first + (start + number * step + number * number * bend) % part.bits)
+        end
+        if bit == 1 then
             return false
         end
     end
     if filter.accepted >= filter.capacity then
         grow(name, filter)
     end
-    local setting = { 'BITFIELD', seen_key(name) }
-    for _, place in ipairs(places_of(filter[#filter], digest)) do
-        for _, word in ipairs({ 'SET', 'u1', place, 1 }) do
-            setting[#setting + 1] = word
-        end
+    local part, setting = filter[#filter], { 'BITFIELD', bitmap }
+    for number = 1, part.hashes do
+        setting[4 * number - 1], setting[4 * number] = 'SET', 'u1'
+        setting[4 * number + 1] = part.first + (start + number * step + number * number * bend) % part.bits
+        setting[4 * number + 2] = 1
     end
     redis.call(unpack(setting))
     filter.accepted = filter.accepted + 1

@@ -51,7 +51,7 @@ local function drop_segment(name)
         for place = 1, #part[2], 2 do
             local id, request = part[2][place], read(part[2][place + 1])
             if request and request.segment == name then
-                let_go(id)
+                withdraw(id)
                 redis.call('HDEL', REQUESTS, id)
                 for _, lane in ipairs({ PLUS, NORMAL, MINUS, DELAYED }) do
                     redis.call('ZREM', lane, id)

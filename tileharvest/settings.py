@@ -65,13 +65,6 @@ tileharvest/queue/segments.py."""
 SEGMENTS_KEPT = 2
 """The number of segments whose seen requests are remembered, the present one included."""
 
-REQUEST_FINGERPRINTER_CLASS = "tileharvest.scheduler.fingerprint.SegmentFingerprinter"
-"""It is Scrapy's own rule, without the keys that DEDUP_IGNORE_QUERY names."""
-
-DEDUP_IGNORE_QUERY: list[str] = []
-"""Keys of an address that do not make it another request, such as cache busters and timestamps. The
-spiders of tiles name those that maps use."""
-
 SEEN_EXPECTED = 100_000
 """The least number of requests for which the seen filter is made: 0.4 MB. Where the last segment had more, it
 is made for those. Where that is not enough it grows, with a warning."""

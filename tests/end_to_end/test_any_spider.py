@@ -19,6 +19,7 @@ import pytest
 from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import answered, await_condition
 from tests.servers.nginx import nginx
+from tests.servers.redis import redis_server
 from tests.servers.tutorial_sites import SERVER, write_sitemap, write_sites
 
 if TYPE_CHECKING:
@@ -202,6 +203,32 @@ def test_a_project_needs_no_setting_but_the_scheduler(site: Nginx, tmp_path: Pat
     found = json.loads((project.folder / "found.json").read_text(encoding="utf-8"))
     assert {item["title"] for item in found} == {"topics", "topic 1", "topic 2", "topic 3"}
     assert (project.folder / "data" / "queues" / "topics.sqlite").is_file()
+
+
+def test_over_redis_two_workers_share_the_same_requests_and_find_the_same_items(
+    compared: Comparison, tmp_path: Path
+) -> None:
+    # Each process has its own cookies, so a login is not for two.
+    spiders = ("books", "sitemap", "quotes")
+    with redis_server() as redis:
+        settings = f'{OURS}REDIS_URL = "{redis.url}"\nSEGMENT = "every:1000w"\n'
+        workers = [Foreign.copy(tmp_path / name, compared.stock.server, settings) for name in "ab"]
+        workers[0].server.clear_log()
+        processes = [worker.started(*spiders) for worker in workers]
+        for process in processes:
+            try:
+                _, log = process.communicate(timeout=90)
+                assert process.wait() == 0, log[-4000:]
+            finally:
+                process.kill()
+                process.wait()
+                process.close()
+    asked = workers[0].asked()
+    for spider in spiders:
+        assert set(asked[spider]) == set(compared.stock_asked[spider])
+        found = {item for worker in workers for item in worker.items(spider)}
+        assert found == set(compared.stock.items(spider))
+        assert len(asked[spider]) == len(set(asked[spider]))
 
 
 @pytest.mark.parametrize("spider", ["quotes", "books"])

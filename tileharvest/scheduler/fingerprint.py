@@ -34,8 +34,8 @@ class SegmentFingerprinter:
 
     Requests of the same method, address and body are equal. Addresses are compared in the canonical form
     of `w3lib.url.canonicalize_url`, without fragment, and without the keys of the setting
-    DEDUP_IGNORE_QUERY in their query: cache busters and names of JSONP callbacks, which change with every
-    request though the answer does not. Headers and meta do not count.
+    DEDUP_IGNORE_QUERY in their query, such as cache busters and names of JSONP callbacks, which change with
+    every request though the answer does not. By default no key is ignored. Headers and meta do not count.
 
     A fingerprint is the SHA-1, 20 bytes, of: FORMAT, method and canonical address, each with a line feed
     behind it, and the body; in UTF-8. Neither a method nor a canonical address can hold a line feed.

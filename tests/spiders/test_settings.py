@@ -1,0 +1,72 @@
+"""What the spiders of tiles have of Scrapy, and what a project may say to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.settings import Settings
+
+from tileharvest.spiders.overviewer import OverviewerSpider
+from tileharvest.spiders.site_probe import SiteProbeSpider
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+
+OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
+DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Those of our project."""
+    found = Settings()
+    found.setmodule("tileharvest.settings")
+    return found
+
+
+def suited(settings: Settings, spider: type[Spider] = OverviewerSpider, **of_project: Any) -> Settings:
+    for name, value in of_project.items():
+        settings.set(name, value, priority="project")
+    spider.update_settings(settings)
+    return settings
+
+
+@pytest.mark.parametrize("spider", [OverviewerSpider, SiteProbeSpider])
+def test_the_spiders_of_tiles_have_what_tiles_need(settings: Settings, spider: type[Spider]) -> None:
+    found = suited(settings, spider)
+    assert found["DOWNLOADER_MIDDLEWARES"][OFFSITE] is None
+    assert found["DOWNLOADER_MIDDLEWARES"][DIFF] == 540
+    assert found["DOWNLOAD_HANDLERS"]["https"] == "tileharvest.spiders.download.TileDownloadHandler"
+    assert "c" in found.getlist("DEDUP_IGNORE_QUERY")
+    assert found["REQUEST_FINGERPRINTER_CLASS"] == "tileharvest.scheduler.fingerprint.SegmentFingerprinter"
+    assert (found.getbool("COOKIES_ENABLED"), found.getint("CONCURRENT_ITEMS")) == (False, 1)
+
+
+def test_other_spiders_of_the_project_have_scrapys_own_ways(settings: Settings) -> None:
+    defaults = Settings()
+    for name in (
+        "DOWNLOADER_MIDDLEWARES",
+        "SPIDER_MIDDLEWARES",
+        "DOWNLOAD_HANDLERS",
+        "ITEM_PIPELINES",
+        "REQUEST_FINGERPRINTER_CLASS",
+        "DEDUP_IGNORE_QUERY",
+        "COOKIES_ENABLED",
+        "CONCURRENT_ITEMS",
+        "DEFAULT_REQUEST_HEADERS",
+        "RETRY_TIMES",
+        "LOG_FORMATTER",
+    ):
+        assert settings[name] == defaults[name], name
+
+
+def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings: Settings) -> None:
+    found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, OFFSITE: 50})
+    middlewares = found["DOWNLOADER_MIDDLEWARES"]
+    assert (middlewares["a.project.Middleware"], middlewares[OFFSITE], middlewares[DIFF]) == (5, 50, 540)
+
+
+def test_what_a_project_says_goes_before_the_defaults_of_tiles(settings: Settings) -> None:
+    found = suited(settings, RETRY_TIMES=9, DEDUP_IGNORE_QUERY=["version"])
+    assert (found.getint("RETRY_TIMES"), found.getlist("DEDUP_IGNORE_QUERY")) == (9, ["version"])

@@ -46,11 +46,11 @@ if "TMPDIR" not in os.environ and _is_for_tests(_MEMORY):
     # Python has looked once where it may write, and keeps what it found.
     tempfile.tempdir = os.environ["TMPDIR"] = str(_MEMORY)
 
-_FIRST = ("fleet", "browser", "crash", "end_to_end")
+_FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 """The folders that take longest."""
-_WHOLE = ("tests/fleet/", "tests/browser/")
+_WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/")
 """Those of which one process does all: workers of two fleets would be in each other's way, and what the
-browser looks at would be made twice."""
+browser looks at, or the wheel, would be made twice."""
 
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))

@@ -11,3 +11,14 @@ maps.toml -> MapDescription (maps/) -> renderer: the site's configuration and la
      3 the lease is finished (scheduler/)
   -> history and store -> pictures (pictures/) -> viewer, export, notices and commands, which only read
 """
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """Returns the add-on `tileharvest.TileHarvest`, loaded only now: the package itself loads nothing."""
+    if name == "TileHarvest":
+        from tileharvest.extensions.addon import TileHarvest  # noqa: PLC0415
+
+        return TileHarvest
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

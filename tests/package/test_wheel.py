@@ -87,3 +87,9 @@ def test_the_settings_of_the_project_at_hand_hold(installed: Installed, tmp_path
     (tmp_path / "below").mkdir()
     done = installed.run(tmp_path / "below", "tileharvest", "maps", check=False)
     assert f"there is no {tmp_path / 'other.toml'}" in done.stderr
+
+
+def test_a_new_spider_comes_into_the_present_folder(installed: Installed, tmp_path: Path) -> None:
+    """Not among the installed files."""
+    installed.run(tmp_path, "tileharvest", "genspider", "mine", "map.example.net")
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]

@@ -1,0 +1,1 @@
+"""A Scrapy project whose spider runs on TileHarvest's scheduler."""

@@ -1,0 +1,57 @@
+"""What another project's settings gain by the add-on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+
+from tileharvest.extensions.addon import TileHarvest
+from tileharvest.extensions.prometheus import Prometheus
+
+
+def test_scrapy_finds_it_by_its_short_name() -> None:
+    assert load_object("tileharvest.TileHarvest") is TileHarvest
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    code = "import sys, tileharvest; sys.exit(not {'scrapy', 'twisted'}.isdisjoint(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_it_brings_scheduler_and_defaults() -> None:
+    settings = Settings()
+    TileHarvest().update_settings(settings)
+    assert settings["SCHEDULER"] == "tileharvest.scheduler.Scheduler"
+    assert settings["MAX_ATTEMPTS"] == 5
+    assert settings["EXTENSIONS"] == {Prometheus: 500}
+
+
+def test_what_the_project_sets_goes_before() -> None:
+    theirs = {"SCHEDULER": "theirs.Scheduler", "SEGMENT": "hour"}
+    settings = Settings(theirs)
+    TileHarvest().update_settings(settings)
+    assert {name: settings[name] for name in theirs} == theirs
+
+
+def test_scrapys_other_settings_stay_as_they_are() -> None:
+    settings, before = Settings(), Settings()
+    TileHarvest().update_settings(settings)
+    changed = {name for name in before if settings[name] != before[name]}
+    assert changed == {"SCHEDULER", "EXTENSIONS"}
+
+
+def test_spiders_and_commands_come_to_those_of_the_project() -> None:
+    settings = Settings({"SPIDER_MODULES": ["theirs.spiders"]})
+    for _ in range(2):
+        TileHarvest.update_pre_crawler_settings(settings)
+    assert settings["SPIDER_MODULES"] == ["theirs.spiders", "tileharvest.spiders"]
+    assert settings["COMMANDS_MODULE"] == "tileharvest.commands"
+
+
+def test_commands_of_the_project_stay() -> None:
+    settings = Settings({"COMMANDS_MODULE": "theirs.commands"})
+    TileHarvest.update_pre_crawler_settings(settings)
+    assert settings["COMMANDS_MODULE"] == "theirs.commands"

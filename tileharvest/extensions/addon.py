@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scrapy.settings import BaseSettings, default_settings
 
-from tileharvest import settings as ours
 from tileharvest.extensions.prometheus import Prometheus
 
 
@@ -21,18 +20,24 @@ class TileHarvest:
         Scrapy 2.19 has looked for the commands before it calls this. So they are those of the program
         `tileharvest`, which calls it earlier; `scrapy` has them where the project names COMMANDS_MODULE.
         """
-        for module in ours.SPIDER_MODULES:
+        ours = _ours()
+        for module in ours.getlist("SPIDER_MODULES"):
             if module not in settings.getlist("SPIDER_MODULES"):
                 settings.add_to_list("SPIDER_MODULES", module)
         if not settings["COMMANDS_MODULE"]:
-            settings.set("COMMANDS_MODULE", ours.COMMANDS_MODULE, priority="addon")
+            settings.set("COMMANDS_MODULE", ours["COMMANDS_MODULE"], priority="addon")
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Adds the scheduler, the numbers for Prometheus, and a default for each setting of ours."""
-        found = BaseSettings()
-        found.setmodule(ours)
-        for name, value in found.items():
+        for name, value in _ours().items():
             # The other settings of Scrapy's stay as the project has them.
             if name == "SCHEDULER" or not hasattr(default_settings, name):
                 settings.set(name, value, priority="addon")
         settings.setdefault_in_component_priority_dict("EXTENSIONS", Prometheus, 500)
+
+
+def _ours() -> BaseSettings:
+    """Returns the settings of this project. They read the environment when they are first asked for."""
+    found = BaseSettings()
+    found.setmodule("tileharvest.settings")
+    return found

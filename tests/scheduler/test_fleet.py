@@ -140,7 +140,6 @@ def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instea
         shared: Any = SimpleNamespace(ending=mistake)
         one = fleet(shared, has_joined=True, failed=failed.set_result)
         one.start()
-        one.exchanged()
         found: QueueError = await asyncio.wait_for(failed, 5)
         await one.stop()
         return found

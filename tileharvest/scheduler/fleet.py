@@ -59,24 +59,16 @@ class Fleet:
         self.ending = Ending.GOES_ON
         """How far the work is, as this worker last heard."""
         self._stays = scheduling.stay
-        self._idle = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Look for work, and for the end of it, while this worker has nothing to do."""
-        if self._shared is not None:
-            self._tasks.append(asyncio.ensure_future(self._watch(self._shared)))
-        if self._stays:
-            self._tasks.append(asyncio.ensure_future(self._look_for_pushed()))
+        if self._shared is not None or self._stays:
+            self._watching = asyncio.ensure_future(self._watch())
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            await cancel(task)
-
-    def exchanged(self) -> None:
-        """The queue has answered: look for work if there is none left."""
-        if self._worker.is_empty:
-            self._idle.set()
+        if self._watching is not None:
+            await cancel(self._watching)
 
     # What a harvest asks
 
@@ -138,29 +130,21 @@ class Fleet:
         if self._shared is not None:
             await self._shared.confirm(self._segment, fingerprints)
 
-    async def _watch(self, shared: SharedQueue) -> None:
+    async def _watch(self) -> None:
         try:
-            while self.ending is not Ending.ENDED:
-                await self._idle.wait()
-                self._idle.clear()
-                if self._worker.is_empty:
-                    await self._look(shared)
+            while self._stays or self.ending is not Ending.ENDED:
+                await asyncio.sleep(POLL)
+                if self._stays or self._worker.is_empty:
+                    await self._look()
         except Exception as error:  # noqa: BLE001 - or nobody would notice the end of the work any more
             self._listener.end(as_queue_error(error))
 
-    async def _look(self, shared: SharedQueue) -> None:
-        if self.awaits_end and not self._worker.holds_some:
-            self.ending = await shared.ending(self._segment)
+    async def _look(self) -> None:
+        if self._shared is not None and self.awaits_end and not self._worker.holds_some:
+            self.ending = await self._shared.ending(self._segment)
             if self.ending is not Ending.GOES_ON:
                 self._listener.wake()
-            if self.ending is Ending.ENDED:
-                return
-        await asyncio.sleep(POLL)
-        self._worker.look_again()
-
-    async def _look_for_pushed(self) -> None:
-        while True:
-            await asyncio.sleep(POLL)
+        if self.ending is not Ending.ENDED:
             self._worker.look_again()
 
 

@@ -436,8 +436,6 @@ class Scheduler(BaseScheduler):
             if count:
                 self._count(name, count)
         self._share = self._share if answer.share is None else answer.share
-        if self._fleet is not None:
-            self._fleet.exchanged()
         if self._start_urls is not None and self.worker.is_told:
             self._start_urls.settle()
         self._engine.wake()

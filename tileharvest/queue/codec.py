@@ -163,11 +163,21 @@ def _check(value: Any, place: tuple[str | int, ...]) -> None:
     elif kind in (list, tuple):
         for number, inner in enumerate(value):
             _check(inner, (*place, number))
-    elif kind is str or _is_own_text(value):
+    elif kind is str:
         _check_text(value, place)
-    elif kind is float and not isfinite(value):
-        _refuse(place, f"the number {value}")
-    elif kind not in (bool, int, float, NoneType):
+    elif kind not in (bool, int, NoneType):
+        _check_other(value, place)
+
+
+def _check_other(value: Any, place: tuple[str | int, ...]) -> None:
+    """Refuse what is neither a finite number nor a text of a class of its own."""
+    kind = type(value)
+    if kind is float:
+        if not isfinite(value):
+            _refuse(place, f"the number {value}")
+    elif _is_own_text(value):
+        _check_text(value, place)
+    else:
         _refuse(place, f"{'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__}")
 
 

@@ -329,7 +329,7 @@ class Scheduler(BaseScheduler):
             self._crawl.end(error)
             return
         for failure in failures:
-            if failure.segment in (self._segment, PUSHED) and is_unanswered(failure.reason):
+            if failure.segment == self._segment and is_unanswered(failure.reason):
                 again = Entry(failure.body, failure.segment, None, failure.priority, attempt=failure.attempts)
                 self.worker.push(again)
                 self.worker.take_up(failure.id)

@@ -32,9 +32,9 @@ def test_the_highest_priority_is_first_and_equal_ones_are_in_the_order_in_which_
     memory = RequestMemory()
     for name, priority in (("a", 0), ("b", -1), ("c", 2), ("d", 0), ("e", 2)):
         memory.add(request(name, priority), DAY, None, "a reason")
-    assert len(memory) == 5
+    assert memory.waiting == 5
     assert names(memory) == ["c", "e", "a", "d", "b"]
-    assert not memory
+    assert memory.waiting == 0
 
 
 def test_the_very_request_is_returned() -> None:
@@ -48,7 +48,7 @@ def test_a_request_waits_for_its_time() -> None:
     memory.add(request("later", 5, not_before=10.0), DAY, None, "a reason")
     memory.add(request("now"), DAY, None, "a reason")
     assert names(memory, 9.9) == ["now"]
-    assert len(memory) == 1
+    assert memory.waiting == 1
     assert names(memory, 10.0) == ["later"]
 
 

@@ -32,11 +32,9 @@ class RequestMemory:
         self._seen: set[tuple[str, bytes]] = set()
         """Segments and fingerprints of all that came, but of what is never filtered."""
         self._numbers = count()
+        self.waiting = 0
+        """How many requests are here. It is read whenever Scrapy asks for a request, so it is no property."""
         self._has_told = False
-
-    def __len__(self) -> int:
-        """Returns how many requests wait."""
-        return len(self._due) + len(self._delayed)
 
     def add(self, request: Request, segment: str, fingerprint: bytes | None, why: object | None) -> bool:
         """Let the request wait. Returns False if it was seen in its segment. Without a fingerprint it never
@@ -53,6 +51,7 @@ class RequestMemory:
                 request,
                 why,
             )
+        self.waiting += 1
         due = request.meta.get(NOT_BEFORE)
         if due is None:
             self._push(request)
@@ -66,6 +65,7 @@ class RequestMemory:
             self._push(heapq.heappop(self._delayed)[2])
         if not self._due:
             return None
+        self.waiting -= 1
         request = heapq.heappop(self._due)[2]
         # As if it had been written and read: the attempt before this one has left nothing.
         for key in (NOT_BEFORE, FAILURE):

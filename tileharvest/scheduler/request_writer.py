@@ -75,7 +75,9 @@ class RequestWriter:
     def read(self, body: bytes, attempt: int) -> Request:
         """Returns the request that an entry's bytes hold, for that attempt."""
         queued = decode(body)
-        self._check_names(queued)
+        for field, name in (("callback", queued.callback), ("errback", queued.errback)):
+            if name is not None and name not in self._callbacks:
+                raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")
         found: dict[str, Any] = {
             **msgspec.structs.asdict(queued),
             "headers": headers_as_bytes(queued.headers) if queued.headers else {},
@@ -110,11 +112,6 @@ class RequestWriter:
         if name is None:
             raise UnwritableRequestError(f"its {field} {callback!r} is no method of the spider")
         return name
-
-    def _check_names(self, queued: QueuedRequest) -> None:
-        for field, name in (("callback", queued.callback), ("errback", queued.errback)):
-            if name is not None and name not in self._callbacks:
-                raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")
 
 
 def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:

@@ -171,7 +171,7 @@ class Scheduler(BaseScheduler):
         fleet, worker, scheduling = self._fleet, self.worker, self._scheduling
         if not self._is_open:
             return False
-        if fleet is None or self._waiting or self._memory or scheduling.stay or not worker.is_empty:
+        if fleet is None or self._waiting or self._memory.waiting or scheduling.stay or not worker.is_empty:
             return True
         if fleet.ending is not Ending.GOES_ON:
             return False
@@ -356,7 +356,7 @@ class Scheduler(BaseScheduler):
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting[1] is not None:
             self.worker.give_back(waiting[1])
-        lost = len(self._memory) + (waiting is not None and waiting[1] is None)
+        lost = self._memory.waiting + (waiting is not None and waiting[1] is None)
         if lost:
             _logger.warning("%d requests that waited in memory were not made, and are not kept", lost)
         self.left_nothing = self.worker.is_done and not lost
@@ -461,7 +461,7 @@ class Scheduler(BaseScheduler):
     # From leases to requests
 
     def _next(self) -> tuple[Request, Lease | None] | None:
-        if self._memory:
+        if self._memory.waiting:
             remembered = self._memory.take(self._scheduling.clock())
             if remembered is not None:
                 return remembered, None

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import tomllib
 from datetime import date
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tileharvest.demo.__main__ import main
 from tileharvest.demo.comparison import counts_of, matches, verdict
-from tileharvest.demo.folders import MARKER, fresh_data_folder, project_folder, write_maps_file
+from tileharvest.demo.folders import MARKER, fresh_data_folder, write_maps_file
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DAY = date(2026, 11, 18)
 PREDICTED = {Outcome.ADDED: 59, Outcome.NOTHING: 13}
@@ -93,10 +96,6 @@ def test_the_maps_file_is_toml_with_one_map(tmp_path: Path) -> None:
 def test_the_maps_file_can_be_harvested_from(tmp_path: Path) -> None:
     (description,) = load_maps(write_maps_file(tmp_path, "http://127.0.0.1:8000/")).values()
     assert (description.name, description.page) == ("demo", "http://127.0.0.1:8000/")
-
-
-def test_the_project_is_the_folder_of_scrapy_cfg() -> None:
-    assert project_folder() == Path(__file__).parents[2]
 
 
 def test_the_counts_of_a_day_are_read_from_the_listing() -> None:

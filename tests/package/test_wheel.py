@@ -93,3 +93,14 @@ def test_a_new_spider_comes_into_the_present_folder(installed: Installed, tmp_pa
     """Not among the installed files."""
     installed.run(tmp_path, "tileharvest", "genspider", "mine", "map.example.net")
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
+
+
+def test_the_demo_needs_no_checkout(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run(tmp_path, "python", "-m", "tileharvest.demo")
+    assert done.stdout.count(": as predicted") == 3
+    # The last line is for the shell.
+    *places, program, command, name = done.stdout.splitlines()[-1].split()
+    environment = dict(place.split("=") for place in places)
+    assert (command, name, program) == ("serve", "demo", str(installed.python.with_name("tileharvest")))
+    told = json.loads(installed.run(tmp_path, "tileharvest", "maps", "--json", **environment).stdout)
+    assert [one["map"] for one in told] == ["demo"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.comparison import counts_of, matches, verdict
-from tileharvest.demo.folders import MAP, fresh_data_folder, project_folder, write_maps_file
+from tileharvest.demo.folders import MAP, fresh_data_folder, write_maps_file
 from tileharvest.demo.prediction import predicted_outcomes
 from tileharvest.demo.publication import publish
 from tileharvest.demo.server import serve
@@ -54,7 +54,7 @@ class Demo:
     async def _harvest_day(self, day: int, environment: Mapping[str, str]) -> bool:
         today = self.first_day + timedelta(days=day - 1)
         publish(self.world, day, self.first_day, self.site)
-        status = await _scrapy(environment, "harvest", MAP, "-a", f"day={today}")
+        status = await _command(environment, "harvest", MAP, "-a", f"day={today}")
         if status:
             _say(f"day {today}: the harvest ended with exit status {status}")
             return False
@@ -104,24 +104,24 @@ def _site_folder(*, keep: bool) -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
-async def _scrapy(environment: Mapping[str, str], *arguments: str) -> int:
-    """Runs a command of the project and returns its exit status. Its output goes to the terminal."""
-    command = (sys.executable, "-m", "scrapy", *arguments)
-    process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=project_folder())
+async def _command(environment: Mapping[str, str], *arguments: str) -> int:
+    """Runs a command of the program and returns its exit status. Its output goes to the terminal."""
+    command = (sys.executable, "-m", "tileharvest", *arguments)
+    process = await asyncio.create_subprocess_exec(*command, env=environment)
     return await process.wait()
 
 
 async def _harvests(environment: Mapping[str, str]) -> str:
-    command = (sys.executable, "-m", "scrapy", "harvests", MAP, "--json")
-    process = await asyncio.create_subprocess_exec(
-        *command, env=environment, cwd=project_folder(), stdout=PIPE
-    )
+    command = (sys.executable, "-m", "tileharvest", "harvests", MAP, "--json")
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
     output, _ = await process.communicate()
     return output.decode()
 
 
 def _what_next(data: Path) -> str:
-    scrapy = _from_here(Path(sys.executable).with_name("scrapy"))
+    # Scrapy itself has the commands only in the folder of a project.
+    program = "scrapy" if Path("scrapy.cfg").is_file() else "tileharvest"
+    scrapy = _from_here(Path(sys.executable).with_name(program))
     return (
         "\nWhat next?\n"
         f"  export TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}\n"
@@ -137,8 +137,8 @@ def _what_next(data: Path) -> str:
 
 
 def _from_here(path: Path) -> Path:
-    """Returns the path as a person in the project's folder would write it."""
-    here = project_folder()
+    """Returns the path as a person in the present folder would write it."""
+    here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 

@@ -1,4 +1,4 @@
-"""The demo's folders: its data folder with `maps.toml`, and the project's folder.
+"""The demo's data folder, with its `maps.toml`.
 
 Each run empties the data folder. Therefore it takes only one that the demo itself has made.
 """
@@ -6,10 +6,12 @@ Each run empties the data folder. Therefore it takes only one that the demo itse
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MARKER: Final = ".tileharvest-demo"
 """The name of a file that says: the demo made this folder and may empty it."""
@@ -49,14 +51,3 @@ def write_maps_file(folder: Path, url: str) -> Path:
     entry = f'[{MAP}]\nurl = "{url}"\ntimezone = "UTC"\naudit = 0  # so that the counts can be predicted\n'
     file.write_text(entry, encoding="utf-8")
     return file
-
-
-def project_folder() -> Path:
-    """Returns the folder that holds `scrapy.cfg`, in which the `scrapy` commands work.
-
-    Raises ConfigurationError where the package was installed without that file.
-    """
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "scrapy.cfg").is_file():
-            return folder
-    raise ConfigurationError("no folder above the package holds scrapy.cfg: run it from a full checkout")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ from tests.end_to_end.bad_input.small_site import (
 )
 from tests.end_to_end.project import await_condition
 from tests.servers import rules
+from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,6 +224,33 @@ def test_what_is_pushed_while_nothing_runs_is_asked_first_by_the_next_harvest(st
     assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
     assert first_asked(stage) == address(LAST)
     assert queue(stage)["left"] == 0
+
+
+@pytest.mark.parametrize("waits_in", ["sqlite", "redis"])
+def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harvest_at_once(
+    stage: Stage, waits_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The story of a day: a tile fails, is put back, and another one has changed meanwhile."""
+    with redis_server() if waits_in == "redis" else nullcontext() as server:
+        if server is not None:
+            monkeypatch.setenv("REDIS_URL", server.url)
+        stage.site.rules[address(LAST)] = rules.status(403)
+        assert visit(stage.project, FIRST_DAY).status == 3
+        stage.site.rules.clear()
+        stage.files.write("00", drawn("changed"))
+        stage.project.scrapy("failures", "small", "--retry")
+        stage.project.scrapy("push", "small", "0_-3_3", "-1_-2_2")
+        stage.site.received.clear()
+        done = visit(stage.project, FIRST_DAY)
+        assert (done.status, done.counts) == (0, {"ign": 1, "rep": 1, "add": 1})
+        tiles = {request.path for request in stage.site.received[BEFORE:]}
+        assert tiles == {address(path) for path in (LAST, "00", "0")}
+        assert found(stage.project)[LAST] == Found("add", None)
+        (report,) = visit(stage.project, FIRST_DAY).reports
+        assert "is already harvested" in report["note"]
+        assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+        walks = stage.project.query("SELECT walk, reason FROM harvests ORDER BY id")
+        assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
 
 
 def test_tiles_can_be_pushed_before_the_first_harvest(stage: Stage) -> None:

@@ -66,6 +66,7 @@ def began(
     segment: str | None = None,
     name: str = "world",
     again: bool = False,
+    pushed: bool = False,
     today: Callable[[], date] | None = None,
 ) -> HarvestRecord:
     return begin(
@@ -77,6 +78,7 @@ def began(
         renderer="overviewer",
         layers=[Layer(LAYER, 10, "png")],
         again=again,
+        pushed=pushed,
         today=today,
     )
 

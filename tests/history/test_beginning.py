@@ -102,6 +102,24 @@ def test_a_harvest_that_was_asked_for_again_is_continued_by_all(history: History
     assert began(history).id == second.id
 
 
+def test_a_finished_segment_gets_a_harvest_of_what_was_pushed_that_goes_on_after_a_kill(
+    history: History,
+) -> None:
+    ended(began(history))
+    pushed = began(history, pushed=True)
+    assert (pushed.is_pushed, pushed.continued) == (True, False)
+    again = began(history)
+    assert (again.id, again.is_pushed, again.continued) == (pushed.id, True, True)
+
+
+def test_a_harvest_of_what_was_pushed_ends_when_everything_is_asked_for_again(history: History) -> None:
+    ended(began(history))
+    pushed = began(history, pushed=True)
+    whole = began(history, again=True)
+    assert (whole.is_pushed, whole.continued) == (False, False)
+    assert pushed.ended() == "interrupted"
+
+
 def test_all_who_continue_a_harvest_name_it_the_same_and_no_other_one_so(history: History) -> None:
     first, again = began(history), began(history)
     assert first.identity == again.identity == f"{first.id}@2021-02-13T06:00:00.000000+00:00"

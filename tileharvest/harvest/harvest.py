@@ -97,6 +97,9 @@ class Harvest:
         """Whether an unfinished harvest of this segment goes on."""
         self.ended_here = True
         """False where another process has ended the harvest, or has noted the same end of its run, before."""
+        self.is_pushed = False
+        """Whether nothing is asked but what a person has pushed, as the segment's harvest was complete
+        before. May be set before `open`."""
 
     async def expect_work(self) -> None:
         """Raises AlreadyHarvestedError when this segment's harvest is complete, and none was asked for again.
@@ -181,11 +184,14 @@ class Harvest:
             renderer=site.renderer,
             layers=site.layers,
             again=self._again,
+            pushed=self.is_pushed,
             today=self._today,
         )
+        self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued
         self._known_before = await asyncio.to_thread(self._record.known_before, self._areas)
-        self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
+        if not self.is_pushed:
+            self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
         self.versions = Known(self._record.latest)
         """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
         self.walks = await Walks.begin(history, self._record, self.description, self.layers, self.day)
@@ -200,7 +206,8 @@ class Harvest:
 
     def first(self) -> Iterator[tuple[Layer, Tile]]:
         """Returns the tiles at which the walks start."""
-        return ((part.layer, tile) for part in self.layers.values() for tile in part.walk.start())
+        parts = () if self.is_pushed else self.layers.values()
+        return ((part.layer, tile) for part in parts for tile in part.walk.start())
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.
@@ -243,6 +250,8 @@ class Harvest:
         other processes have found.
         """
         await self._commits.flush()
+        if self.is_pushed:
+            return []
         found = await asyncio.to_thread(self._record.unasked, self._areas, _UNASKED_AT_ONCE)
         vanished = await asyncio.to_thread(self._record.vanished, self._areas)
         if vanished > self._known_before / 2:
@@ -252,7 +261,7 @@ class Harvest:
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""
         await self._commits.flush()
-        return await self.walks.audit()
+        return [] if self.is_pushed else await self.walks.audit()
 
     async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
         """Returns those of these layers' tiles of which no process of this harvest has a result."""

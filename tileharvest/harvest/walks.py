@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
+from tileharvest.history.schema import PUSHED_WALK
 from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.audit import Audit
-from tileharvest.walk.decision import Decisions, decide
+from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _AUDITED = Asked(late=True, audited=True)
+_PUSHED = Decision(
+    is_pruned=False, reason="what was pushed after the segment's harvest is asked, and no more"
+)
 
 
 class LayerWalk(NamedTuple):
@@ -73,8 +77,12 @@ class Walks:
 
         def look() -> Decisions:
             depths = {name: part.walk.depth for name, part in layers.items()}
-            decisions = next_walks(history, description, depths, day)
-            way = "pruned" if decisions.is_pruned else "full"
+            if record.is_pushed:
+                decisions = Decisions(dict.fromkeys(depths, _PUSHED))
+                way = PUSHED_WALK
+            else:
+                decisions = next_walks(history, description, depths, day)
+                way = "pruned" if decisions.is_pruned else "full"
             record.note_walk(way, decisions.reason, kept_in_words(description, depths))
             return decisions
 

@@ -16,6 +16,7 @@ from tileharvest.history.recorder import counting
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
     FINISHED,
+    PUSHED_WALK,
     changes,
     harvest_counts,
     harvests,
@@ -49,17 +50,19 @@ class HarvestRow:
     started: datetime
     continued: bool = True
     """False where this process has begun it."""
+    is_pushed: bool = False
+    """Whether it asks for nothing but what a person has pushed."""
 
     @classmethod
     def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
         """Returns the map's unfinished harvest, of this segment if one is named; None if there is none."""
-        query = select(harvests.c.id, harvests.c.day, harvests.c.started).where(
+        query = select(harvests.c.id, harvests.c.day, harvests.c.started, harvests.c.walk).where(
             harvests.c.map == map_id, harvests.c.ended.is_(None)
         )
         if segment is not None:
             query = query.where(harvests.c.segment == segment)
         row = connection.execute(query).one_or_none()
-        return None if row is None else cls(row.id, row.day, row.started)
+        return None if row is None else cls(row.id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
 
     def add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
         """Adds the cost to the harvest, whose row is then locked until the transaction ends.
@@ -121,11 +124,15 @@ class HarvestRow:
         settle(connection, self.id, is_complete=is_complete)
 
     def end_and_settle(self, connection: Connection, ended: datetime, reason: str) -> None:
-        """Ends a complete harvest: each tile found gone gets the version that says so."""
-        self.end(connection, ended, reason, is_complete=True)
+        """Ends a complete harvest: each tile found gone gets the version that says so.
+
+        One that asked only what was pushed proves nothing, and nothing is trusted by it.
+        """
+        self.end(connection, ended, reason, is_complete=not self.is_pushed)
         self._keep_counts(connection, tiles.c.outcome == Outcome.GONE.value)
         self._record_gone(connection)
-        prove_layers(connection, connection.dialect.name, self.id)
+        if not self.is_pushed:
+            prove_layers(connection, connection.dialect.name, self.id)
 
     def end_and_take_back(self, connection: Connection, ended: datetime, reason: str) -> None:
         """Ends the harvest, and leaves nothing of what was found gone."""

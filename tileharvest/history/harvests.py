@@ -29,6 +29,7 @@ from tileharvest.history.recorder import Recorder
 from tileharvest.history.schema import (
     FINISHED,
     INTERRUPTED,
+    PUSHED_WALK,
     batches,
     harvest_layers,
     harvests,
@@ -91,6 +92,8 @@ class HarvestRecord:
         self.map_name = map_name
         self.segment = segment
         self.continued = row.continued
+        self.is_pushed = row.is_pushed
+        """Whether it asks for nothing but what a person has pushed."""
         self.identity = f"{row.id}@{row.started.astimezone(UTC).isoformat(timespec='microseconds')}"
         """Names this harvest in every process that has a part in it, and no other harvest ever.
 
@@ -358,6 +361,7 @@ def begin(
     renderer: str,
     layers: Sequence[Layer],
     again: bool = False,
+    pushed: bool = False,
     today: Callable[[], date] | None = None,
 ) -> HarvestRecord:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
@@ -370,12 +374,13 @@ def begin(
     own day.
 
     Raises, having changed nothing, SegmentFinishedError where a harvest of this map and segment is finished,
-    unless `again` says that this is meant. Raises HistoryError for a day before the map's latest version:
-    history is only written forwards.
+    unless `again` says that this is meant. With `pushed` another one is begun, which asks for nothing but
+    what a person has pushed since; it ends where `again` asks for everything. Raises HistoryError for a day
+    before the map's latest version: history is only written forwards.
     """
     if len({layer.name for layer in layers}) != len(layers) or not layers:
         raise ValueError("a harvest has at least one layer, and each once")
-    beginning = Beginning(map_name, segment, day, started, renderer, layers, again)
+    beginning = Beginning(map_name, segment, day, started, renderer, layers, again, pushed)
     row, layer_ids = history.write(beginning)
     return HarvestRecord(history, row, layer_ids, map_name, segment, today)
 
@@ -394,6 +399,8 @@ class Beginning:
     """As the site describes them now."""
     again: bool = False
     """Whether one is begun though a harvest of the segment is finished."""
+    pushed: bool = False
+    """Whether that one asks for nothing but what a person has pushed."""
     _inserted: int | None = field(default=None, init=False)
     """The id that an earlier call has inserted, in a transaction that may have been committed or not."""
 
@@ -404,7 +411,7 @@ class Beginning:
         """
         map_id = self._map_id(connection)
         row = HarvestRow.unfinished(connection, map_id, self.segment)
-        if row is None:
+        if row is None or (row.is_pushed and self.again):
             row = self._insert(connection, map_id)
         else:
             # Why its last run ended counts no longer.
@@ -432,7 +439,7 @@ class Beginning:
         return int(connection.execute(query).scalar_one())
 
     def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
-        if not self.again:
+        if not (self.again or self.pushed):
             self._refuse_finished(connection, map_id)
         self._refuse_backwards(connection, map_id)
         other = HarvestRow.unfinished(connection, map_id)
@@ -450,10 +457,11 @@ class Beginning:
             requests=0,
             received_bytes=0,
             stored_bytes=0,
+            walk=PUSHED_WALK if self.pushed else None,
         )
         harvest = connection.execute(new.returning(harvests.c.id)).scalar_one()
         self._inserted = harvest
-        return HarvestRow(harvest, self.day, self.started, continued=False)
+        return HarvestRow(harvest, self.day, self.started, continued=False, is_pushed=self.pushed)
 
     def _describe_layers(self, connection: Connection, map_id: int, harvest: int) -> None:
         """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""

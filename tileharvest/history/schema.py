@@ -98,6 +98,8 @@ layers: Final = Table(
 
 FINISHED: Final = "finished"
 """The reason of a harvest that ended with a result for every tile."""
+PUSHED_WALK: Final = "pushed"
+"""The walk of a harvest that asked only what a person had pushed after the segment's harvest was finished."""
 INTERRUPTED: Final = "interrupted"
 """The reason of a harvest that was still unfinished when the map's next one began."""
 
@@ -136,7 +138,8 @@ began. These are 0 for harvests of releases that did not note them.
 while a run goes on, after a kill, and once the harvest has ended.
 
 `walk` is `full`, `pruned`, or `repaired`: then a pruned walk has withdrawn a proof and asked for what it had
-skipped. `walk_reason` says why the walk began so. Both are null for releases that knew only the full walk.
+skipped; or `pushed`: then only what a person had pushed was asked. `walk_reason` says why the walk began so.
+Both are null for releases that knew only the full walk.
 `kept` says which zones and zooms the harvest was for, in a form that the caller chooses.
 """
 

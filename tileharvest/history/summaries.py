@@ -15,6 +15,7 @@ from tileharvest.history.harvest_row import COST_COLUMNS, HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
     FINISHED,
+    PUSHED_WALK,
     harvest_layers,
     harvests,
     layers,
@@ -62,8 +63,8 @@ class HarvestSummary:
     stopped: str | None = None
     """Why the last run of an unfinished harvest ended; None while one goes on, and after a kill."""
     walk: str | None = None
-    """`full`, `pruned`, or `repaired`: it began pruned, and then asked for what it had skipped. None for a
-    harvest of a release that knew only the full walk."""
+    """`full`, `pruned`, or `repaired`: it began pruned, and then asked for what it had skipped; or `pushed`:
+    it asked only what a person had pushed. None for a harvest of a release that knew only the full walk."""
     walk_reason: str | None = None
     """Why it walked so."""
 
@@ -184,7 +185,8 @@ def precedent(history: History, map_name: str) -> Precedent | None:
             return None
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
-    finished = [one for one in harvest_summaries(history, map_name) if one.reason == FINISHED]
+    ended = harvest_summaries(history, map_name)
+    finished = [one for one in ended if one.reason == FINISHED and one.walk != PUSHED_WALK]
     if not finished:
         return None
     pruned = [one for one in finished if one.walk == "pruned"]

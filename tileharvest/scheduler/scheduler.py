@@ -368,6 +368,14 @@ class Scheduler(BaseScheduler):
         finally:
             await self.worker.close()
 
+    async def has_due(self) -> bool:
+        """Returns whether anything waits that is due, of whatever segment. Reads all that waits. Raises
+        QueueError."""
+        if not self._is_open:
+            return False
+        counts = await self._scheduling.queue.counts(self._scheduling.clock())
+        return any(counts.pending.values())
+
     async def overview(self) -> Overview | None:
         """Returns what is known of the queue, or None while it is not open. Reads all that waits."""
         if not self._is_open:

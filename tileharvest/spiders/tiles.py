@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 
-from tileharvest.errors import BudgetError, MovedError, TileHarvestError
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
 from tileharvest.history.costs import NO_COST
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
+
+_UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED)
+"""Below a pushed tile that is unchanged nothing is asked: the segment's complete harvest has done it."""
 
 CHECKS: Final = 0
 """Priority of the lane for checks: normal."""
@@ -228,7 +231,14 @@ class TileSpider(Spider, HeldSpider):
         """
         harvest, crawl = self.harvest, self.crawl
         assert crawl.rules is not None
-        await harvest.expect_work()
+        try:
+            await harvest.expect_work()
+        except AlreadyHarvestedError:
+            # Of the finished segment nothing waits: what does was pushed, or put back, since.
+            scheduler = scheduler_of(self.crawler)
+            if scheduler is None or not await scheduler.has_due():
+                raise
+            harvest.is_pushed = True
         await self._be_allowed(crawl.rules)
         site, crawl.robots = await probe_politely(
             self.probe, harvest.description, fetch_with(self.crawler), obeys=crawl.rules.robots
@@ -281,8 +291,9 @@ class TileSpider(Spider, HeldSpider):
         layer, walk = self.harvest.layers[result.layer]
         if result.outcome is Outcome.FAILED:
             request.meta[FAILURE] = result.reason
+        is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
         # The tiles below come first: what is yielded after the result waits until that is durable.
-        if not result.step.skips:
+        if not (result.step.skips or is_asked_below):
             for child in walk.below(result.tile, result.outcome, known=known):
                 yield self.ask(layer, child, question.asked.below)
         if result.is_recorded:

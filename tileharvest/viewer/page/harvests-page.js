@@ -11,7 +11,7 @@ const OUTCOMES = {
 };
 const ORDER = ["add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip", "404"];
 const ENDS = { finished: "endFinished", interrupted: "endInterrupted", moved: "endMoved" };
-const WALKS = { full: "harvestFull", pruned: "harvestPruned", repaired: "harvestRepaired" };
+const WALKS = { full: "harvestFull", pruned: "harvestPruned", repaired: "harvestRepaired", pushed: "harvestPushed" };
 const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
 /** @param {api.MapSummary[]} maps */

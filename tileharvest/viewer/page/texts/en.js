@@ -100,6 +100,7 @@ export default {
   harvestStored: "Stored",
   harvestPruned: "Pruned walk: nothing was asked below unchanged tiles, but for a sample.",
   harvestRepaired: "Pruned walk in which the sample showed a change: what had been left out was asked after all.",
+  harvestPushed: "Only what was pushed, or put back, after the day's harvest was complete.",
   harvestFull: "Full walk: every tile was asked.",
   harvestRunning: "running: {done} of about {expected} tiles",
   harvestRunningUnknown: "running: {done} tiles so far",

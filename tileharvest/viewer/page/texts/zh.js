@@ -100,6 +100,7 @@ export default {
   harvestStored: "存储",
   harvestPruned: "剪枝遍历：除抽查外，未变图块之下均未询问。",
   harvestRepaired: "剪枝遍历，但抽查发现变化：略过的图块已补问。",
+  harvestPushed: "只访问了当日采集完成之后推送或放回的图块。",
   harvestFull: "完整遍历：询问了每个图块。",
   harvestRunning: "进行中：约 {expected} 个图块中的 {done} 个",
   harvestRunningUnknown: "进行中：已有 {done} 个图块",

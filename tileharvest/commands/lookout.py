@@ -43,9 +43,7 @@ class RunningHarvest:
         self._settings = spider.crawler.settings
         self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
         """Whether other processes may work on the same harvest."""
-        assert spider.crawl.rules is not None
         self._crawl = spider.crawl
-        self._rules = spider.crawl.rules
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
@@ -56,7 +54,9 @@ class RunningHarvest:
     def quiet_until(self) -> str | None:
         """Says when the quiet hours end that hold now, in words. This costs nothing."""
         now = datetime.now(self.harvest.description.zone_info)
-        return moment_in_words(self._rules.quiet_until(now))
+        # Asked anew each time: maps.toml may change.
+        assert self._crawl.rules is not None
+        return moment_in_words(self._crawl.rules.quiet_until(now))
 
     async def paused_since(self) -> str | None:
         """Asks the queue since when a person has paused the map."""

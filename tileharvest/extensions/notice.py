@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.maps.description import MapDescription
     from tileharvest.notices.message import Report
     from tileharvest.notices.notice import Wishes
     from tileharvest.scheduler.crawl import Crawl
@@ -47,10 +48,12 @@ class Notice:
     nothing of the harvest.
     """
 
-    def __init__(self, crawl: Crawl, harvest: Harvest, wishes: Wishes) -> None:
+    def __init__(self, crawl: Crawl, harvest: Harvest, wishes: Wishes | None) -> None:
+        """`wishes` are those of the harvest's description, or None where nobody is to be told."""
         self._crawl = crawl
         self._harvest = harvest
         self._wishes = wishes
+        self._described = harvest.description
         self._has_begun = False
         crawl.crawler.signals.connect(self._begun, signals.engine_started)
         crawl.crawler.signals.connect(self._closed, signals.spider_closed)
@@ -58,14 +61,14 @@ class Notice:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured, which switches it off without a word, where nobody is to be told. A dry run
-        is such a case."""
+        """Raises NotConfigured, which switches it off without a word, where nobody can be told. A dry run is
+        such a case. Where nobody is to be told, that may change while the harvest runs."""
         harvest = harvest_of(crawler)
         crawl = crawl_of(crawler)
         if crawl.arguments.get("dry") == "1":
             raise NotConfigured
-        wishes = _wishes(crawler.settings, harvest)
-        if wishes is None:
+        wishes = _wishes(crawler.settings, harvest.description)
+        if wishes is None and notice_targets(crawler.settings, harvest.description):
             raise NotConfigured
         return cls(crawl, harvest, wishes)
 
@@ -82,16 +85,19 @@ class Notice:
         from tileharvest.notices.message import is_wanted  # noqa: PLC0415 - where it is used at all
         from tileharvest.notices.notice import tell  # noqa: PLC0415 - the same
 
+        settings, wishes = self._crawl.crawler.settings, self._wishes
+        if self._harvest.description is not self._described:
+            # maps.toml was changed meanwhile.
+            wishes = _wishes(settings, self._harvest.description)
         report = self._report()
-        if report is None or not is_wanted(report, self._wishes.occasions):
+        if report is None or wishes is None or not is_wanted(report, wishes.occasions):
             return
-        settings = self._crawl.crawler.settings
 
         def sent() -> list[str]:
             return tell(
                 report,
                 self._harvest.segment.name,
-                self._wishes,
+                wishes,
                 lambda: open_history_for_reading(settings),
                 lambda: open_store_for_reading(settings),
                 _SENDING,
@@ -130,10 +136,9 @@ class Notice:
         )
 
 
-def _wishes(settings: BaseSettings, harvest: Harvest) -> Wishes | None:
+def _wishes(settings: BaseSettings, description: MapDescription) -> Wishes | None:
     """Returns None where nobody is to be told or nobody can be. The log says so now, and not after hours of
     harvesting."""
-    description = harvest.description
     texts = notice_targets(settings, description)
     if not texts:
         return None

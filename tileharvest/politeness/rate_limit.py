@@ -218,6 +218,13 @@ class Host(msgspec.Struct):
         of_map.run = of_map.run or Run(budget)
         self.tell(process, account, now)
 
+    def amend(self, process: str, account: Account, budget: Budget, now: float) -> None:
+        """Let the run of the process's map have another budget. What was spent stays spent."""
+        self.begin(process, account, budget, now)
+        run = self.maps[account.map].run
+        assert run is not None
+        run.budget = budget
+
     def spend(self, process: str, account: Account, requests: int, now: float) -> bool:
         """Returns whether the process may make so many requests besides those that it has told of. If so they
         count from now on."""

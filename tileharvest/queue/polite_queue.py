@@ -167,6 +167,16 @@ class PoliteQueue:
         self._seconds_before = max(0.0, self._others.seconds - worked)
         self._seconds = self._seconds_before + worked
 
+    async def amend(self, host: str, budget: Budget, worked: float) -> None:
+        """Let this be the budget of the run from now on, for all processes of the map that are told so. So
+        many seconds have been worked by now. What was spent stays spent."""
+        self._host, self.budget = host, budget
+        self._seconds = self._seconds_before + worked
+        account = self._account()
+        await self._changed(
+            self._clock(), lambda known, now: known.amend(self._hosts.process, account, budget, now)
+        )
+
     async def work(self, worked: float) -> None:
         """Tell that so many seconds have been worked by now, and hear what the others have spent."""
         self._seconds = self._seconds_before + worked

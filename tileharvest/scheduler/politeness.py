@@ -266,6 +266,18 @@ class Politeness:
         if budget and self._rules is not None:
             await self._queue.allow(self._rules.host, budget, self._worked)
 
+    async def amend(self, rules: Rules, budget: Budget) -> None:
+        """Let the map have other rules from now on, and its run another budget. Raises QueueError."""
+        assert self._rules is not None
+        self._rules = replace(rules, crawl_gap=self._rules.crawl_gap)
+        if budget or self._queue.budget:
+            await self._queue.amend(rules.host, budget, self._worked)
+        gap = self._gap_now()
+        if gap is not None:
+            await self._keep(gap)
+            self._gap = gap
+        await self.look()
+
     # Every second
 
     async def look(self) -> None:

@@ -12,7 +12,6 @@ from scrapy.exceptions import DontCloseSpider
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
-from tileharvest.history.costs import NO_COST
 from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.limits import Room, budget_of_run
 from tileharvest.politeness.outages import no_answer_in_words
@@ -24,6 +23,7 @@ from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
+from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.fetch import fetch_with
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.tiles.outcomes import Outcome
@@ -78,6 +78,8 @@ class TileSpider(Spider, HeldSpider):
         self._work: Fleet | None = None
         """None until requests are offered, and under a scheduler that is not ours."""
         self._completing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        """What reads maps.toml again."""
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns what the map's site says about itself. Raises SiteError."""
@@ -205,6 +207,8 @@ class TileSpider(Spider, HeldSpider):
         if self.crawl.beginning is not None:
             # The site may have asked for long pauses.
             await cancel(self.crawl.beginning)
+        if self._watching is not None:
+            await cancel(self._watching)
         if self._completing is not None:
             await asyncio.wait([self._completing])
 
@@ -254,7 +258,9 @@ class TileSpider(Spider, HeldSpider):
         """Wait until the site may be asked, and find out how much of it."""
         harvest, politeness = self.harvest, self.crawl.politeness
         harvest.check_room()
-        spent = await harvest.spent() if rules.daily_budget else NO_COST
+        spent = await harvest.spent()
+        amendments = Amendments(self.crawler.settings, self.crawl, spent)
+        self._watching = asyncio.ensure_future(amendments.watch())
         budget = budget_of_run(harvest.description.name, rules.budget, rules.daily_budget, spent)
         if politeness is not None:
             await politeness.may_go_on()

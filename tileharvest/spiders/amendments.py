@@ -1,0 +1,130 @@
+"""Amendments: what a person changes in `maps.toml` while a harvest runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import asdict, replace
+
+from tileharvest.errors import BudgetError, ConfigurationError, DaySpentError, QueueError
+from tileharvest.maps.settings import data_folder, described_map, maps_file
+from tileharvest.politeness.limits import Room, budget_of_run
+from tileharvest.politeness.settings import rules_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.history.costs import Cost
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.scheduler.crawl import Crawl
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at the file's time."""
+
+_AT_ONCE: Final = (
+    "concurrency",
+    "requests_per_second",
+    "delay",
+    "quiet_hours",
+    "quiet_rate",
+    "budget",
+    "daily_budget",
+    "min_free",
+    "notify",
+    "on",
+    "viewer",
+)
+"""What holds from now on. The walk, the site and its tiles rest on everything else, which the next harvest
+reads."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Amendments:
+    """Reads `maps.toml` again when it changes, and lets at once hold what can.
+
+    A file that cannot be read, or that has lost the map, is told in one line, and changes nothing.
+    """
+
+    def __init__(self, settings: BaseSettings, crawl: Crawl, spent: Cost) -> None:
+        """`crawl` has a harvest. `spent` is what its map had cost on this day before the crawl."""
+        assert crawl.harvest is not None
+        self._settings = settings
+        self._crawl = crawl
+        self._harvest = crawl.harvest
+        self._spent = spent
+        self._file = maps_file(settings)
+        self._described = described_map(settings, crawl.harvest.description.name)
+        """As the file last had it."""
+        self._state = _state_of(self._file)
+
+    async def watch(self) -> None:
+        """Looks every second, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            try:
+                await self.look()
+            except QueueError as error:
+                self._crawl.end(error)
+                return
+
+    async def look(self) -> None:
+        """Reads the file if it is another one than before. Raises QueueError."""
+        state = _state_of(self._file)
+        if state == self._state:
+            return
+        self._state = state
+        try:
+            described = described_map(self._settings, self._described.name)
+            now = replace(self._harvest.description, **{key: getattr(described, key) for key in _AT_ONCE})
+            rules = rules_for(self._settings, now)
+        except ConfigurationError as error:
+            _logger.warning("%s; the harvest goes on as before", error)
+            return
+        before, self._described = asdict(self._described), described
+        if now != self._harvest.description or rules != self._crawl.rules:
+            await self._amend(now, rules)
+        self._say([key for key, value in asdict(described).items() if value != before[key]])
+
+    async def _amend(self, now: MapDescription, rules: Rules) -> None:
+        crawl, harvest = self._crawl, self._harvest
+        harvest.description, crawl.rules = now, rules
+        harvest.room = None
+        if rules.min_free is not None:
+            harvest.room = Room(data_folder(self._settings), rules.min_free)
+        if crawl.politeness is None:
+            return
+        try:
+            budget = budget_of_run(now.name, rules.budget, rules.daily_budget, self._spent)
+        except DaySpentError as error:
+            message = (
+                f"map '{now.name}' has spent its daily budget; what was found is kept; run it again tomorrow"
+            )
+            crawl.end(BudgetError(message, error.reason))
+            return
+        await crawl.politeness.amend(rules, budget)
+
+    def _say(self, changed: list[str]) -> None:
+        at_once = [key for key in changed if key in _AT_ONCE]
+        later = [key for key in changed if key not in _AT_ONCE]
+        parts = []
+        if at_once or not changed:
+            # Where the map's own entry is as it was, that of its host may have changed.
+            parts.append(f"{', '.join(at_once) or 'what it says of hosts'}: from now on")
+        if later:
+            parts.append(f"{', '.join(later)}: from the next harvest on")
+        _logger.warning("%s has changed; for map '%s' %s", self._file, self._described.name, "; ".join(parts))
+
+
+def _state_of(file: Path) -> tuple[int, ...] | None:
+    """Returns what is another one whenever the file was written or replaced; None where there is no file."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, staged, visit
 from tests.end_to_end.project import contents
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.servers.published import published
@@ -62,6 +63,21 @@ def test_dry_runs_can_be_had_from_crawl_too(project: Project, small_map: Renderi
     done = project.crawl("small", "2021-01-01", "-a", "dry=1")
     assert f"add {len(small_map.paths())}" in done.stderr
     assert not project.data.exists()
+
+
+def test_a_dry_run_counts_against_the_days_budget(tmp_path: Path) -> None:
+    """A first harvest of the small site needs 42 requests, a dry one too."""
+    with staged(tmp_path) as stage:
+        stage.project.maps_file.unlink()
+        stage.project.add_map("small", f"{stage.site.url}/", daily_budget={"requests": 60})
+        dry = visit(stage.project, FIRST_DAY, "-a", "dry=1")
+        assert (dry.status, len(stage.site.received)) == (0, 42)
+        assert stage.project.query("SELECT count(*) FROM harvests") == [(0,)]
+        assert visit(stage.project, FIRST_DAY).status == 4
+        assert len(stage.site.received) == 60
+        third = visit(stage.project, FIRST_DAY, "-a", "dry=1")
+        assert (third.status, len(stage.site.received)) == (4, 60)
+        assert "has spent its daily budget" in third.said
 
 
 @pytest.mark.usefixtures("small_map")

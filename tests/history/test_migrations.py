@@ -18,7 +18,8 @@ from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import REVISION
-from tileharvest.history.summaries import failing, harvest_summaries, spent
+from tileharvest.history.spending import spent
+from tileharvest.history.summaries import failing, harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator

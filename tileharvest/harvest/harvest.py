@@ -21,7 +21,8 @@ from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.summaries import finished_at, spent
+from tileharvest.history.spending import spent
+from tileharvest.history.summaries import finished_at
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Harvest:
         The same in each process that has a part in it."""
         self.room: Room | None = None
         """How much of the disk must stay free. None: that does not matter."""
+        self.has_daily_budget = False
+        """Whether what a dry run costs is kept, too: a day's budget limits all runs."""
         self.is_pruned: bool | None = None
         """Whether any layer's walk is pruned; None before that is decided."""
         self.is_open = False
@@ -139,7 +142,7 @@ class Harvest:
         def look() -> _Answer:
             if not self._holdings.has_history():
                 return otherwise
-            with self._holdings.open_history() as history:
+            with self._holdings.open_to_look() as history:
                 return question(history)
 
         return await asyncio.to_thread(look)
@@ -306,6 +309,8 @@ class Harvest:
             self.walks.close()
             try:
                 await self._commits.close()
+                if self.has_daily_budget:
+                    await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
 

@@ -6,13 +6,16 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tileharvest.history.costs import NO_COST
 from tileharvest.history.database import History
+from tileharvest.history.spending import spend
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date
 
-    from tileharvest.history.costs import Traffic
+    from tileharvest.history.costs import Cost, Traffic
     from tileharvest.politeness.limits import Room
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.versions import Image
@@ -44,6 +47,17 @@ class Holdings:
             return History.open_temporary()
         with History.open_read_only(self.url) as history:
             return history.dry_copy(self.dry_map)
+
+    def open_to_look(self) -> History:
+        """Opens the history as it is, also for a dry run. Raises HistoryError."""
+        return History.open(self.url) if self.dry_map is None else History.open_read_only(self.url)
+
+    def spend(self, day: date, cost: Cost) -> None:
+        """Adds what a dry run has cost to the day's spending, which is kept; else this does nothing. Raises
+        HistoryError."""
+        if self.dry_map is not None and cost != NO_COST:
+            with History.open(self.url) as history:
+                spend(history, self.dry_map, day, cost)
 
     def open_store(self) -> TileStore:
         """Raises StoreError, saying what to do."""

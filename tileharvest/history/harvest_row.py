@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, insert, literal, select, update
 
 from tileharvest.history.areas import is_provisionally_gone
-from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import prove_layers
 from tileharvest.history.recorder import counting
@@ -22,10 +21,10 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     layers,
-    spending,
     tiles,
     versions,
 )
+from tileharvest.history.spending import COST_COLUMNS, add_spending
 from tileharvest.history.trust import count_skipped, settle
 from tileharvest.tiles.outcomes import Outcome
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Select
 
-COST_COLUMNS: Final = tuple(field.name for field in fields(Cost))
-"""The columns of a cost, in `harvests` and in `spending`."""
+    from tileharvest.history.costs import Cost
 
 _TILE: Final = ("layer", "zoom", "x", "y")
 
@@ -81,17 +79,7 @@ class HarvestRow:
 
     def add_spending(self, connection: Connection, day: date, cost: Cost) -> None:
         """Adds the cost to what the harvest's map has cost on that day."""
-        # With their types: PostgreSQL would take whole numbers for small ones.
-        costs = (literal(getattr(cost, name), spending.c[name].type) for name in COST_COLUMNS)
-        row = select(harvests.c.map, literal(day), *costs).where(harvests.c.id == self.id)
-        adding = insert_into(connection.dialect.name, spending)
-        adding = adding.from_select(["map", "day", *COST_COLUMNS], row)
-        connection.execute(
-            adding.on_conflict_do_update(
-                index_elements=[spending.c.map, spending.c.day],
-                set_={name: spending.c[name] + adding.excluded[name] for name in COST_COLUMNS},
-            )
-        )
+        add_spending(connection, select(harvests.c.map).where(harvests.c.id == self.id), day, cost)
 
     def reason(self, connection: Connection) -> str | None:
         """Returns the word with which the harvest has ended; None while it has not."""

@@ -35,10 +35,10 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     layers,
-    maps,
     proofs,
     versions,
 )
+from tileharvest.history.spending import own_map_id
 from tileharvest.history.trust import distrust, skipped_tiles, squares_of, tops_of
 from tileharvest.tiles.grid import Tile
 
@@ -409,7 +409,7 @@ class Beginning:
 
         It can be called again when the answer to a commit was lost.
         """
-        map_id = self._map_id(connection)
+        map_id = own_map_id(connection, self.map_name)
         row = HarvestRow.unfinished(connection, map_id, self.segment)
         if row is None or (row.is_pushed and self.again):
             row = self._insert(connection, map_id)
@@ -425,18 +425,6 @@ class Beginning:
             .where(harvest_layers.c.harvest == row.id)
         )
         return row, {name: id_ for name, id_ in connection.execute(its_layers)}  # noqa: C416
-
-    def _map_id(self, connection: Connection) -> int:
-        """Returns the map's id; an unknown map gets one. Locks the map until the transaction ends."""
-        # SQLite has one writer anyway and leaves FOR UPDATE out.
-        query = select(maps.c.id).where(maps.c.name == self.map_name).with_for_update()
-        found: int | None = connection.execute(query).scalar()
-        if found is not None:
-            return found
-        # Another process may insert it just now: this waits for it, and then inserts nothing.
-        new = insert_into(connection.dialect.name, maps).values(name=self.map_name)
-        connection.execute(new.on_conflict_do_nothing())
-        return int(connection.execute(query).scalar_one())
 
     def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
         if not (self.again or self.pushed):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import func, or_, select
 
-from tileharvest.history.costs import NO_COST, Cost
-from tileharvest.history.harvest_row import COST_COLUMNS, HarvestRow
+from tileharvest.history.costs import Cost
+from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
     FINISHED,
@@ -20,10 +20,10 @@ from tileharvest.history.schema import (
     harvests,
     layers,
     maps,
-    spending,
     tiles,
     versions,
 )
+from tileharvest.history.spending import COST_COLUMNS
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -192,19 +192,6 @@ def precedent(history: History, map_name: str) -> Precedent | None:
     pruned = [one for one in finished if one.walk == "pruned"]
     full = [one for one in finished if one.walk in (None, "full")]
     return Precedent(finished[-1], present, pruned[-1] if pruned else None, full[-1] if full else None)
-
-
-def spent(history: History, map_name: str, day: date) -> Cost:
-    """Returns what all harvests of the map have cost on that day, whatever day they are of; no cost for an
-    unknown map. Reads one row."""
-    query = (
-        select(*(spending.c[name] for name in COST_COLUMNS))
-        .join_from(spending, maps, maps.c.id == spending.c.map)
-        .where(maps.c.name == map_name, spending.c.day == day)
-    )
-    with history.reading() as connection:
-        row = connection.execute(query).first()
-    return NO_COST if row is None else Cost(*row)
 
 
 def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:

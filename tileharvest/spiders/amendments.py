@@ -94,7 +94,7 @@ class Amendments:
     async def _amend(self, now: MapDescription, rules: Rules) -> None:
         crawl, harvest = self._crawl, self._harvest
         harvest.description, crawl.rules = now, rules
-        harvest.room = None
+        harvest.has_daily_budget, harvest.room = bool(rules.daily_budget), None
         if rules.min_free is not None:
             harvest.room = Room(data_folder(self._settings), rules.min_free)
         if crawl.politeness is None:

@@ -104,6 +104,7 @@ class TileSpider(Spider, HeldSpider):
         crawl.harvest = spider.harvest = harvest
         crawl.rules = rules
         behave(crawler.settings, rules)
+        harvest.has_daily_budget = bool(rules.daily_budget)
         if rules.min_free is not None:
             harvest.room = Room(data_folder(crawler.settings), rules.min_free)
         relax_garbage_collection(crawler.settings)

@@ -75,6 +75,14 @@ def test_an_image_is_there_for_the_next_program(opening: Callable[[], TileStore]
     assert opening().named(IMAGE.sha1, IMAGE.extension) == BODY
 
 
+def test_all_images_are_listed_with_their_sizes(opening: Callable[[], TileStore]) -> None:
+    assert list(opening().held()) == []
+    several = [f"image {number}".encode() * number for number in range(1, 40)]
+    for body in several:
+        opening().put(Image(sha1(body).hexdigest(), "webp", len(body)), body)
+    assert dict(opening().held()) == {f"{sha1(body).hexdigest()}.webp": len(body) for body in several}
+
+
 def test_an_image_that_was_there_is_not_new(opening: Callable[[], TileStore]) -> None:
     store = opening()
     assert store.put(IMAGE, BODY)

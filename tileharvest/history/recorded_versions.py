@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.outlines import in_words, known_map_id
-from tileharvest.history.schema import layers, tiles, versions
+from tileharvest.history.schema import layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image, Validator, Version
 
@@ -30,6 +30,22 @@ class RecordedVersion:
     layer: str
     tile: Tile
     version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class NamedImage:
+    """An image with the first version that names it, in the order of map, layer, tile and day."""
+
+    image: Image
+    map_name: str
+    layer: str
+    tile: Tile
+    day: date
+
+    @property
+    def file_name(self) -> str:
+        """The image's name in the store."""
+        return f"{self.image.sha1}.{self.image.extension}"
 
 
 _TILE: Final = ("layer", "zoom", "x", "y")
@@ -116,6 +132,30 @@ def tile_versions(
             RecordedVersion(name, Tile(zoom, x, y), _version(*version))
             for name, zoom, x, y, *version in connection.execute(query)
         ]
+
+
+def named_images(history: History, map_name: str | None = None) -> list[NamedImage]:
+    """Returns the different images that versions of a map name, or of all maps. Reads all of their versions.
+
+    Raises HistoryError for an unknown map.
+    """
+    place = (maps.c.name, layers.c.name, *(versions.c[name] for name in _TILE[1:]), versions.c.day)
+    query = (
+        select(versions.c.sha1, versions.c.extension, versions.c.size, *place)
+        .join_from(versions, layers, layers.c.id == versions.c.layer)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(versions.c.sha1.is_not(None))
+        .order_by(*place)
+    )
+    found: dict[Image, NamedImage] = {}
+    with history.reading() as connection:
+        if map_name is not None:
+            query = query.where(maps.c.id == known_map_id(connection, map_name))
+        for sha1, extension, size, name, layer, zoom, x, y, day in connection.execute(query):
+            image = Image(sha1, extension, size)
+            if image not in found:
+                found[image] = NamedImage(image, name, layer, Tile(zoom, x, y), day)
+    return list(found.values())
 
 
 def _versions_of(map_id: int, tile: Tile | None) -> Select[Any]:

@@ -11,7 +11,13 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import StoreError
-from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_image_name, sha1_of
+from tileharvest.store.port import (
+    MissingImageError,
+    expect_bytes_of,
+    expect_image_name,
+    is_image_name,
+    sha1_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +82,12 @@ class FileStore:
         if found != sha1:
             raise StoreError(f"image {target} is damaged, its sha1 is {found}: restore it from a backup")
         return body
+
+    def held(self) -> Iterator[tuple[str, int]]:
+        with _store_errors(self._root):
+            for file in self._root.glob("??/*"):
+                if is_image_name(file.name) and file.parent.name == file.name[:2]:
+                    yield file.name, file.stat().st_size
 
     def path(self, image: Image) -> Path:
         """Returns where the image is, or would be."""

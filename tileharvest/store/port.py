@@ -9,6 +9,8 @@ from tileharvest.errors import StoreError
 from tileharvest.tiles.versions import EXTENSIONS, is_sha1
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tileharvest.tiles.versions import Image
 
 
@@ -36,6 +38,13 @@ class TileStore(Protocol):
 
         Raises MissingImageError when there is no such image, StoreError when it is damaged or cannot be read,
         and ValueError for a name that no image can have, such as one that leads out of the store.
+        """
+        ...
+
+    def held(self) -> Iterator[tuple[str, int]]:
+        """Yields the name of each image, such as `<sha1>.png`, and its bytes' number; in no order.
+
+        Nothing is read but names and sizes. Raises StoreError where that cannot be had.
         """
         ...
 
@@ -75,3 +84,12 @@ class DryStore:
     def named(self, sha1: str, extension: str) -> NoReturn:
         expect_image_name(sha1, extension)
         raise MissingImageError(f"image {sha1} was not kept: this is a dry run")
+
+    def held(self) -> Iterator[tuple[str, int]]:
+        return iter(())
+
+
+def is_image_name(name: str) -> bool:
+    """Tells whether a file may be an image's: whatever else lies in a store is not the program's."""
+    sha1, _, extension = name.partition(".")
+    return is_sha1(sha1) and extension in EXTENSIONS

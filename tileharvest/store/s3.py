@@ -22,11 +22,17 @@ from tenacity import (
 )
 
 from tileharvest.errors import ConfigurationError, StoreError
-from tileharvest.store.port import MissingImageError, expect_bytes_of, expect_image_name, sha1_of
+from tileharvest.store.port import (
+    MissingImageError,
+    expect_bytes_of,
+    expect_image_name,
+    is_image_name,
+    sha1_of,
+)
 from tileharvest.store.s3_errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Literal
 
     from obstore.store import ClientConfig, S3Config
@@ -148,6 +154,12 @@ class S3Store:
             )
         return body
 
+    def held(self) -> Iterator[tuple[str, int]]:
+        # One part after the other, so that one that fails can be asked for again.
+        for number in range(256):
+            folder = f"{number:02x}"
+            yield from self._ask(f"{folder}/", lambda: self._held_in(folder))  # noqa: B023 - at once
+
     # ------------------------------------------------------------------ one attempt, errors as they come
 
     def _put(self, name: str, image: Image, body: bytes) -> int | None:
@@ -194,6 +206,11 @@ class S3Store:
             return obstore.head(self._objects, self._prefix + name)["size"]
         except FileNotFoundError:
             return None
+
+    def _held_in(self, folder: str) -> list[tuple[str, int]]:
+        found = obstore.list(self._objects, f"{self._prefix}{folder}").collect()
+        names = ((one["path"].rpartition("/")[2], one["size"]) for one in found)
+        return [(name, size) for name, size in names if is_image_name(name) and name.startswith(folder)]
 
     def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
         """Repeats the attempt while it may succeed. Raises MissingImageError and StoreError.

@@ -1,0 +1,85 @@
+"""`scrapy verify`: history and store are compared, both ways."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, PATHS, Stage, staged, visit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+UNNAMED = b"a kill came between the image and its row"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A harvest; then an image is lost, another has lost its end, one is damaged, and one is too many."""
+    with staged(tmp_path_factory.mktemp("verified")) as stage:
+        visit(stage.project, FIRST_DAY)
+        stage.project.scrapy("verify")
+        stored(stage, "00").unlink()
+        stored(stage, "01").write_bytes(stored(stage, "01").read_bytes()[:-1])
+        stored(stage, "02").write_bytes(bytes(stored(stage, "02").stat().st_size))
+        too_many = image_file(stage, sha1(UNNAMED).hexdigest())
+        too_many.parent.mkdir(exist_ok=True)
+        too_many.write_bytes(UNNAMED)
+        yield stage
+
+
+def image_file(stage: Stage, name: str) -> Path:
+    return stage.project.data / "tiles" / name[:2] / f"{name}.png"
+
+
+def stored(stage: Stage, path: str) -> Path:
+    """Where the store has the image of a tile."""
+    return image_file(stage, stage.files.sha1(path))
+
+
+def told(stage: Stage, *words: str) -> dict[str, Any]:
+    done = stage.project.scrapy("verify", *words, "--json", check=False)
+    assert done.returncode == 1
+    return dict(json.loads(done.stdout))
+
+
+def test_what_is_missing_or_has_another_size_is_named_with_its_tile(stage: Stage) -> None:
+    found = told(stage)
+    assert found["images"] == len(PATHS)
+    assert [(one["tile"], one["image"]) for one in found["missing"]] == [
+        ("0_-3_3", f"{stage.files.sha1('00')}.png"),
+        ("0_-1_3", f"{stage.files.sha1('01')}.png"),
+    ]
+    assert {(one["map"], one["layer"], one["day"]) for one in found["missing"]} == {
+        ("small", LAYER, FIRST_DAY)
+    }
+
+
+def test_what_no_version_names_is_told(stage: Stage) -> None:
+    assert told(stage)["unnamed"] == [f"{sha1(UNNAMED).hexdigest()}.png"]
+
+
+def test_of_one_map_only_what_its_versions_name_is_compared(stage: Stage) -> None:
+    found = told(stage, "small")
+    assert (len(found["missing"]), found["unnamed"]) == (2, None)
+
+
+def test_damaged_bytes_are_found_by_reading_them(stage: Stage) -> None:
+    assert [one["tile"] for one in told(stage, "--bytes")["missing"]] == ["0_-3_1", "0_-3_3", "0_-1_3"]
+
+
+def test_a_person_reads_what_to_do(stage: Stage) -> None:
+    done = stage.project.scrapy("verify", check=False)
+    assert f"the history names {len(PATHS)} images: 2 of them are missing or damaged" in done.stdout
+    assert "restore them from a backup" in done.stdout
+    assert "1 images that no version names" in done.stdout
+
+
+def test_an_unknown_map_is_one_line(stage: Stage) -> None:
+    done = stage.project.scrapy("verify", "smal", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has no map 'smal'" in done.stderr

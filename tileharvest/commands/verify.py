@@ -1,0 +1,94 @@
+"""`scrapy verify [NAME]`: whether the store holds every image that the history names, and no other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.errors import ExitStatus
+from tileharvest.harvest.inventory import Inventory
+from tileharvest.history.settings import open_history_for_reading
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.harvest.inventory import Missing
+
+_SHOWN: Final = 20
+"""Lines at most of each kind; `--json` has all."""
+
+
+class Command(MapCommand, ScrapyCommand):
+    arguments = range(2)
+    usage = "scrapy verify, or for one map: scrapy verify NAME"
+
+    def syntax(self) -> str:
+        return "[options] [NAME]"
+
+    def short_desc(self) -> str:
+        return "Compare history and store, both ways, and list the images that are missing"
+
+    def long_desc(self) -> str:
+        return (
+            f"{self.short_desc()}. It only reads, also beside a running harvest. Exit status: 0 if nothing"
+            " is missing, else 1. Images that no version names do no harm."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--bytes", action="store_true", help="also read every image and check its sha1")
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        name = args[0] if args else None
+        with open_history_for_reading(settings) as history:
+            store = open_store_for_reading(settings)
+            found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
+        if opts.json:
+            write_json(_plain(found))
+        else:
+            _write(found)
+        if found.missing:
+            self.exitcode = ExitStatus.ERROR
+
+
+def _plain(found: Inventory) -> dict[str, Any]:
+    columns = ("map", "layer", "tile", "day", "image", "problem")
+    return {
+        "images": found.images,
+        "missing": [dict(zip(columns, _line(one), strict=True)) for one in found.missing],
+        "unnamed": found.unnamed,
+    }
+
+
+def _line(missing: Missing) -> list[str]:
+    named = missing.named
+    return [
+        named.map_name,
+        named.layer,
+        str(named.tile),
+        named.day.isoformat(),
+        named.file_name,
+        missing.why,
+    ]
+
+
+def _write(found: Inventory) -> None:
+    if found.missing:
+        columns = ["map", "layer", "tile", "first day", "image", "problem"]
+        write_table(columns, [_line(one) for one in found.missing[:_SHOWN]])
+        write_line("")
+    missing = f"{len(found.missing):,} of them are missing or damaged" if found.missing else "all are there"
+    write_line(f"the history names {found.images:,} images: {missing}")
+    if found.missing:
+        write_line("restore them from a backup of the store; a harvest fetches only what has changed")
+    if found.unnamed:
+        write_line(
+            f"the store holds {len(found.unnamed):,} images that no version names, such as"
+            f" {found.unnamed[0]}: a kill leaves such images, and they do no harm"
+        )

@@ -1,0 +1,73 @@
+"""An inventory: the images that the history names, compared with those that the store holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileharvest.errors import StoreError
+from tileharvest.history.recorded_versions import named_images
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileharvest.history.database import History
+    from tileharvest.history.recorded_versions import NamedImage
+    from tileharvest.store.port import TileStore
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An image that a version names and the store does not hold as it should."""
+
+    named: NamedImage
+    why: str
+    """One line, such as `it is not there`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What was found. A harvest that runs meanwhile makes nothing of it wrong."""
+
+    images: int
+    """Different images that versions name."""
+    missing: Sequence[Missing]
+    """In the order of map, layer, tile and day; each image once."""
+    unnamed: Sequence[str] | None
+    """The names of the store's images that no version names, as a kill between an image and its row leaves
+    them. None where only one map was looked at."""
+
+    @classmethod
+    def take(
+        cls, history: History, store: TileStore, map_name: str | None, *, reads_bytes: bool
+    ) -> Inventory:
+        """Compares both ways; for a single map only what its versions name. `reads_bytes` reads every image
+        and compares its sha1, which takes as long as copying the store.
+
+        Keeps the names of all images in memory, some 150 bytes each. Raises HistoryError for an unknown map,
+        and StoreError where the store cannot be listed.
+        """
+        # First, so that whatever is in it and is named by nobody was so when the history was read.
+        held = dict(store.held())
+        named = named_images(history, map_name)
+        missing = [
+            Missing(one, why)
+            for one in named
+            if (why := _fault(store, one, held.get(one.file_name), reads_bytes=reads_bytes)) is not None
+        ]
+        names = {one.file_name for one in named}
+        unnamed = None if map_name is not None else sorted(name for name in held if name not in names)
+        return cls(len(named), missing, unnamed)
+
+
+def _fault(store: TileStore, named: NamedImage, size: int | None, *, reads_bytes: bool) -> str | None:
+    """Returns what is wrong with an image, or None. `size` is that in the store's list."""
+    image = named.image
+    if size == image.size and not reads_bytes:
+        return None
+    # What is not in the list may have been stored since.
+    try:
+        found = len(store.named(image.sha1, image.extension))
+    except StoreError as error:
+        return str(error)
+    return None if found == image.size else f"it has {found} bytes instead of {image.size}"

@@ -1,0 +1,105 @@
+"""The README's first page, done to the letter: what its commands show after the demo is what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import urlopen
+
+import pytest
+
+from tests.end_to_end.forking import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE: Final = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Harvest a real map")[0]
+COMMANDS: Final = re.findall(r"^    \$ (.+)$", PAGE, re.MULTILINE)
+"""What a person types in one terminal, after `make demo`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    demo: str
+    terminal: str
+    maps: list[dict[str, Any]]
+    """Of the viewer."""
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    """In a folder with the project's scrapy.cfg, so that the checkout's own data is left alone."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copy(ROOT / "scrapy.cfg", folder)
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    write_program(programs / "activate", f"PATH={programs}:$PATH; export PYTHONPATH={ROOT}")
+    write_program(programs / "scrapy", f'#!/bin/sh\nexec {sys.executable} -m scrapy "$@"')
+    demo = subprocess.run(
+        [sys.executable, "-m", "tileharvest.demo", "--data", "data/demo"],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    *before, serve = COMMANDS
+    assert serve == "scrapy serve"
+    script = "\n".join(["set -e", *before, "exec scrapy serve --port 0"])
+    with subprocess.Popen(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, text=True) as terminal:
+        assert terminal.stdout is not None
+        lines = []
+        for line in terminal.stdout:
+            lines.append(line)
+            if line.startswith("the viewer is at "):
+                break
+        try:
+            address = lines[-1].split()[4]
+            with urlopen(f"{address}api/v1/maps") as answer:
+                maps = json.load(answer)
+        finally:
+            terminal.terminate()
+    return Shown(demo.stdout, "".join(lines), maps["maps"])
+
+
+def write_program(file: Path, text: str) -> None:
+    file.write_text(f"{text}\n", encoding="utf-8")
+    file.chmod(0o755)
+
+
+def numbers(text: str) -> list[list[str]]:
+    """What the table of harvests says of each day that does not depend on the clock: walk, depth, counts and
+    requests."""
+    rows = re.findall(r"finished +(full|pruned) +((?:[\d,]+ +){11})", text)
+    return [[walk, *found.split()] for walk, found in rows]
+
+
+def test_the_viewer_shows_the_demo(shown: Shown) -> None:
+    assert [one["name"] for one in shown.maps] == ["demo"]
+    assert shown.maps[0]["days"] == 3
+
+
+def test_the_harvests_are_those_of_the_page(shown: Shown) -> None:
+    assert len(numbers(PAGE)) == 3
+    assert numbers(shown.terminal) == numbers(PAGE)
+
+
+def test_the_history_of_the_tile_is_that_of_the_page(shown: Shown) -> None:
+    images = re.findall(r"world-day +(-1_-2_2) +([0-9a-f]{40}\.png)", PAGE)
+    assert len(images) == 3
+    assert re.findall(r"world-day +(-1_-2_2) +([0-9a-f]{40}\.png)", shown.terminal) == images
+
+
+def test_the_demo_ends_its_second_day_as_the_page_says(shown: Shown) -> None:
+    table = re.search(r"^    outcome +tiles.+?as predicted$", PAGE, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    lines = [line.split() for line in table[0].splitlines() if not line.lstrip().startswith(("─", "day"))]
+    said = [line.split() for line in shown.demo.splitlines()]
+    begin = [place for place, line in enumerate(said) if line == lines[0]][1]
+    assert [line for line in said[begin : begin + len(lines) + 1] if not line[0].startswith("─")] == lines

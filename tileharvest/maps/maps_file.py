@@ -33,7 +33,7 @@ def load_hosts(file: Path) -> dict[str, HostEntry]:
     Raises ConfigurationError as `load_maps` does, and for a name that no host can have: it would limit
     nothing.
     """
-    return dict(_hosts_of(file, _stamp(file)))
+    return dict(_hosts_of(file, stamp_of(file)))
 
 
 @lru_cache(maxsize=1)
@@ -63,13 +63,13 @@ def load_maps(file: Path) -> dict[str, MapDescription]:
     Raises ConfigurationError: one line that names file, map and key and says what is right. A file that has
     not changed since it was last read is not read again.
     """
-    return dict(_maps_of(file, _stamp(file)))
+    return dict(_maps_of(file, stamp_of(file)))
 
 
 def maps_at(file: Path, host: str) -> list[MapDescription]:
     """Returns the maps of the file whose pages are at this host. Raises ConfigurationError as `load_maps`
     does. Costs the same with many maps as with few, but for the first time."""
-    return list(_maps_by_host(file, _stamp(file)).get(host, ()))
+    return list(_maps_by_host(file, stamp_of(file)).get(host, ()))
 
 
 @lru_cache(maxsize=1)
@@ -86,7 +86,7 @@ def _maps_of(file: Path, stamp: _Stamp) -> dict[str, MapDescription]:
     return {name: _described(file, name, entry) for name, entry in entries.items() if name != HOSTS}
 
 
-def _stamp(file: Path) -> _Stamp:
+def stamp_of(file: Path) -> _Stamp:
     """Returns what is another one whenever the file was written or replaced."""
     try:
         found = file.stat()

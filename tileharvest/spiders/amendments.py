@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import asdict, replace
 
 from tileharvest.errors import BudgetError, ConfigurationError, DaySpentError, QueueError
+from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.politeness.limits import Room, budget_of_run
 from tileharvest.politeness.settings import rules_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.costs import Cost
@@ -61,7 +60,7 @@ class Amendments:
         self._file = maps_file(settings)
         self._described = described_map(settings, crawl.harvest.description.name)
         """As the file last had it."""
-        self._state = _state_of(self._file)
+        self._stamp = stamp_of(self._file)
 
     async def watch(self) -> None:
         """Looks every second, until cancelled."""
@@ -75,10 +74,10 @@ class Amendments:
 
     async def look(self) -> None:
         """Reads the file if it is another one than before. Raises QueueError."""
-        state = _state_of(self._file)
-        if state == self._state:
+        stamp = stamp_of(self._file)
+        if stamp == self._stamp:
             return
-        self._state = state
+        self._stamp = stamp
         try:
             described = described_map(self._settings, self._described.name)
             now = replace(self._harvest.description, **{key: getattr(described, key) for key in _AT_ONCE})
@@ -119,12 +118,3 @@ class Amendments:
         if later:
             parts.append(f"{', '.join(later)}: from the next harvest on")
         _logger.warning("%s has changed; for map '%s' %s", self._file, self._described.name, "; ".join(parts))
-
-
-def _state_of(file: Path) -> tuple[int, ...] | None:
-    """Returns what is another one whenever the file was written or replaced; None where there is no file."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -81,6 +81,8 @@ def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
     for name in ("pages", "other"):
         join(name)
     modules = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
+    (only,) = told(fleet, "workers", "pages", *modules)
+    assert only["spider"] == "pages"
     found = told(fleet, "workers", *modules)
     assert [(one.get("map"), one.get("spider")) for one in found] == [("other", None), (None, "pages")]
     assert [line.split()[0] for line in fleet.scrapy("workers", *modules).stdout.splitlines()[2:]] == [

@@ -1,4 +1,4 @@
-"""`scrapy workers`: the workers of all maps and spiders, a line each."""
+"""`scrapy workers [NAME...]`: the workers of maps and spiders, a line each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import queue_owners
+from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
@@ -27,16 +27,14 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    arguments = range(1)
-    usage = "scrapy workers takes no arguments; scrapy queue NAME shows one map"
-
     def syntax(self) -> str:
-        return "[options]"
+        return "[options] [NAME...]"
 
     def short_desc(self) -> str:
-        return (
-            "List the workers of all maps and spiders: host, pid, segment, last heard of, rate, leased, share"
-        )
+        return "List the workers of maps and spiders: host, pid, segment, last heard of, rate, leased, share"
+
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        """Any number of names will do, and none means all."""
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if queue_kind(settings) is not QueueKind.REDIS:
@@ -44,7 +42,8 @@ class Command(MapCommand, ScrapyCommand):
                 "workers are only known where a queue in Redis is shared, and no Redis is named: set"
                 " REDIS_URL to that of the fleet; without one, scrapy queue NAME shows what waits"
             )
-        crews = asyncio.run(_crews(settings, queue_owners(settings)))
+        owners = [queue_owner(settings, name) for name in args] or queue_owners(settings)
+        crews = asyncio.run(_crews(settings, owners))
         if opts.json:
             write_json([{one.kind: one.name, **worker} for one, crew in crews for worker in crew.as_plain()])
         elif rows := [[one.name, *row] for one, crew in crews for row in crew.rows()]:

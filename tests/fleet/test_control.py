@@ -141,7 +141,7 @@ def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(
     tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
     assert f"map '{MAP}' is stopping" in tell(fleet, monkeypatch, "stop", MAP)
-    fleet.assert_ended_together(*workers)
+    fleet.assert_ended_together(*workers, status=1)
     assert all("run it again to continue" in one.log for one in workers)
     tell(fleet, monkeypatch, "resume", MAP)
     last = fleet.start(command=HARVEST)

@@ -151,10 +151,13 @@ class Fleet:
     def await_ends(self, *workers: Worker, patience: float = 60.0) -> None:
         self.await_until(lambda: {worker.has_ended for worker in workers} == {True}, patience)
 
-    def assert_ended_together(self, *workers: Worker, within: float = 20.0, patience: float = 60.0) -> None:
-        """All end by themselves, all is well, and the last no later than so many seconds after the first."""
+    def assert_ended_together(
+        self, *workers: Worker, status: int = 0, within: float = 20.0, patience: float = 60.0
+    ) -> None:
+        """All end by themselves, with this status, and the last no later than so many seconds after the
+        first."""
         self.await_ends(*workers, patience=patience)
-        assert [worker.status for worker in workers] == [0] * len(workers), self._logs()
+        assert [worker.status for worker in workers] == [status] * len(workers), self._logs()
         ends = [worker.ended or 0.0 for worker in workers]
         assert max(ends) - min(ends) <= within, self._logs()
 

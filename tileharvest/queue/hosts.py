@@ -109,13 +109,20 @@ class HostFile:
             ) from error
 
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
+        if self._folder and not self._file.exists():
+            # A harvest that is refused before its first request changes nothing, and leaves no file.
+            known = Host(written=now)
+            result = step(known, now)
+            if known == Host(written=now):
+                return result
         async with self._held() as connection:
             known = self._settled(connection, host, now)
+            before = msgspec.json.encode(known)
             result = step(known, now)
-            connection.execute(
-                "INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, msgspec.json.encode(known))
-            )
-            connection.execute("COMMIT")
+            after = msgspec.json.encode(known)
+            if after != before:
+                connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, after))
+                connection.execute("COMMIT")
             return result
 
     def close(self) -> None:

@@ -134,9 +134,11 @@ class PoliteQueue:
         """
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
-        return await self._hosts.change(
-            host, self._clock(), lambda known, now: known.rest(now + max(0.0, seconds)) - now
-        )
+
+        def told(known: Host, now: float) -> float:
+            return max(0.0, known.rest(now + seconds if seconds > 0 else 0.0) - now)
+
+        return await self._hosts.change(host, self._clock(), told)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this process may make the one request that finds out whether a host that was down

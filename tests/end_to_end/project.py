@@ -166,8 +166,9 @@ class Project:
         return {RecordedVersion(*row) for row in rows}
 
     def kept(self) -> dict[str, bytes]:
-        """Every file of the data folder but those of queues, which tell who opened them last."""
-        return {name: body for name, body in contents(self.data).items() if not name.startswith("queues/")}
+        """Every file of the data folder but those of queues and hosts, which tell who opened them last."""
+        passing = ("queues/", "hosts/")
+        return {name: body for name, body in contents(self.data).items() if not name.startswith(passing)}
 
     def stored(self) -> dict[str, bytes]:
         """Every file of the store, hidden ones included: its path below the store, and its bytes."""

@@ -105,6 +105,8 @@ def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site
     assert len(crawl(installed, example, site)) == PAGES
     assert crawl(installed, example, site) == []
     assert asked(site) == ADDRESSES
+    found = json.loads(installed.run(example, "tileharvest", "queue", "quotes", "--json").stdout)
+    assert found["done"] == PAGES
 
 
 def test_the_project_has_the_last_word(installed: Installed, example: Path, site: Nginx) -> None:

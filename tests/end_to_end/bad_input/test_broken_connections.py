@@ -40,7 +40,7 @@ def broken(shared_stage: Stage) -> Stage:
 
 @pytest.fixture(scope="module")
 def first_visit(broken: Stage) -> Visit:
-    return visit(broken.project, FIRST_DAY, "-s", "DOWNLOAD_TIMEOUT=0.6")
+    return visit(broken.project, FIRST_DAY, "-s", "DOWNLOAD_TIMEOUT=1.2")
 
 
 @pytest.mark.parametrize("path", [BROKEN_FOR_EVER, RESET_FOR_EVER, SILENT_FOR_EVER, SILENT_ON_GET])

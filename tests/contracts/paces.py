@@ -67,6 +67,9 @@ class Asking(Driven):
     def allow(self, host: str, worked: float = 0.0, **budget: Any) -> None:
         self.run(self.queue.allow(host, Budget(**budget), worked))
 
+    def amend(self, host: str, worked: float = 0.0, **budget: Any) -> None:
+        self.run(self.queue.amend(host, Budget(**budget), worked))
+
     def spend(self, requests: int = 1) -> bool:
         return self.run(self.queue.spend(requests))
 

@@ -57,6 +57,26 @@ def test_what_is_made_aside_counts(asked: AskedHost) -> None:
     assert not worker.spend()
 
 
+@pytest.mark.parametrize("before", [{}, {"requests": 3}, {"requests": 50}])
+def test_another_budget_counts_what_the_run_has_spent_under_the_one_before(
+    asked: AskedHost, before: dict[str, int]
+) -> None:
+    worker = asked.map("one")
+    if before:
+        worker.allow(asked.host, **before)
+    worker.fill(40)
+    leases = worker.ask(2).leases
+    worker.start(2)
+    worker.exchange(0, asked.clock.now, finished=leases)
+    worker.amend(asked.host, requests=5)
+    assert len(worker.ask(9).leases) == 3
+    worker.start(3)
+    assert worker.ask(9).leases == []
+    assert worker.queue.lacking == "requests"
+    worker.amend(asked.host)
+    assert len(worker.ask(9).leases) == 9
+
+
 @pytest.mark.parametrize("budget", [{"received_bytes": 100}, {"seconds": 60.0}])
 def test_nothing_is_leased_when_bytes_or_seconds_are_spent(
     asked: AskedHost, budget: dict[str, float]

@@ -16,9 +16,9 @@ from sqlalchemy import MetaData, create_engine, insert, text
 from tests.history.making import A, began, ended, found, write_revision
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
+from tileharvest.history.day_costs import spent
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import REVISION
-from tileharvest.history.spending import spent
 from tileharvest.history.summaries import failing, harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.results import Step

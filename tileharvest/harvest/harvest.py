@@ -16,12 +16,12 @@ from tileharvest.errors import AlreadyHarvestedError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
+from tileharvest.history.day_costs import spent
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.spending import spent
 from tileharvest.history.summaries import finished_at
 from tileharvest.tiles.outcomes import Outcome
 

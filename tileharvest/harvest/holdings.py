@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tileharvest.history.costs import NO_COST
 from tileharvest.history.database import History
-from tileharvest.history.spending import spend
+from tileharvest.history.day_costs import spend
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import func, insert, literal, select, update
 
 from tileharvest.history.areas import is_provisionally_gone
+from tileharvest.history.day_costs import COST_COLUMNS, add_spending
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import prove_layers
 from tileharvest.history.recorder import counting
@@ -24,7 +25,6 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
-from tileharvest.history.spending import COST_COLUMNS, add_spending
 from tileharvest.history.trust import count_skipped, settle
 from tileharvest.tiles.outcomes import Outcome
 

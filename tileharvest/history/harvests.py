@@ -21,6 +21,7 @@ from tileharvest.history.areas import (
     unasked_tiles,
 )
 from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.day_costs import own_map_id
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import layer_row
@@ -38,7 +39,6 @@ from tileharvest.history.schema import (
     proofs,
     versions,
 )
-from tileharvest.history.spending import own_map_id
 from tileharvest.history.trust import distrust, skipped_tiles, squares_of, tops_of
 from tileharvest.tiles.grid import Tile
 

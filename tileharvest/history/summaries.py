@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import func, or_, select
 
 from tileharvest.history.costs import Cost
+from tileharvest.history.day_costs import COST_COLUMNS
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
@@ -23,7 +24,6 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
-from tileharvest.history.spending import COST_COLUMNS
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 

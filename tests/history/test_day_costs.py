@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tileharvest.history.costs import Cost
-from tileharvest.history.spending import spent
+from tileharvest.history.day_costs import spent
 from tileharvest.history.summaries import failing
 
 if TYPE_CHECKING:

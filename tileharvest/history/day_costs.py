@@ -1,4 +1,4 @@
-"""Spending: what each map has cost on each day, by all of its runs."""
+"""What each map has cost on each day, by all of its runs, dry ones included."""
 
 from __future__ import annotations
 

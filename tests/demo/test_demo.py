@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tileharvest.demo.__main__ import main
+from tileharvest.demo.__main__ import main, what_next
 from tileharvest.demo.comparison import counts_of, matches, verdict
 from tileharvest.demo.folders import MARKER, fresh_data_folder, write_maps_file
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError
@@ -96,6 +96,19 @@ def test_the_maps_file_is_toml_with_one_map(tmp_path: Path) -> None:
 def test_the_maps_file_can_be_harvested_from(tmp_path: Path) -> None:
     (description,) = load_maps(write_maps_file(tmp_path, "http://127.0.0.1:8000/")).values()
     assert (description.name, description.page) == ("demo", "http://127.0.0.1:8000/")
+
+
+@pytest.mark.parametrize(("is_project", "program"), [(True, "scrapy"), (False, "tileharvest")])
+def test_the_program_that_has_the_commands_here_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_project: bool, program: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if is_project:
+        (tmp_path / "scrapy.cfg").touch()
+    last = what_next(tmp_path / "data" / "demo").splitlines()[-1]
+    places, _, words = last.rpartition("/")
+    assert words == f"{program} serve demo"
+    assert "TILEHARVEST_DATA=data/demo" in places
 
 
 def test_the_counts_of_a_day_are_read_from_the_listing() -> None:

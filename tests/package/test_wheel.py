@@ -7,7 +7,9 @@ import re
 import urllib.request
 import zipfile
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import pytest
 
 from tests.package.installed import PROJECT, ROOT, SUPPORTED, Installed
 from tests.servers.nginx import nginx
@@ -18,6 +20,9 @@ from tileharvest.tiles.outcomes import counts_as_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+WORLD: Final = World()
+DAY: Final = date(2026, 11, 18)
 
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
@@ -42,17 +47,26 @@ def test_the_wheel_names_the_pythons_it_is_for(wheel: Path) -> None:
     assert re.findall(r"^Requires-Dist: scrapy==", said, re.MULTILINE)
 
 
-def test_a_map_is_harvested_and_shown_in_any_folder(each_python: Installed, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first day of the demo's world, as its renderer publishes it."""
+    folder = tmp_path_factory.mktemp("site")
+    publish(WORLD, 1, DAY, folder)
+    return folder
+
+
+def test_a_map_is_harvested_and_shown_in_any_folder(
+    each_python: Installed, site: Path, tmp_path: Path
+) -> None:
     """The whole program, where there is no checkout and no `scrapy.cfg`."""
-    folder, site, world, day = tmp_path / "folder", tmp_path / "site", World(), date(2026, 11, 18)
+    folder = tmp_path / "folder"
     folder.mkdir()
-    publish(world, 1, day, site)
     assert each_python.run(folder, "tileharvest", "list").stdout == "overviewer\n"
     with nginx(site) as server:
         (folder / "maps.toml").write_text(f'[small]\nurl = "{server.url}"\n', encoding="utf-8")
-        done = each_python.run(folder, "tileharvest", "harvest", "small", "-a", f"day={day}", "--json")
+        done = each_python.run(folder, "tileharvest", "harvest", "small", "-a", f"day={DAY}", "--json")
     (report,) = json.loads(done.stdout)
-    predicted = counts_as_plain(predicted_outcomes(world, 1))
+    predicted = counts_as_plain(predicted_outcomes(WORLD, 1))
     assert {outcome: count for outcome, count in report["counts"].items() if count} == predicted
     assert {file.name for file in folder.iterdir()} == {"maps.toml", "data"}
     with each_python.running(folder, "tileharvest", "serve", "--port", "0") as viewer:
@@ -93,14 +107,3 @@ def test_a_new_spider_comes_into_the_present_folder(installed: Installed, tmp_pa
     """Not among the installed files."""
     installed.run(tmp_path, "tileharvest", "genspider", "mine", "map.example.net")
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
-
-
-def test_the_demo_needs_no_checkout(installed: Installed, tmp_path: Path) -> None:
-    done = installed.run(tmp_path, "python", "-m", "tileharvest.demo")
-    assert done.stdout.count(": as predicted") == 3
-    # The last line is for the shell.
-    *places, program, command, name = done.stdout.splitlines()[-1].split()
-    environment = dict(place.split("=") for place in places)
-    assert (command, name, program) == ("serve", "demo", str(installed.python.with_name("tileharvest")))
-    told = json.loads(installed.run(tmp_path, "tileharvest", "maps", "--json", **environment).stdout)
-    assert [one["map"] for one in told] == ["demo"]

@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
-    _say(_what_next(data))
+    _say(what_next(data))
     return ExitStatus.DONE if fine else ExitStatus.ERROR
 
 
@@ -118,21 +118,22 @@ async def _harvests(environment: Mapping[str, str]) -> str:
     return output.decode()
 
 
-def _what_next(data: Path) -> str:
+def what_next(data: Path) -> str:
+    """Returns what a person may do after the demo, with commands that work in the present folder."""
     # Scrapy itself has the commands only in the folder of a project.
     program = "scrapy" if Path("scrapy.cfg").is_file() else "tileharvest"
-    scrapy = _from_here(Path(sys.executable).with_name(program))
+    command = _from_here(Path(sys.executable).with_name(program))
     return (
         "\nWhat next?\n"
         f"  export TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}\n"
-        f"  {scrapy} harvests {MAP}         its three harvests\n"
-        f"  {scrapy} history {MAP} 0_1_1    the history of one tile\n"
-        f"  {scrapy} serve {MAP}            its three days in your browser, at http://127.0.0.1:8000/\n"
+        f"  {command} harvests {MAP}         its three harvests\n"
+        f"  {command} history {MAP} 0_1_1    the history of one tile\n"
+        f"  {command} serve {MAP}            its three days in your browser, at http://127.0.0.1:8000/\n"
         "  unset TILEHARVEST_MAPS TILEHARVEST_DATA\n"
-        f"  {scrapy} add NAME URL          add a real map, by the address of its page\n"
+        f"  {command} add NAME URL          add a real map, by the address of its page\n"
         "README.md tells the rest. To see the three days now:\n"
         f"  TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}"
-        f" {scrapy} serve {MAP}"
+        f" {command} serve {MAP}"
     )
 
 

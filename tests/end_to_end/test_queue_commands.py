@@ -253,6 +253,18 @@ def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harve
         assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
 
 
+def test_what_waits_for_an_unfinished_harvest_is_nothing_that_was_pushed_into_a_complete_one(
+    stage: Stage,
+) -> None:
+    visit(stage.project, FIRST_DAY)
+    assert visit(stage.project, SECOND_DAY, "-s", 'BUDGET={"requests": 6}').status == 4
+    stage.site.received.clear()
+    (report,) = visit(stage.project, FIRST_DAY).reports
+    assert "is already harvested" in report["note"]
+    assert stage.site.received == []
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+
+
 def test_tiles_can_be_pushed_before_the_first_harvest(stage: Stage) -> None:
     stage.project.scrapy("push", "small", "--", FIRST_LEVEL_NAME, LAST_NAME)
     assert queue(stage)["pending/plus"] == 2

@@ -22,7 +22,7 @@ from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.summaries import finished_at
+from tileharvest.history.summaries import finished_at, is_unfinished
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -115,6 +115,10 @@ class Harvest:
             lambda history: finished_at(history, self.description.name, self.segment.name), None
         ):
             raise self._already_harvested()
+
+    async def is_any_unfinished(self) -> bool:
+        """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
+        return await self._looked_up(lambda history: is_unfinished(history, self.description.name), False)
 
     def _already_harvested(self) -> AlreadyHarvestedError:
         end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)

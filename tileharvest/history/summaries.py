@@ -157,6 +157,17 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
         return None if row is None else row.ended
 
 
+def is_unfinished(history: History, map_name: str) -> bool:
+    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
+    query = (
+        select(harvests.c.id)
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.ended.is_(None))
+    )
+    with history.reading() as connection:
+        return connection.execute(query).first() is not None
+
+
 def progress_of(history: History, map_name: str) -> HarvestSummary | None:
     """Returns the map's unfinished harvest as it is so far; None if it has none, or is unknown.
 

@@ -239,9 +239,9 @@ class TileSpider(Spider, HeldSpider):
         try:
             await harvest.expect_work()
         except AlreadyHarvestedError:
-            # Of the finished segment nothing waits: what does was pushed, or put back, since.
             scheduler = scheduler_of(self.crawler)
-            if scheduler is None or not await scheduler.has_due():
+            # While no harvest is unfinished, nothing waits but what was pushed, or put back.
+            if scheduler is None or not await scheduler.has_due() or await harvest.is_any_unfinished():
                 raise
             harvest.is_pushed = True
         await self._be_allowed(crawl.rules)

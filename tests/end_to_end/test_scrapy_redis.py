@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.end_to_end.fed_spider import BATCH
+from tests.end_to_end.project import await_condition
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.published import published
 from tests.servers.redis import redis_server
@@ -140,3 +141,36 @@ def test_a_queue_of_scrapy_redis_is_found_before_anything_is_taken(server: Redis
     run(server, "fed", OURS, 1)
     assert server.ask("LLEN", "fed:start_urls") == 1
     assert server.ask("EXISTS", "fed:items") == 0
+
+
+def test_both_lpush_and_our_push_feed_a_running_spider(
+    project: Project, server: RedisServer, site: str
+) -> None:
+    server.ask("FLUSHALL")
+    pipelines = {"scrapy_redis.pipelines.RedisPipeline": 300}
+    settings = {
+        "SPIDER_MODULES": "tests.end_to_end.fed_spider",
+        "REDIS_URL": server.url,
+        "ITEM_PIPELINES": json.dumps(pipelines),
+    }
+    words = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+
+    def served() -> set[str]:
+        return {json.loads(item)["url"] for item in server.ask("LRANGE", "fed:items", 0, -1)}
+
+    with project.running("crawl", "fed", *words) as crawl:
+        for number, feed in enumerate((server_push, project_push)):
+            url = f"{site}/page{number}.html"
+            feed(project, server, url, words)
+            assert await_condition(lambda url=url: url in served(), crawl, 60.0), crawl.communicate()
+        project.scrapy("stop", "fed", *words)
+        crawl.wait(60)
+    assert served() == {f"{site}/page0.html", f"{site}/page1.html"}
+
+
+def server_push(_project: Project, server: RedisServer, url: str, _words: list[str]) -> None:
+    server.ask("LPUSH", "fed:start_urls", json.dumps({"url": url}))
+
+
+def project_push(project: Project, _server: RedisServer, url: str, words: list[str]) -> None:
+    project.scrapy("push", "fed", url, *words)

@@ -46,7 +46,7 @@ SPIDERS: Final = (
     "nameless",
 )
 ALWAYS: Final = ("api", "nameless")
-"""What these make is made in each run: POST is never filtered, and the memory of a process ends with it. The
+"""What these make is made in each run: POST, and what waits in memory, is only known to the process. The
 address that begins a crawl is made once all the same."""
 KILLS: Final = 10
 

@@ -141,12 +141,20 @@ def test_a_seen_request_is_dropped_and_counted(crawls: Crawls, page: str) -> Non
     assert (crawled.counted("dropped/seen"), crawled.counted("seen")) == (2, 1)
 
 
-def test_dont_filter_and_post_are_never_filtered_nor_counted_as_seen(crawls: Crawls, page: str) -> None:
+def test_dont_filter_is_never_filtered_nor_counted_as_seen(crawls: Crawls, page: str) -> None:
     unfiltered: dict[str, Any] = {"url": page, "dont_filter": True}
-    posted: dict[str, Any] = {"url": page, "method": "POST", "body": "a", "callback": "note"}
+    posted = {**unfiltered, "method": "POST", "body": "a", "callback": "note"}
     (crawled,) = crawls.crawl(run(unfiltered, unfiltered, posted, posted, page))
     assert crawls.asked() == ["/page"] * 5
     assert (crawled.counted("dropped/seen"), crawled.counted("seen")) == (0, 1)
+
+
+def test_a_post_is_made_once_in_each_run_and_not_counted_as_seen(crawls: Crawls, page: str) -> None:
+    one, other = ({"url": page, "method": "POST", "body": body, "callback": "note"} for body in "ab")
+    crawled, again = crawls.crawl(run(one, one, other, page), run(one, page))
+    assert crawls.asked() == ["/page"] * 4
+    assert (crawled.counted("dropped/seen"), crawled.counted("seen")) == (1, 1)
+    assert (again.counted("dropped/seen"), again.counted("seen")) == (1, 1)
 
 
 def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_everything(

@@ -1,4 +1,4 @@
-"""The requests of one process that JSON cannot hold: they wait in its memory, beside the queue."""
+"""What one process remembers beside the queue: requests that JSON cannot hold, and what it sent by POST."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RequestMemory:
         self._delayed: list[tuple[float, int, Request]] = []
         """A heap of what waits for its time, in seconds since 1970."""
         self._seen: set[tuple[str, bytes]] = set()
-        """Segments and fingerprints of all that came, but of what is never filtered."""
+        """Segments and fingerprints of what came and is filtered, and of what is sent by POST."""
         self._numbers = count()
         self.waiting = 0
         """How many requests are here. It is read whenever Scrapy asks for a request, so it is no property."""
@@ -39,10 +39,8 @@ class RequestMemory:
     def add(self, request: Request, segment: str, fingerprint: bytes | None, why: object | None) -> bool:
         """Let the request wait. Returns False if it was seen in its segment. Without a fingerprint it never
         was. The first time the log says why it waits here, unless that is usual: then `why` is None."""
-        if fingerprint is not None:
-            if (segment, fingerprint) in self._seen:
-                return False
-            self._seen.add((segment, fingerprint))
+        if fingerprint is not None and not self.is_new(segment, fingerprint):
+            return False
         if why is not None and not self._has_told:
             self._has_told = True
             _logger.warning(
@@ -57,6 +55,13 @@ class RequestMemory:
             self._push(request)
         else:
             heapq.heappush(self._delayed, (due, next(self._numbers), request))
+        return True
+
+    def is_new(self, segment: str, fingerprint: bytes) -> bool:
+        """Returns whether this is the request's first time in its segment. It is remembered."""
+        if (segment, fingerprint) in self._seen:
+            return False
+        self._seen.add((segment, fingerprint))
         return True
 
     def take(self, now: float) -> Request | None:

@@ -130,6 +130,9 @@ class Scheduler(BaseScheduler):
         if self._fleet is not None:
             # Something is pushed, so it is not the end yet.
             self._fleet.ending = Ending.GOES_ON
+        if request.method == "POST" and self._is_repeated_post(request):
+            self._count("dropped/seen")
+            return False
         if self._scheduling.is_tool:
             return self._keep_in_memory(request, None)
         if request.errback is self._errback:
@@ -491,12 +494,21 @@ class Scheduler(BaseScheduler):
     # From requests to entries
 
     def _filtered_by(self, request: Request) -> bytes | None:
-        """Returns the fingerprint, or None for what is never filtered."""
+        """Returns the fingerprint by which the queue filters, or None for what it never drops as seen."""
         if request.method == "POST" or not self._scheduling.filters:
             return None
         if request.dont_filter and not self._is_of_start_urls(request):
             return None
         return self._fingerprint(request)
+
+    def _is_repeated_post(self, request: Request) -> bool:
+        """Returns whether this process has enqueued the same POST before.
+
+        As on Scrapy's own scheduler, only the process knows: a later run must be able to log in again.
+        """
+        if request.dont_filter or not self._scheduling.filters:
+            return False
+        return not self._memory.is_new(self._scheduling.segment_of(request), self._fingerprint(request))
 
     def _is_of_start_urls(self, request: Request) -> bool:
         """Returns whether Scrapy itself has made the request of one of `start_urls`. Scrapy lets these pass

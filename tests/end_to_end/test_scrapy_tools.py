@@ -73,6 +73,13 @@ def test_fetch_prints_the_body_or_the_headers(project: Project, site: Nginx) -> 
     assert not project.data.exists()
 
 
+def test_fetch_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -> None:
+    done = project.scrapy("fetch", "--nolog", "--spider", "overviewer", f"{site.url}/1.html")
+    assert done.stdout == "<title>Page 1</title>\n"
+    assert [line.agent for line in site.log()] == ["TileHarvest/0.1"]
+    assert not project.data.exists()
+
+
 def test_view_opens_the_page_in_a_browser(
     project: Project, site: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,17 @@ class Crawl:
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     @property
+    def is_tool(self) -> bool:
+        """Whether one of Scrapy's tools asks, and not the spider itself: `shell`, `fetch`, `view`, `parse`,
+        `check` or `bench`.
+
+        What they ask leaves nothing behind, and they must not take what waits for the spider. All but the
+        shell put a `start` of their own into the spider's class; the shell opens the spider without a crawl.
+        """
+        crawler = self.crawler
+        return not crawler.crawling or crawler.spidercls.start.__module__.startswith("scrapy.commands.")
+
+    @property
     def is_ending(self) -> bool:
         """Whether anything here has ended it; Scrapy may have been stopped besides."""
         return self._reason is not None

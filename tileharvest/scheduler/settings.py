@@ -107,8 +107,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
-    is_tool = _is_tool(crawler)
-    in_memory = arguments.get("dry") == "1" or refused or is_tool
+    in_memory = arguments.get("dry") == "1" or refused or crawl.is_tool
     kind = QueueKind.MEMORY if in_memory else queue_kind(settings)
     shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is QueueKind.REDIS else None
     return Scheduling(
@@ -130,18 +129,8 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         stay=switch(arguments, "stay", "a spider that waits for requests"),
         fresh=switch(arguments, "fresh", "asking again for everything"),
         filters=load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter,
-        is_tool=is_tool,
+        is_tool=crawl.is_tool,
     )
-
-
-def _is_tool(crawler: Crawler) -> bool:
-    """Tells whether one of Scrapy's tools asks, and not the spider itself: `shell`, `fetch`, `view`, `parse`,
-    `check` or `bench`.
-
-    What they ask leaves nothing behind, and they must not take what waits for the spider. All but the shell
-    put a `start` of their own into the spider's class; the shell opens the spider without a crawl.
-    """
-    return not crawler.crawling or crawler.spidercls.start.__module__.startswith("scrapy.commands.")
 
 
 def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:

@@ -95,6 +95,10 @@ class TileSpider(Spider, HeldSpider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl = crawl = crawl_of(crawler)
         crawl.arguments = kwargs
+        if crawl.is_tool:
+            # It wants a page by the spider's settings. There is nothing to harvest, and nothing to wait for.
+            spider.holds_scheduler = False
+            return spider
         try:
             harvest = harvest_for(crawler.settings, kwargs)
             rules = rules_for(crawler.settings, harvest.description)
@@ -118,7 +122,7 @@ class TileSpider(Spider, HeldSpider):
         self.crawl.beginning = asyncio.current_task()
         is_first = False
         try:
-            if not self.crawl.is_ending:
+            if self.crawl.harvest is not None and not self.crawl.is_ending:
                 await self._begin()
                 is_first = await self._offer()
         except TileHarvestError as error:

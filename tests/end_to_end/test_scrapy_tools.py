@@ -80,6 +80,14 @@ def test_fetch_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -
     assert not project.data.exists()
 
 
+def test_shell_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -> None:
+    code = "response.css('title::text').get(), spider.name"
+    done = project.scrapy("shell", "--nolog", "--spider", "overviewer", "-c", code, f"{site.url}/1.html")
+    assert done.stdout == "('Page 1', 'overviewer')\n"
+    assert [line.agent for line in site.log()] == ["TileHarvest/0.1"]
+    assert not project.data.exists()
+
+
 def test_view_opens_the_page_in_a_browser(
     project: Project, site: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,8 @@ class TileDownloadHandler(AiohttpDownloadHandler):
     """
 
     experimental: ClassVar[bool] = False
+    lazy = True
+    """Made for the first request: aiohttp needs a running event loop, which the shell has only then."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)

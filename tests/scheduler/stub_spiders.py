@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,9 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 
 from tileharvest.queue import orders
+from tileharvest.queue.codec import VERSION, QueuedRequest, encode
+from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import scheduling_for
@@ -89,6 +93,26 @@ class NamelessSpider(StubSpider):
             if isinstance(found, Request):
                 found = found.replace(callback=partial(self.note))  # noqa: PLW2901
             yield found
+
+
+class VisitedSpider(StubSpider):
+    """While it parses a page, another process pushes the addresses in it into the spider's queue."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        bodies = [
+            encode(QueuedRequest(version=VERSION, url=url, callback="note"))
+            for url in response.body.decode().splitlines()
+        ]
+
+        async def push() -> None:
+            queue = SqliteQueue(Path(self.settings["TILEHARVEST_DATA"], "queues", "stub.sqlite"))
+            await queue.open_beside()
+            await queue.exchange(Changes([Entry(body, "", None) for body in bodies]), 0, time.time())
+            await queue.close()
+
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(asyncio.run, push()).result()
 
 
 class SuitedSpider(StubSpider):

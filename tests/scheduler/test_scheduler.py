@@ -101,6 +101,13 @@ def test_what_only_killed_processes_had_leased_is_offered_last(crawls: Crawls, p
     assert (crawled.counted("failed"), crawled.counted("left")) == (0, 0)
 
 
+def test_what_another_process_pushes_at_the_very_last_page_is_made_too(crawls: Crawls, page: str) -> None:
+    last = crawls.write_page("last", page)
+    (crawled,) = crawls.crawl(run(last, spider="VisitedSpider"))
+    assert crawls.asked() == ["/last", "/page"]
+    assert crawled.counted("left") == 0
+
+
 def test_what_failed_is_offered_first_in_the_next_segment_only(crawls: Crawls, page: str) -> None:
     bad, other = crawls.write_page("bad"), {"url": page, "callback": "note"}
     first = run({"url": bad, "callback": "raise_error"}, segment="day")

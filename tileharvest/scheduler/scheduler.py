@@ -106,6 +106,8 @@ class Scheduler(BaseScheduler):
         self._said_waiting = False
         self._last_round: asyncio.Task[None] | None = None
         """Offers again what was given up; None before the spider has nothing else to do."""
+        self._has_looked = False
+        """Whether the queue was asked once more after its last lease, as another process may have pushed."""
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -313,12 +315,17 @@ class Scheduler(BaseScheduler):
         return fleet
 
     def _idle(self) -> None:
-        """Offers what was given up, once in each run, before the spider closes with nothing else to do."""
+        """Offers what was given up, once in each run, and looks for what others have pushed. Only then the
+        spider closes with nothing else to do."""
         if self._fleet is None or self._crawl.is_ending:
             return
         if self._last_round is None:
             self._last_round = asyncio.ensure_future(self._offer_given_up())
         if not self._last_round.done():
+            raise DontCloseSpider
+        if not self._has_looked:
+            self._has_looked = True
+            self.worker.look_again()
             raise DontCloseSpider
 
     async def _offer_given_up(self) -> None:
@@ -446,6 +453,8 @@ class Scheduler(BaseScheduler):
         ):
             if count:
                 self._count(name, count)
+        if answer.leases:
+            self._has_looked = False
         self._share = self._share if answer.share is None else answer.share
         if self._start_urls is not None and self.worker.is_told:
             self._start_urls.settle()

@@ -85,6 +85,12 @@ class HistoryError(TileHarvestError):
     """The history cannot be opened, read or written; what it holds was not changed."""
 
 
+class UnknownMapError(HistoryError):
+    """The history has no map of that name."""
+
+    exit_status = ExitStatus.USAGE
+
+
 class StoreError(TileHarvestError):
     """The store cannot take or give bytes; what it holds was not changed."""
 

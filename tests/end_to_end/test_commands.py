@@ -187,7 +187,7 @@ def test_what_is_no_tile_name_is_refused(told: Project) -> None:
 
 def test_a_map_that_the_history_does_not_have(told: Project) -> None:
     done = told.scrapy("history", "antwrold", check=False)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "'antwrold'" in line
     assert f"'{ANTWORLD}'" in line

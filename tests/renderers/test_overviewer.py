@@ -204,7 +204,7 @@ def test_without_configuration_the_kind_of_image_is_probed(run):
 
 
 def test_without_configuration_and_names_there_is_nothing_to_probe(run):
-    with pytest.raises(SiteError, match=r"name its layers in maps\.toml"):
+    with pytest.raises(SiteError, match=r"name its layers there"):
         run(probe(described(), FakeSite({})))
 
 
@@ -226,7 +226,7 @@ def test_another_renderers_map_is_named(run, layers, page, title):
 
 
 def test_without_configuration_and_tiles_the_map_has_moved(run):
-    with pytest.raises(SiteError, match="has the map moved"):
+    with pytest.raises(SiteError, match="is the address right, or has the map moved"):
         run(probe(described(layers=("day",)), FakeSite({})))
 
 

@@ -182,8 +182,8 @@ async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Laye
     if not description.layers:
         await _refuse_other_renderer(description, fetch)
         raise SiteError(
-            f"there is no {description.page}{CONFIG_FILE}: has the map moved? put the new url into maps.toml;"
-            f" if this is its address, name its layers in maps.toml, such as"
+            f"there is no {description.page}{CONFIG_FILE}: is the address right, or has the map moved? put"
+            f" the right url into maps.toml; if this is its address, name its layers there, such as"
             f' layers = ["world-lighting"], and the depth is probed'
         )
     return tuple([await _probe_layer(description, name, fetch) for name in description.layers])
@@ -212,7 +212,7 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
     await _refuse_other_renderer(description, fetch)
     raise SiteError(
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
-        " has the map moved? put the new url into maps.toml"
+        " is the address right, or has the map moved? put the right url into maps.toml"
     )
 
 

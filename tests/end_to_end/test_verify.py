@@ -81,5 +81,5 @@ def test_a_person_reads_what_to_do(stage: Stage) -> None:
 
 def test_an_unknown_map_is_one_line(stage: Stage) -> None:
     done = stage.project.scrapy("verify", "smal", check=False)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "has no map 'smal'" in done.stderr

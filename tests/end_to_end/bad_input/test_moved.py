@@ -76,7 +76,7 @@ def test_a_map_whose_configuration_has_moved_too_is_one_line_with_what_to_do(sta
     done = visit(stage.project, SECOND_DAY)
     assert done.status == 5
     assert "overviewerConfig.js" in done.error
-    assert "put the new url into maps.toml" in done.error
+    assert "put the right url into maps.toml" in done.error
     assert recorded(stage) == before
 
 
@@ -90,7 +90,7 @@ def test_a_map_without_configuration_that_has_moved_is_one_line_too(stage: Stage
     done = visit(stage.project, SECOND_DAY)
     assert done.status == 5
     assert "moved" in done.error
-    assert "put the new url into maps.toml" in done.error
+    assert "put the right url into maps.toml" in done.error
     assert recorded(stage) == before
 
 

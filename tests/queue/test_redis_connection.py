@@ -57,6 +57,18 @@ def test_scrapys_own_settings_will_do() -> None:
     assert (parameters["url"], parameters["socket_timeout"]) == ("redis://redis.example.net/4", 9)
 
 
+def test_parameters_may_be_json_as_on_the_command_line() -> None:
+    settings = Settings({"REDIS_PARAMS": '{"socket_timeout": 9}'})
+    assert connection_parameters(settings)["socket_timeout"] == 9
+
+
+@pytest.mark.parametrize("wrong", ["horse", '["horse"]', "7", ["horse"]])
+def test_parameters_that_are_no_dict_are_refused_without_being_shown(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="REDIS_PARAMS is no dict") as caught:
+        connection_parameters({"REDIS_PARAMS": wrong})
+    assert "horse" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "unwanted",
     [{"decode_responses": True}, {"retry_on_timeout": True}, {"retry": object()}, {"protocol": 3}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -31,9 +32,17 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     the settings that scrapy-redis has besides, such as REDIS_URL or REDIS_HOST.
 
     Where there is a URL, what it says goes before all others. `redis_cls` in REDIS_PARAMS may name
-    `redis.asyncio.RedisCluster`. What is left out are parameters of answers and of retries.
+    `redis.asyncio.RedisCluster`. On the command line REDIS_PARAMS is JSON. What is left out are parameters of
+    answers and of retries. Raises ConfigurationError for REDIS_PARAMS that are no dict.
     """
-    parameters = {**defaults.REDIS_PARAMS, **(settings.get("REDIS_PARAMS") or {})}
+    own = settings.get("REDIS_PARAMS") or {}
+    try:
+        own = dict(json.loads(own) if isinstance(own, str) else own)
+    except (TypeError, ValueError):
+        # The value may hold a password, so it is not shown.
+        example = "REDIS_PARAMS='{\"socket_timeout\": 5}'"
+        raise ConfigurationError(f"REDIS_PARAMS is no dict; write for example -s {example}") from None
+    parameters = {**defaults.REDIS_PARAMS, **own}
     for setting, name in connection.SETTINGS_PARAMS_MAP.items():
         if value := settings.get(setting):
             parameters[name] = value

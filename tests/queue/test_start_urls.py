@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from scrapy import Spider
 from scrapy.utils.test import get_crawler
-from scrapy_redis.spiders import RedisSpider
+from scrapy_redis.spiders import RedisMixin, RedisSpider
 
 from tests.servers.redis import redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.redis.start_urls import StartUrls, refuse_pickled
+from tileharvest.scheduler.settings import start_urls_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +44,10 @@ class FedSpider(RedisSpider):  # type: ignore[misc]  # it ships no types
         if data == b"nothing":
             raise ValueError("no URL")
         return super().make_request_from_data(data)
+
+
+class MixedSpider(RedisMixin, Spider):  # type: ignore[misc]
+    name = "fed"
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +148,17 @@ def test_a_spider_that_takes_by_a_method_of_its_own_is_left_alone(server: RedisS
     spider.fetch_data = lambda key, number: [URLS[5].encode()]
     StartUrls(spider, silent=LONG)
     assert pushed(spider) == [URLS[5]]
+
+
+def test_a_spider_with_the_mixin_is_fed_once_it_is_set_up(server: RedisServer) -> None:
+    put(server)
+    spider = MixedSpider.from_crawler(get_crawler(MixedSpider, {"REDIS_URL": server.url}))
+    assert start_urls_of(spider, LONG) is None
+    spider.setup_redis(spider.crawler)
+    assert start_urls_of(spider, LONG) is not None
+    assert pushed(spider) == URLS
+    (own,) = server.ask("KEYS", f"{KEY}:taken:*")
+    assert server.ask("LLEN", own) == len(URLS)
 
 
 def test_a_redis_that_is_away_is_told_later() -> None:

@@ -137,6 +137,9 @@ def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
     """Returns the start URLs of a spider that scrapy-redis feeds, or None for any other spider."""
     if not any(kind.__module__ == "scrapy_redis.spiders" for kind in type(spider).__mro__):
         return None
+    if spider.server is None:  # type: ignore[attr-defined]
+        # A spider with the mixin that has not called `setup_redis` is fed by nothing.
+        return None
     # Most processes need not load Redis' client.
     from tileharvest.queue.redis.start_urls import StartUrls  # noqa: PLC0415
 

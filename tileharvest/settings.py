@@ -39,9 +39,9 @@ PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
 SCHEDULER = "tileharvest.scheduler.Scheduler"
 
 SCHEDULER_QUEUE = ""
-"""The place where requests wait: `sqlite` is a file per map in the data folder; `redis` is shared by any
-number of workers; `memory` is gone with the process. Empty means Redis if a setting below names one, else
-SQLite."""
+"""The place where requests wait: `sqlite` is a file per map or spider in the data folder; `redis` is shared
+by any number of workers; `memory` is gone with the process. Empty means Redis if a setting below names one,
+and SQLite otherwise."""
 
 REDIS_URL = os.environ.get("REDIS_URL", "")
 """An address such as `redis://user:password@redis.example.net:6379/0`; `rediss://` means TLS. The settings of

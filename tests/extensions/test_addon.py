@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -27,6 +28,19 @@ def test_it_brings_scheduler_and_defaults() -> None:
     assert settings["SCHEDULER"] == "tileharvest.scheduler.Scheduler"
     assert settings["MAX_ATTEMPTS"] == 5
     assert settings["EXTENSIONS"] == {Prometheus: 500}
+
+
+def test_a_redis_of_the_environment_alone_is_not_the_projects() -> None:
+    code = (
+        "from scrapy.settings import Settings; from tileharvest import TileHarvest;"
+        "from tileharvest.queue.settings import queue_kind; settings = Settings();"
+        "TileHarvest().update_settings(settings); print(queue_kind(settings).value)"
+    )
+    environment = {**os.environ, "REDIS_URL": "redis://redis.example.net"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "sqlite\n"
 
 
 def test_what_the_project_sets_goes_before() -> None:

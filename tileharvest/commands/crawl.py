@@ -32,7 +32,8 @@ class Command(ProjectCommand, crawl.Command):
         return (
             f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
             " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
-            " or moved. A spider that harvests no map ends with 0 unless its queue failed or it was stopped."
+            " or moved. A spider that harvests no map ends with 0; with 1 if its queue failed or it was"
+            " stopped; with 2 if another process works on its queue."
         )
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:

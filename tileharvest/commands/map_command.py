@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Asking = TypeVar("Asking", bound=SiteProbeSpider)
 
-_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
+_OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 is none."""
 
 
@@ -68,6 +68,8 @@ class ProjectCommand:
     def _refuse_unknown_options(self, args: list[str]) -> None:
         """Raises ConfigurationError. Scrapy leaves what it does not know among the arguments."""
         for argument in args:
+            if argument == "--":
+                return
             if _OPTION.match(argument):
                 assert self._parser is not None
                 option = argument.partition("=")[0]

@@ -40,7 +40,8 @@ class Command(ProjectCommand, ScrapyCommand):
         super().add_options(parser)
         parser.add_argument("--url", action="append", default=[], help="an address, as among the arguments")
         parser.add_argument("--priority", type=int, default=1, help="above 0 it goes first (default: 1)")
-        parser.add_argument("--at", metavar="TIME", help="not before, in the map's zone: 2026-11-20T18:00")
+        zone = "in the map's zone, or UTC for a spider"
+        parser.add_argument("--at", metavar="TIME", help=f"not before, {zone}: 2026-11-20T18:00")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if not args or not (args[1:] or opts.url):

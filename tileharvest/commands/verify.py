@@ -90,5 +90,6 @@ def _write(found: Inventory) -> None:
     if found.unnamed:
         write_line(
             f"the store holds {len(found.unnamed):,} images that no version names, such as"
-            f" {found.unnamed[0]}: a kill leaves such images, and they do no harm"
+            f" {found.unnamed[0]}: a kill leaves such images, and a running harvest has some for a"
+            " moment; they do no harm"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scrapy.settings import BaseSettings, default_settings
 
 from tileharvest.extensions.prometheus import Prometheus
+from tileharvest.queue.settings import REDIS_SETTINGS
 
 
 class TileHarvest:
@@ -28,10 +29,12 @@ class TileHarvest:
             settings.set("COMMANDS_MODULE", ours["COMMANDS_MODULE"], priority="addon")
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Adds the scheduler, the numbers for Prometheus, and a default for each setting of ours."""
+        """Adds the scheduler, the numbers for Prometheus, and a default for each setting of ours but
+        the addresses of Redis."""
         for name, value in _ours().items():
-            # The other settings of Scrapy's stay as the project has them.
-            if name == "SCHEDULER" or not hasattr(default_settings, name):
+            # The other settings of Scrapy's stay as the project has them. That a computer's environment names
+            # a Redis does not say that this project's requests belong there.
+            if name == "SCHEDULER" or not (hasattr(default_settings, name) or name in REDIS_SETTINGS):
                 settings.set(name, value, priority="addon")
         settings.setdefault_in_component_priority_dict("EXTENSIONS", Prometheus, 500)
 

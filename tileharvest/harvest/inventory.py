@@ -27,7 +27,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What was found. A harvest that runs meanwhile makes nothing of it wrong."""
+    """What was found. What a running harvest has stored and not recorded yet is among the unnamed."""
 
     images: int
     """Different images that versions name."""

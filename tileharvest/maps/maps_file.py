@@ -87,7 +87,7 @@ def _maps_of(file: Path, stamp: _Stamp) -> dict[str, MapDescription]:
 
 
 def stamp_of(file: Path) -> _Stamp:
-    """Returns what is another one whenever the file was written or replaced."""
+    """Returns a value that changes whenever the file is written or replaced; None where there is none."""
     try:
         found = file.stat()
     except OSError:

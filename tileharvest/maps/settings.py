@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def setting(settings: BaseSettings, name: str) -> Any:
-    """Returns a setting of ours. Where the project does not have it, as another project that only names our
-    scheduler, its default is that of `tileharvest/settings.py`."""
+    """Returns a setting of ours. A project that only names our scheduler does not have it: then the value in
+    `tileharvest/settings.py` counts. The addresses of Redis are not read by this."""
     # Not above: it reads the environment when it is loaded, and a project's own settings may come first.
     from tileharvest import settings as defaults  # noqa: PLC0415
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from types import SimpleNamespace
@@ -269,5 +270,24 @@ def test_of_several_workers_only_the_first_takes_up_what_failed_before(is_first:
         one.scheduler._start(is_first=is_first)
         await one.hear()
         assert one.counted["scheduler/retried_failures"] == retried
+
+    run_jumping(test())
+
+
+@pytest.mark.parametrize(
+    ("method", "filters", "offered_again"), [("GET", True, 1), ("GET", False, 2), ("POST", True, 2)]
+)
+def test_what_failed_twice_is_offered_as_often_as_its_spider_could_have_asked(
+    method: str, filters: bool, offered_again: int
+) -> None:
+    async def test() -> None:
+        one = Offered()
+        one.scheduler._scheduling = replace(one.scheduler._scheduling, filters=filters)
+        await one.open()
+        body = one.scheduler._writer.write(Request("http://map.example.net/a", method=method))
+        one.scheduler._failures = [Failure(n, body, "2026-11-20", 0, 3, "503", 0.0) for n in (1, 2)]
+        one.scheduler._start()
+        await one.hear()
+        assert len(await left(one)) == offered_again
 
     run_jumping(test())

@@ -543,9 +543,8 @@ class Scheduler(BaseScheduler):
             return
         request = self._spider.again(failed)
         if request is not None:
-            segment, fingerprint = PUSHED, None
-            if failure.segment != PUSHED and not request.dont_filter:
-                segment, fingerprint = self._scheduling.segment_of(request), self._fingerprint(request)
+            fingerprint = None if failure.segment == PUSHED else self._filtered_by(request)
+            segment = PUSHED if fingerprint is None else self._scheduling.segment_of(request)
             maybe_seen = self._maybe_seen(segment, fingerprint)
             body, priority = self._writer.write(request), max(1, failure.priority)
             self.worker.push(Entry(body, segment, fingerprint, priority, None, maybe_seen))

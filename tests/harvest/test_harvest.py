@@ -28,12 +28,14 @@ from tests.middlewares.making import (
 )
 from tileharvest.errors import (
     AlreadyHarvestedError,
+    BudgetError,
     ConfigurationError,
     ExitStatus,
     HistoryError,
     MovedError,
     StoreError,
 )
+from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -132,6 +134,23 @@ def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
 
     asyncio.run(run())
     assert query(tmp_path, "SELECT * FROM versions") == []
+
+
+def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            harvest.check_room()
+            await harvest.keep(added(FIRST_LEVEL[0]))
+            harvest.limit(Rules("map.example.net", 1, min_free=2**60), tmp_path)
+            with pytest.raises(BudgetError, match="min_free") as raised:
+                await harvest.keep(added(FIRST_LEVEL[1]))
+            assert not raised.value.is_all_kept
+            with pytest.raises(BudgetError, match="min_free") as raised:
+                harvest.check_room()
+            assert raised.value.is_all_kept
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
 
 
 def test_the_latest_version_is_the_one_from_before_this_harvest(tmp_path: Path) -> None:

@@ -23,17 +23,19 @@ from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.summaries import finished_at, is_unfinished
+from tileharvest.politeness.limits import Room
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import date, datetime
+    from pathlib import Path
 
     from tileharvest.harvest.holdings import Holdings
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.limits import Room
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
@@ -88,9 +90,9 @@ class Harvest:
         """How many tiles the history knew when the harvest began: about as many as it will find.
 
         The same in each process that has a part in it."""
-        self.room: Room | None = None
+        self._room: Room | None = None
         """How much of the disk must stay free. None: that does not matter."""
-        self.has_daily_budget = False
+        self._has_daily_budget = False
         """Whether what a dry run costs is kept, too: a day's budget limits all runs."""
         self.is_pruned: bool | None = None
         """Whether any layer's walk is pruned; None before that is decided."""
@@ -151,10 +153,16 @@ class Harvest:
 
         return await asyncio.to_thread(look)
 
-    def check_room(self) -> None:
-        """Raises BudgetError where too little room is left on the disk."""
-        if self.room is not None:
-            self.room.check()
+    def limit(self, rules: Rules, folder: Path) -> None:
+        """Keep to these rules of the day, and of the disk on which the folder is, from now on."""
+        self._room = None if rules.min_free is None else Room(folder, rules.min_free)
+        self._has_daily_budget = bool(rules.daily_budget)
+
+    def check_room(self, coming: int = 0) -> None:
+        """Raises BudgetError where too little room is left on the disk, or would be after so many more
+        bytes."""
+        if self._room is not None:
+            self._room.check(coming, is_all_kept=not coming)
 
     async def open(self, site: Site) -> None:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.
@@ -180,7 +188,7 @@ class Harvest:
     async def _begin(self, site: Site) -> None:
         history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
         store = await asyncio.to_thread(self._holdings.open_store)
-        self._images = StoreWriter(store, self.traffic, self.room)
+        self._images = StoreWriter(store, self.traffic)
         self._record: HarvestRecord = await asyncio.to_thread(
             begin,
             history,
@@ -225,7 +233,8 @@ class Harvest:
         return await asyncio.to_thread(self._record.known, {layer: ranges}) > 0
 
     async def keep(self, result: TileResult) -> None:
-        """Makes a result durable: its bytes, then its row. Raises StoreError or HistoryError.
+        """Makes a result durable: its bytes, then its row. Raises StoreError or HistoryError, and
+        BudgetError where too little room would be left on the disk.
 
         When it returns, the result outlives kills and power cuts. Raises MovedError when more than half of
         the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
@@ -233,6 +242,7 @@ class Harvest:
         if result.image is not None:
             if result.body is None:
                 raise ValueError(f"the bytes of {result} are missing")
+            self.check_room(result.image.size)
             await self._images.put(result.image, result.body)
         try:
             await self._commits.record(result)
@@ -313,7 +323,7 @@ class Harvest:
             self.walks.close()
             try:
                 await self._commits.close()
-                if self.has_daily_budget:
+                if self._has_daily_budget:
                     await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.costs import Cost, Traffic
-    from tileharvest.politeness.limits import Room
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.versions import Image
 
@@ -70,17 +69,15 @@ class StoreWriter:
     Used from one event loop; what blocks is moved to threads.
     """
 
-    def __init__(self, store: TileStore, traffic: Traffic, room: Room | None) -> None:
-        """`room` stays free on the disk. None: that does not matter."""
+    def __init__(self, store: TileStore, traffic: Traffic) -> None:
         self._store = store
         self._traffic = traffic
-        self._room = room
         self._under_way: dict[Image, asyncio.Task[None]] = {}
 
     async def put(self, image: Image, body: bytes) -> None:
         """Puts the image into the store. When it returns, the image outlives kills and power cuts.
 
-        Raises StoreError, and BudgetError where too little room would be left.
+        Raises StoreError.
         """
         task = self._under_way.get(image)
         if task is None:
@@ -91,8 +88,6 @@ class StoreWriter:
 
     async def _put_and_count(self, image: Image, body: bytes) -> None:
         try:
-            if self._room is not None:
-                self._room.check(image.size, is_all_kept=False)
             if await asyncio.to_thread(self._store.put, image, body):
                 self._traffic.stored_bytes += image.size
         finally:

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from tileharvest.errors import BudgetError, ConfigurationError, DaySpentError, QueueError
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import data_folder, described_map, maps_file
-from tileharvest.politeness.limits import Room, budget_of_run
+from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.settings import rules_for
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class Amendments:
     async def _amend(self, now: MapDescription, rules: Rules) -> None:
         crawl, harvest = self._crawl, self._harvest
         harvest.description, crawl.rules = now, rules
-        harvest.has_daily_budget, harvest.room = bool(rules.daily_budget), None
-        if rules.min_free is not None:
-            harvest.room = Room(data_folder(self._settings), rules.min_free)
+        harvest.limit(rules, data_folder(self._settings))
         if crawl.politeness is None:
             return
         try:

@@ -13,7 +13,7 @@ from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, T
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
 from tileharvest.maps.settings import data_folder
-from tileharvest.politeness.limits import Room, budget_of_run
+from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
@@ -108,9 +108,7 @@ class TileSpider(Spider, HeldSpider):
         crawl.harvest = spider.harvest = harvest
         crawl.rules = rules
         behave(crawler.settings, rules)
-        harvest.has_daily_budget = bool(rules.daily_budget)
-        if rules.min_free is not None:
-            harvest.room = Room(data_folder(crawler.settings), rules.min_free)
+        harvest.limit(rules, data_folder(crawler.settings))
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.end, signals.spider_closed)

@@ -44,6 +44,14 @@ def process_in_turn(engine: Any) -> None:
     scraper.handle_spider_output_async = handled
 
 
+def allow_at_once(engine: Any, concurrency: int) -> None:
+    """Let so many requests be on the way from now on, to whatever host."""
+    downloader = engine.downloader
+    downloader.total_concurrency = downloader.domain_concurrency = concurrency
+    for slot in downloader.slots.values():
+        slot.concurrency = concurrency
+
+
 class EngineHook(set[Any]):
     """Takes the place of the engine's set `inprogress`, to call back for each request that leaves it. It also
     makes the engine ask for requests.

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict, replace
 
-from tileharvest.errors import BudgetError, ConfigurationError, DaySpentError, QueueError
+from tileharvest.errors import BudgetError, ConfigurationError, DaySpentError
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.settings import rules_for
+from tileharvest.scheduler.completion import allow_at_once
+from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -68,8 +70,8 @@ class Amendments:
             await asyncio.sleep(_LOOK)
             try:
                 await self.look()
-            except QueueError as error:
-                self._crawl.end(error)
+            except Exception as error:  # noqa: BLE001 - or nothing that a person writes would hold any more
+                self._crawl.end(as_queue_error(error))
                 return
 
     async def look(self) -> None:
@@ -94,6 +96,7 @@ class Amendments:
         crawl, harvest = self._crawl, self._harvest
         harvest.description, crawl.rules = now, rules
         harvest.limit(rules, data_folder(self._settings))
+        allow_at_once(crawl.crawler.engine, rules.concurrency)
         if crawl.politeness is None:
             return
         try:

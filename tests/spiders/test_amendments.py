@@ -1,0 +1,86 @@
+"""What a person changes in maps.toml holds at once."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.core.downloader import Slot
+from scrapy.settings import Settings
+
+from tests.middlewares.making import run_jumping
+from tileharvest.errors import QueueError
+from tileharvest.history.costs import NO_COST
+from tileharvest.maps.settings import described_map
+from tileharvest.politeness.settings import rules_for
+from tileharvest.spiders.amendments import Amendments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Amended:
+    """A crawl of a map whose entry in maps.toml can be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "maps.toml"
+        self.settings = Settings()
+        self.settings.setmodule("tileharvest.settings")
+        self.settings.set("TILEHARVEST_MAPS", str(self.file))
+        self.settings.set("TILEHARVEST_DATA", str(folder))
+        self.describe("concurrency = 2")
+        description = described_map(self.settings, "m")
+        slot = Slot(2, 0.0)
+        downloader = SimpleNamespace(total_concurrency=2, domain_concurrency=2, slots={"host": slot})
+        self.ends: list[Any] = []
+        self.crawl: Any = SimpleNamespace(
+            crawler=SimpleNamespace(engine=SimpleNamespace(downloader=downloader), settings=self.settings),
+            harvest=SimpleNamespace(
+                description=description,
+                limit=lambda rules, folder: None,
+                check_room=lambda: None,
+                spent=self.spent,
+            ),
+            rules=rules_for(self.settings, description),
+            politeness=None,
+            end=self.ends.append,
+        )
+
+    async def spent(self) -> Any:
+        return NO_COST
+
+    def describe(self, *lines: str) -> None:
+        self.file.unlink(missing_ok=True)
+        self.file.write_text("\n".join(["[m]", 'url = "http://maps.example.net/"', *lines]))
+
+    def amendments(self) -> Amendments:
+        return Amendments(self.settings, self.crawl, NO_COST)
+
+
+@pytest.fixture
+def amended(tmp_path: Path) -> Amended:
+    return Amended(tmp_path)
+
+
+@pytest.mark.parametrize("concurrency", [1, 7])
+def test_another_concurrency_holds_for_the_crawl_and_for_each_host(
+    amended: Amended, concurrency: int
+) -> None:
+    amendments = amended.amendments()
+    amended.describe(f"concurrency = {concurrency}")
+    asyncio.run(amendments.look())
+    downloader = amended.crawl.crawler.engine.downloader
+    assert (downloader.total_concurrency, downloader.domain_concurrency) == (concurrency, concurrency)
+    assert downloader.slots["host"].concurrency == concurrency
+
+
+def test_a_mistake_in_the_program_ends_the_crawl_and_is_told(amended: Amended) -> None:
+    amendments = amended.amendments()
+    amended.crawl.crawler.engine = None
+    amended.describe("concurrency = 3")
+    run_jumping(amendments.watch())
+    (error,) = amended.ends
+    assert isinstance(error, QueueError)
+    assert "AttributeError" in str(error)

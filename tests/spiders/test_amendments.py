@@ -1,8 +1,9 @@
-"""What a person changes in maps.toml holds at once."""
+"""What a person changes in maps.toml holds at once, also where a harvest waits to begin."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from scrapy.settings import Settings
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError
 from tileharvest.history.costs import NO_COST
+from tileharvest.maps.budgets import Budget
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.amendments import Amendments
+from tileharvest.spiders.overviewer import OverviewerSpider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,3 +87,31 @@ def test_a_mistake_in_the_program_ends_the_crawl_and_is_told(amended: Amended) -
     (error,) = amended.ends
     assert isinstance(error, QueueError)
     assert "AttributeError" in str(error)
+
+
+def test_a_budget_that_is_amended_while_a_harvest_waits_to_begin_is_the_one_of_its_run(
+    amended: Amended,
+) -> None:
+    allowed: list[Budget] = []
+
+    class Politeness:
+        async def may_go_on(self) -> None:
+            amended.crawl.rules = replace(amended.crawl.rules, budget=Budget(requests=9))
+
+        async def allow(self, budget: Budget) -> None:
+            allowed.append(budget)
+
+    async def begin() -> None:
+        spider = OverviewerSpider()
+        spider.crawler, spider.crawl, spider.harvest = (
+            amended.crawl.crawler,
+            amended.crawl,
+            amended.crawl.harvest,
+        )
+        amended.crawl.politeness = Politeness()
+        await spider._be_allowed()
+        assert spider._watching is not None
+        spider._watching.cancel()
+
+    asyncio.run(begin())
+    assert allowed == [Budget(requests=9)]

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.history.costs import Cost
+    from tileharvest.maps.budgets import Budget
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.overviewer import Fetch
@@ -246,7 +248,7 @@ class TileSpider(Spider, HeldSpider):
             if scheduler is None or not await scheduler.has_due() or await harvest.is_any_unfinished():
                 raise
             harvest.is_pushed = True
-        await self._be_allowed(crawl.rules)
+        await self._be_allowed()
         site, crawl.robots = await probe_politely(
             self.probe, harvest.description, fetch_with(self.crawler), obeys=crawl.rules.robots
         )
@@ -257,17 +259,24 @@ class TileSpider(Spider, HeldSpider):
         await harvest.open(site)
         self._tell(site)
 
-    async def _be_allowed(self, rules: Rules) -> None:
+    async def _be_allowed(self) -> None:
         """Wait until the site may be asked, and find out how much of it."""
         harvest, politeness = self.harvest, self.crawl.politeness
         harvest.check_room()
         spent = await harvest.spent()
         amendments = Amendments(self.crawler.settings, self.crawl, spent)
         self._watching = asyncio.ensure_future(amendments.watch())
-        budget = budget_of_run(harvest.description.name, rules.budget, rules.daily_budget, spent)
+        # A day that is spent ends it before it waits. What is amended while it waits counts afterwards.
+        self._budget(spent)
         if politeness is not None:
             await politeness.may_go_on()
-            await politeness.allow(budget)
+            await politeness.allow(self._budget(spent))
+
+    def _budget(self, spent: Cost) -> Budget:
+        """Returns what this run may spend, after its map has cost so much today. Raises DaySpentError."""
+        rules = self.crawl.rules
+        assert rules is not None
+        return budget_of_run(self.harvest.description.name, rules.budget, rules.daily_budget, spent)
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest

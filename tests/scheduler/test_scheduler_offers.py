@@ -22,7 +22,7 @@ from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
-from tileharvest.queue.requests import DELAY, FAILURE
+from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import Scheduling
@@ -108,13 +108,18 @@ def scheduling(queue: Any) -> Scheduling:
 
 @asynccontextmanager
 async def offered(*names: str, **meta: Any) -> AsyncIterator[Offered]:
-    one = Offered()
+    async with offered_by(Offered()) as one:
+        if names:
+            one.push(*names, **meta)
+            await one.hear()
+        yield one
+
+
+@asynccontextmanager
+async def offered_by(one: Offered) -> AsyncIterator[Offered]:
     await one.open()
     one.scheduler._start()
     await one.hear()
-    if names:
-        one.push(*names, **meta)
-        await one.hear()
     yield one
     await one.scheduler._close()
 
@@ -289,5 +294,17 @@ def test_what_failed_twice_is_offered_as_often_as_its_spider_could_have_asked(
         one.scheduler._start()
         await one.hear()
         assert len(await left(one)) == offered_again
+
+    run_jumping(test())
+
+
+def test_a_mistaken_order_of_a_tool_is_dropped_as_any_other() -> None:
+    async def test() -> None:
+        one = Offered()
+        one.scheduler._scheduling = replace(one.scheduler._scheduling, is_tool=True)
+        async with offered_by(one):
+            request = Request("http://map.example.net/a", meta={NOT_BEFORE: "soon"})
+            assert not one.scheduler.enqueue_request(request)
+            assert one.counted["scheduler/dropped/mistaken"] == 1
 
     run_jumping(test())

@@ -135,12 +135,12 @@ class Scheduler(BaseScheduler):
         if request.method == "POST" and self._is_repeated_post(request):
             self._count("dropped/seen")
             return False
-        if self._scheduling.is_tool:
-            return self._keep_in_memory(request, None)
         if request.errback is self._errback:
             request.errback = None
         try:
             check_orders(request)
+            if self._scheduling.is_tool:
+                return self._keep_in_memory(request, None)
             body = self._writer.write(request)
         except MistakenOrderError as error:
             _logger.error("%s was not queued: %s", request, error)

@@ -308,3 +308,35 @@ def test_a_mistaken_order_of_a_tool_is_dropped_as_any_other() -> None:
             assert one.counted["scheduler/dropped/mistaken"] == 1
 
     run_jumping(test())
+
+
+def test_start_urls_are_kept_until_what_waits_in_memory_is_through() -> None:
+    async def test() -> None:
+        async with offered() as one:
+            settled: list[bool] = []
+            one.scheduler._start_urls = SimpleNamespace(settle=lambda: settled.append(True))  # type: ignore[assignment]
+            nameless = Request("http://map.example.net/nameless", callback=lambda response: None)
+            assert one.scheduler.enqueue_request(nameless)
+            one.push("a")
+            await one.hear()
+            assert one.scheduler.next_request() is nameless
+            one.push("b")
+            await one.hear()
+            assert settled == []
+            one.scheduler._completed(nameless)
+            one.push("c")
+            await one.hear()
+            assert settled == [True]
+
+    run_jumping(test())
+
+
+def test_start_urls_of_which_something_was_lost_with_the_memory_are_kept() -> None:
+    async def test() -> None:
+        settled: list[bool] = []
+        async with offered() as one:
+            one.scheduler._start_urls = SimpleNamespace(settle=lambda: settled.append(True))  # type: ignore[assignment]
+            one.scheduler.enqueue_request(Request("http://map.example.net/", callback=lambda response: None))
+        assert settled == []
+
+    run_jumping(test())

@@ -355,18 +355,17 @@ class Scheduler(BaseScheduler):
             return
         finally:
             self._is_open, self._fleet = False, None
-        if self._start_urls is not None:
-            self._start_urls.settle()
+        self._settle_start_urls()
         for name, value in counts.as_plain().items():
             self._crawler.stats.set_value(f"scheduler/{name}", value)
 
     async def _close_queue(self) -> Counts:
         """Offer nothing more, let the queue go, and return its counts just before. Raises QueueError."""
         await self._spider.settled()
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and waiting[1] is not None:
-            self.worker.give_back(waiting[1])
-        lost = self._memory.waiting + (waiting is not None and waiting[1] is None)
+        if self._waiting is not None and self._waiting[1] is not None:
+            self.worker.give_back(self._waiting[1])
+            self._waiting = None
+        lost = self._memory.waiting + (self._waiting is not None)
         if lost:
             _logger.warning("%d requests that waited in memory were not made, and are not kept", lost)
         self.left_nothing = self.worker.is_done and not lost
@@ -456,9 +455,17 @@ class Scheduler(BaseScheduler):
         if answer.leases:
             self._has_looked = False
         self._share = self._share if answer.share is None else answer.share
-        if self._start_urls is not None and self.worker.is_told:
-            self._start_urls.settle()
+        if self.worker.is_told:
+            self._settle_start_urls()
         self._engine.wake()
+
+    def _settle_start_urls(self) -> None:
+        """Forget the start URLs that were taken, as the queue has all that they became. What waits in memory,
+        or has waited there and is not through, it does not have."""
+        if self._start_urls is None or self._memory.waiting or None in self._under_way.values():
+            return
+        if self._waiting is None or self._waiting[1] is not None:
+            self._start_urls.settle()
 
     def wake(self) -> None:
         """A request that had to wait may start now."""

@@ -12,6 +12,8 @@ import pytest
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError
+from tileharvest.queue.port import Failure
+from tileharvest.queue.sentences import WORKER_ENDED
 from tileharvest.queue.shared_queue import SILENT, Worker
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 
@@ -91,7 +93,9 @@ def fleet(
     looked: Any = None,
 ) -> Fleet:
     """With a worker that has nothing to do."""
-    scheduling: Any = SimpleNamespace(queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay)
+    scheduling: Any = SimpleNamespace(
+        queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay, lease_seconds=SILENT
+    )
     worker: Any = SimpleNamespace(is_empty=True, holds_some=False, look_again=looked)
     writer: Any = None
     listener: Any = SimpleNamespace(wake=lambda: None, end=failed)
@@ -145,3 +149,47 @@ def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instea
         return found
 
     assert f"a mistake at {DAY}" in str(asyncio.run(failure()))
+
+
+GIVEN_UP = Failure(1, b"body", DAY, 0, 3, WORKER_ENDED.format(attempts=3), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("workers", "pushed"),
+    [
+        ([OWN, worker("later")], [b"body"]),
+        ([worker("earlier"), OWN], []),
+        ([worker("silent", heard=100.0 - SILENT - 1), OWN], [b"body"]),
+    ],
+    ids=["the first of all", "another was first", "the first is gone"],
+)
+def test_of_several_idle_workers_one_offers_what_was_given_up(
+    workers: list[Worker], pushed: list[bytes]
+) -> None:
+    async def test() -> None:
+        one = fleet(SimpleNamespace(workers=answering(workers), failures=answering([GIVEN_UP])))
+        found: list[bytes] = []
+        one._worker = SimpleNamespace(  # type: ignore[assignment]
+            push=lambda entry: found.append(entry.body), take_up=lambda number: None
+        )
+        await one.offer_given_up()
+        assert found == pushed
+
+    asyncio.run(test())
+
+
+def test_a_mistake_while_what_was_given_up_is_offered_ends_the_crawl() -> None:
+    async def test() -> None:
+        ends: list[Any] = []
+        await fleet(SimpleNamespace(workers=None), failed=ends.append).offer_given_up()
+        (error,) = ends
+        assert isinstance(error, QueueError)
+
+    asyncio.run(test())
+
+
+def answering(answer: Any) -> Any:
+    async def answered() -> Any:
+        return answer
+
+    return answered

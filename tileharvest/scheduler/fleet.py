@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.errors import QueueError
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import UnreadableRequestError
+from tileharvest.queue.port import Entry
+from tileharvest.queue.sentences import is_unanswered
 from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.worker import as_queue_error
 
@@ -59,6 +61,7 @@ class Fleet:
         self.ending = Ending.GOES_ON
         """How far the work is, as this worker last heard."""
         self._stays = scheduling.stay
+        self._silent = scheduling.lease_seconds
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -108,6 +111,31 @@ class Fleet:
                     found.append((failure, self._writer.read(failure.body, failure.attempts)))
         return found
 
+    async def offer_given_up(self) -> None:
+        """Offers again what was leased in process after process that ended: most of it was never made.
+
+        It comes last and has one attempt, so that a request that kills its own process is in nobody's way. Of
+        all workers only the one that has been at it for longest offers it, or each would. It ends the crawl
+        where the queue cannot go on.
+        """
+        try:
+            if self._shared is None or _is_own(_living(await self._shared.workers(), self._silent)[0]):
+                for failure in await self._queue.failures():
+                    if failure.segment == self._segment and is_unanswered(failure.reason):
+                        self._worker.push(
+                            Entry(
+                                failure.body,
+                                failure.segment,
+                                None,
+                                failure.priority,
+                                attempt=failure.attempts,
+                            )
+                        )
+                        self.take_up(failure)
+        except Exception as error:  # noqa: BLE001 - or the spider would close as if nothing was left
+            self._listener.end(as_queue_error(error))
+        self._listener.wake()
+
     def take_up(self, failure: Failure) -> None:
         """Take the failure off the failure list, as its request is enqueued again."""
         self._worker.take_up(failure.id)
@@ -156,8 +184,7 @@ def refuse_company(
     It must not work for another segment than they do, nor start afresh beside them, nor share a history that
     is a file of another machine. A worker that was not heard of for `silent` seconds is in nobody's way.
     """
-    now = max((worker.heartbeat for worker in workers), default=0.0)
-    others = [one for one in workers if not _is_own(one) and now - one.heartbeat <= silent]
+    others = [one for one in _living(workers, silent) if not _is_own(one)]
     strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
     if is_history_local and strangers:
         raise QueueError(
@@ -176,6 +203,12 @@ def refuse_company(
             f"a harvest cannot start afresh while others work on it: {_named(others)}; nothing was changed;"
             " let them end or stop them, or start without -a fresh=1 to work with them"
         )
+
+
+def _living(workers: Sequence[Worker], silent: float) -> list[Worker]:
+    """Returns those that were heard of in the last `silent` seconds, in their order."""
+    now = max((worker.heartbeat for worker in workers), default=0.0)
+    return [worker for worker in workers if now - worker.heartbeat <= silent]
 
 
 def _is_own(worker: Worker) -> bool:

@@ -17,7 +17,6 @@ from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestErr
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
 from tileharvest.queue.seen_filter import SeenFilter
-from tileharvest.queue.sentences import is_unanswered
 from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
@@ -320,30 +319,13 @@ class Scheduler(BaseScheduler):
         if self._fleet is None or self._crawl.is_ending:
             return
         if self._last_round is None:
-            self._last_round = asyncio.ensure_future(self._offer_given_up())
+            self._last_round = asyncio.ensure_future(self._fleet.offer_given_up())
         if not self._last_round.done():
             raise DontCloseSpider
         if not self._has_looked:
             self._has_looked = True
             self.worker.look_again()
             raise DontCloseSpider
-
-    async def _offer_given_up(self) -> None:
-        """Offer again what was leased in process after process that ended: most of it was never made.
-
-        It comes last and has one attempt, so that a request that kills its own process is in nobody's way.
-        """
-        try:
-            failures = await self._scheduling.queue.failures()
-        except QueueError as error:
-            self._crawl.end(error)
-            return
-        for failure in failures:
-            if failure.segment == self._segment and is_unanswered(failure.reason):
-                again = Entry(failure.body, failure.segment, None, failure.priority, attempt=failure.attempts)
-                self.worker.push(again)
-                self.worker.take_up(failure.id)
-        self._engine.wake()
 
     async def _close(self) -> None:
         if not self._is_open:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.queue.redis_maps import RedisMap
-from tests.scheduler.driving import entry
+from tests.scheduler.driving import DAY, LEASE, entry
 from tests.servers.redis import redis_server
+from tileharvest.queue.shared_queue import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +85,29 @@ def test_what_is_buried_is_made_up_for(world: RedisMap) -> None:
     for number in range(1, 16):
         world.ask("HSET", "requests", f"{number:015}", b"x")
     assert worker.bodies(3) == ["15", "16", "17"]
+
+
+def test_who_asks_how_far_the_work_is_buries_nothing(world: RedisMap) -> None:
+    worker = world.joined()
+    worker.exchange(pushed=[entry("1", due=50.0), entry("2")], is_seeded=True)
+    world.ask("HSET", "requests", "000000000000001", b"x")
+    assert worker.run(worker.queue.ending(DAY)) is Ending.GOES_ON
+    assert world.ask("HGET", "requests", "000000000000001") == b"x"
+    assert dead(world) == []
+    assert worker.bodies(9, now=50.0) == ["2"]
+    assert dead(world) == [("unreadable", b"x")]
+
+
+def test_who_is_answered_again_buries_nothing(world: RedisMap) -> None:
+    worker = world.worker()
+    worker.push(entry("1"), entry("2"))
+    worker.lease(2)
+    world.ask("HSET", "requests", "000000000000001", b"x")
+    worker.queue._number -= 1
+    assert worker.bodies(2, now=1.0) == ["2"]
+    assert dead(world) == []
+    assert worker.counts(now=LEASE).leased == 0
+    assert dead(world) == [("unreadable", b"x")]
 
 
 @pytest.mark.parametrize("content", GARBAGE)

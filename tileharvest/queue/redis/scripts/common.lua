@@ -67,8 +67,8 @@ local function id_of(number)
     return string.format('%015d', number)
 end
 
--- The number before so many new ids. They go with the time, so that a server that has lost what it had, or the last second of it, does not give those
--- of leases that workers still hold to other requests.
+-- The number before so many new ids. They go with the time: a server that has lost what it had, or the last second
+-- of it, does not give the ids of leases that workers still hold to other requests.
 local function new_ids(number)
     local last = tonumber(redis.call('HGET', NUMBERS, 'id')) or 0
     last = math.max(last, math.floor(now * 1e5))
@@ -94,10 +94,16 @@ local function keep(id, request)
     redis.call('HSET', REQUESTS, id, pack(request.priority, request.attempt, request.segment, request.body))
 end
 
--- The request of this id. What is none leaves the queue for the list of the dead, as it is; then nil.
-local function request_of(id)
+-- The request of this id, or nil for what is none. Changes nothing.
+local function look_at(id)
     local record = redis.call('HGET', REQUESTS, id)
-    local request = record and read(record)
+    return record and read(record), record
+end
+
+-- The request of this id. What is none leaves the queue for the list of the dead, as it is; then nil. Only for an id
+-- that has been taken from where it was.
+local function request_of(id)
+    local request, record = look_at(id)
     if not request then
         redis.call('HDEL', REQUESTS, id)
         redis.call('RPUSH', DEAD, id .. (record and ' unreadable\n' .. record or ' missing\n'))

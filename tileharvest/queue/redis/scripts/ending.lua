@@ -11,7 +11,7 @@ local harvest, is_seeded, has_ended, closer = unpack(found)
 
 local function is_left()
     for _, id in ipairs(redis.call('ZRANGE', DELAYED, 0, -1)) do
-        local request = request_of(id)
+        local request = look_at(id)
         if request and request.segment ~= '' then
             return true
         end

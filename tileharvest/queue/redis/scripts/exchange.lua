@@ -171,7 +171,7 @@ local function leased_before(leases)
     local leased = {}
     for _, one in ipairs(leases) do
         local id = held(one)
-        local request = id and request_of(id)
+        local request = id and look_at(id)
         leased[#leased + 1] = request and in_answer(id, request)
     end
     return leased

@@ -2,8 +2,8 @@
 --
 -- Each has its hashes and its capacity, and they follow each other in the bitmap. The next one errs half as often
 -- and has room for at least as many as all before: so a new request is taken for a seen one less than twice as
--- often as was asked for. A bit for each request and hash takes 1 / ln 2 bits: 43.3 bits for each request at one error in
--- a billion.
+-- often as was asked for. A bit for each request and hash takes 1 / ln 2 bits: 43.3 bits for each request at one
+-- error in a billion.
 
 -- The longest string of Redis has 512 MB.
 local BITMAP_BITS = 2 ^ 32
@@ -54,11 +54,14 @@ local function is_new(name, fingerprint)
     local filter, digest, bitmap = filter_of(name), redis.sha1hex(fingerprint), seen_key(name)
     local start, step = tonumber(string.sub(digest, 1, 10), 16), tonumber(string.sub(digest, 11, 20), 16)
     local bend = tonumber(string.sub(digest, 21, 30), 16)
+    local function place_of(part, number)
+        return part.first + (start + number * step + number * number * bend) % part.bits
+    end
     for _, part in ipairs(filter) do
         local number, bit = 0, 1
         while bit == 1 and number < part.hashes do
             number = number + 1
-            bit = redis.call('GETBIT', bitmap, part.first + (start + number * step + number * number * bend) % part.bits)
+            bit = redis.call('GETBIT', bitmap, place_of(part, number))
         end
         if bit == 1 then
             return false
@@ -70,7 +73,7 @@ local function is_new(name, fingerprint)
     local part, setting = filter[#filter], { 'BITFIELD', bitmap }
     for number = 1, part.hashes do
         setting[4 * number - 1], setting[4 * number] = 'SET', 'u1'
-        setting[4 * number + 1] = part.first + (start + number * step + number * number * bend) % part.bits
+        setting[4 * number + 1] = place_of(part, number)
         setting[4 * number + 2] = 1
     end
     redis.call(unpack(setting))

@@ -86,32 +86,6 @@ SHARED = [in_redis]
 
 BACKENDS = [*LOCAL, *SHARED]
 
-EXACT = frozenset(
-    {
-        "test_a_false_alarm_is_what_was_maybe_seen_and_is_new",
-        "test_all_fingerprints_of_a_segment_are_told",
-        "test_fingerprints_are_told_while_others_are_pushed",
-        "test_fingerprints_may_be_left_before_their_end",
-        "test_any_bytes_are_a_fingerprint",
-        "test_to_forget_a_segment_spares_the_others",
-    }
-)
-"""Ask an exact record what was seen. One Bloom filter for all workers cannot tell; what it does instead, for
-each of these, is in tests/queue/test_redis_filter.py."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the suite's tests of exact records out for the queues that have none."""
-    left_out = [item for item in items if _asks_too_much(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
-def _asks_too_much(item: pytest.Item) -> bool:
-    backend = getattr(item, "callspec", None) and item.callspec.params.get("making")
-    return backend in SHARED and item.originalname in EXACT
-
 
 def _making(backend: Backend, folder: Path, **options: Any) -> Driven:
     defaults = {"max_attempts": ATTEMPTS, "lease_seconds": LEASE, "minus_share": 0}

@@ -52,71 +52,30 @@ def test_without_a_fingerprint_nothing_is_filtered_or_counted(queue: Driven) -> 
     answer = queue.push(entry("1", fingerprint=None), entry("1", fingerprint=None))
     assert (answer.duplicates, answer.false_alarms) == (0, 0)
     assert queue.counts().seen == 0
-    assert queue.seen() == []
     assert queue.bodies() == ["1", "1"]
-
-
-def test_a_false_alarm_is_what_was_maybe_seen_and_is_new(queue: Driven) -> None:
-    maybe = {"maybe_seen": True}
-    answer = queue.push(entry("1", **maybe), entry("2", maybe_seen=False), entry("3"), entry("1", **maybe))
-    assert (answer.duplicates, answer.false_alarms) == (1, 1)
-
-
-def test_what_a_filter_called_new_is_seen_from_then_on(queue: Driven) -> None:
-    queue.push(entry("1", maybe_seen=False))
-    assert queue.push(entry("1")).duplicates == 1
 
 
 def test_what_is_new_and_what_is_not_keep_their_order_in_one_push(queue: Driven) -> None:
     queue.push(entry("old"))
-    new = {"maybe_seen": False}
-    pushed = [
-        entry("b", **new),
-        entry("old", maybe_seen=True),
-        entry("a", maybe_seen=True),
-        entry("A", **new),
-    ]
-    assert queue.push(*pushed, entry("c", **new), entry("d", fingerprint=None)).duplicates == 1
+    pushed = [entry("b"), entry("old"), entry("a"), entry("A")]
+    assert queue.push(*pushed, entry("c"), entry("d", fingerprint=None)).duplicates == 1
     assert queue.bodies() == ["old", "b", "a", "A", "c", "d"]
 
 
-def test_what_a_filter_called_new_is_seen_in_the_next_program(queue: Driven) -> None:
-    queue.push(entry("1", maybe_seen=False), entry("2", maybe_seen=False))
+def test_what_was_seen_is_seen_in_the_next_program(queue: Driven) -> None:
+    queue.push(entry("1"), entry("2"))
     queue.restart()
-    assert queue.push(entry("1", maybe_seen=True), entry("3", maybe_seen=True)).duplicates == 1
+    assert queue.push(entry("1"), entry("3"), entry("3")).duplicates == 2
     assert queue.bodies() == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("number", [0, 1, 10_000])
-def test_all_fingerprints_of_a_segment_are_told(queue: Driven, number: int) -> None:
-    prints = [b"%d" % n for n in range(number)]
-    queue.push(*(entry("", fingerprint=one) for one in prints), entry("", fingerprint=b"x", segment=NEXT_DAY))
-    assert sorted(queue.seen()) == sorted(prints)
-
-
-def test_fingerprints_are_told_while_others_are_pushed(queue: Driven) -> None:
-    prints = {b"%d" % n for n in range(10_000)}
-    queue.push(*(entry("", fingerprint=one) for one in prints))
-
-    async def told() -> set[bytes]:
-        batches = queue.queue.fingerprints(DAY)
-        found = set(await anext(batches))
-        await queue.queue.note(DAY, "meanwhile", "1")
-        return found.union(*[batch async for batch in batches])
-
-    assert queue.run(told()) == prints
-
-
-def test_fingerprints_may_be_left_before_their_end(queue: Driven) -> None:
-    queue.push(*(entry("", fingerprint=b"%d" % n) for n in range(10_000)))
-
-    async def first() -> int:
-        batches = queue.queue.fingerprints(DAY)
-        found = len(await anext(batches))
-        await batches.aclose()
-        return found
-
-    assert 0 < queue.run(first()) < 10_000
+@pytest.mark.parametrize("number", [1, 10_000])
+def test_no_fingerprint_of_a_segment_is_forgotten(queue: Driven, number: int) -> None:
+    entries = [entry("", fingerprint=b"%d" % n) for n in range(number)]
+    queue.push(*entries, entry("", fingerprint=b"x", segment=NEXT_DAY))
+    assert queue.push(*entries, entry("", fingerprint=b"x")).duplicates == number
+    queue.restart()
+    assert queue.push(*entries).duplicates == number
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
@@ -126,7 +85,6 @@ def test_any_bytes_are_a_fingerprint(queue: Driven, prints: set[bytes]) -> None:
     entries = [entry("", fingerprint=one) for one in prints]
     assert queue.push(*entries).duplicates == 0
     assert queue.push(*entries).duplicates == len(prints)
-    assert sorted(queue.seen()) == sorted(prints)
 
 
 # Counts
@@ -180,7 +138,7 @@ def test_a_forgotten_segment_leaves_nothing_but_failures(queue: Driven) -> None:
     queue.forget(DAY)
     counts = queue.counts(99.0)
     assert (pending(queue, 99.0), counts.leased, counts.delayed) == ((0, 0, 0), 0, 0)
-    assert (queue.seen(), queue.note(DAY, "audit")) == ([], None)
+    assert (counts.seen, queue.note(DAY, "audit")) == (0, None)
     assert queue.reasons() == [("failed", "no")]
     assert queue.exchange(finished=[leased]).refused == 1
 
@@ -200,7 +158,8 @@ def test_to_forget_a_segment_spares_the_others(queue: Driven) -> None:
     queue.forget(DAY)
     queue.forget("never opened")
     assert queue.bodies(now=5.0) == ["1", "2"]
-    assert (sorted(queue.seen(NEXT_DAY)), queue.note(NEXT_DAY, "audit")) == ([b"1", b"2"], "done")
+    assert queue.note(NEXT_DAY, "audit") == "done"
+    assert queue.push(entry("1", segment=NEXT_DAY), entry("2", segment=NEXT_DAY)).duplicates == 2
 
 
 @pytest.mark.parametrize(

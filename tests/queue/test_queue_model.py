@@ -53,20 +53,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.pushed = 0
 
     def entries(self, descriptions: list[Description]) -> list[Entry]:
-        """With bodies that are all different, times counted from now, and the word of a filter for what has
-        a positive priority; it errs for the highest."""
+        """With bodies that are all different, and times counted from now."""
         entries = []
-        new = set()
         for segment, fingerprint, priority, delay, attempt in descriptions:
             self.pushed += 1
             due = None if delay is None else self.model.now + delay
             body = b"%d" % self.pushed
-            maybe_seen = None
-            if fingerprint is not None and priority > 0:
-                is_seen = fingerprint in self.model.seen.get(segment, ()) or (segment, fingerprint) in new
-                maybe_seen = is_seen or priority == 2
-            new.add((segment, fingerprint))
-            entries.append(Entry(body, segment, fingerprint, priority, due, maybe_seen, attempt))
+            entries.append(Entry(body, segment, fingerprint, priority, due, attempt))
         return entries
 
     @rule(descriptions=st.lists(DESCRIPTIONS, max_size=6), ways=WAYS, wanted=st.integers(0, 6))

@@ -64,19 +64,13 @@ def test_a_full_filter_errs_as_often_as_was_asked_for(world: RedisMap, error_rat
 
 
 def test_the_filter_says_the_last_word_so_there_is_no_false_alarm(world: RedisMap) -> None:
-    answer = world.worker().push(entry("1"), entry("2", maybe_seen=False), entry("3"), entry("1"))
+    answer = world.worker().push(entry("1"), entry("2"), entry("3"), entry("1"))
     assert (answer.duplicates, answer.false_alarms) == (1, 0)
 
 
-def test_what_another_worker_has_pushed_is_seen_whatever_is_thought_here(world: RedisMap) -> None:
+def test_what_another_worker_has_pushed_is_seen(world: RedisMap) -> None:
     world.worker().push(entry("1"))
-    assert world.worker().push(entry("1", maybe_seen=False)).duplicates == 1
-
-
-def test_no_fingerprints_are_told(world: RedisMap) -> None:
-    worker = world.worker()
-    worker.push(entry("1"))
-    assert worker.seen() == []
+    assert world.worker().push(entry("1")).duplicates == 1
 
 
 def test_to_forget_a_segment_spares_the_filters_of_others(world: RedisMap) -> None:

@@ -1,6 +1,5 @@
 """The filter forgets nothing, errs rarely, stays small and grows in time."""
 
-import asyncio
 import hashlib
 import logging
 
@@ -13,11 +12,6 @@ from tileharvest.queue.seen_filter import SeenFilter
 
 def fingerprints(first: int, last: int) -> list[bytes]:
     return [hashlib.sha1(str(number).encode()).digest() for number in range(first, last)]
-
-
-async def batches(*parts: list[bytes]):
-    for part in parts:
-        yield part
 
 
 @given(st.lists(st.binary(min_size=20, max_size=20)))
@@ -93,13 +87,6 @@ def test_growth_is_logged_where_nobody_asks_for_it(caplog):
     for key in fingerprints(0, 1_001):
         seen.add(key)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-
-
-def test_loaded_fingerprints_are_seen():
-    seen, keys = SeenFilter(1_000), fingerprints(0, 300)
-    asyncio.run(seen.load(batches(keys[:200], [], keys[200:])))
-    assert len(seen) == 300
-    assert all(seen.add(key) for key in keys)
 
 
 @pytest.mark.parametrize("expected", [0, -1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,14 @@ from tileharvest.queue.sqlite.statements import LOGGED, Statements
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+OPTIONS: dict[str, Any] = {
+    "max_attempts": 5,
+    "lease_seconds": 100.0,
+    "expected": 50_000,
+    "error_rate": 1e-6,
+}
 
 
 @pytest.fixture
@@ -145,12 +153,12 @@ def test_a_step_that_fails_half_way_has_not_happened(queue: Driven, file: Path, 
     queue.exchange(failed=[(queue.exchange(1, pushed=[entry("failed")]).leases[0], "no")])
     (failure,) = queue.failures()
     parent = queue.exchange(1, pushed=[entry("parent")]).leases
-    before = (queue.counts(), queue.failures(), queue.seen())
+    before = (queue.counts(), queue.failures())
     step = {"pushed": [entry("child"), entry("parent")], "taken_up": [failure.id], "finished": parent}
     execute(file, f"CREATE TRIGGER refusal BEFORE {refused} BEGIN SELECT RAISE(ABORT, 'no'); END")
     with pytest.raises(QueueError, match=r"failed \(no\); no request in it was lost"):
         queue.exchange(1, **step)
-    assert (queue.counts(), queue.failures(), queue.seen()) == before
+    assert (queue.counts(), queue.failures()) == before
     execute(file, "DROP TRIGGER refusal")
     assert [lease.body for lease in queue.exchange(1, **step).leases] == [b"child"]
 
@@ -196,7 +204,7 @@ def test_a_cancelled_opening_is_undone_by_closing(file: Path) -> None:
 
 
 def test_a_forgotten_segment_leaves_no_rows(queue: Driven, file: Path) -> None:
-    queue.exchange(1, pushed=[entry("1"), entry("2", maybe_seen=False), entry("3", due=9.0)])
+    queue.exchange(1, pushed=[entry("1"), entry("2"), entry("2"), entry("3", due=9.0)])
     queue.note(DAY, "depth", "12")
     queue.forget(DAY)
     for table in ("segments", "remarks", "seen", "surely_new", "requests"):
@@ -209,11 +217,14 @@ def test_a_forgotten_segment_leaves_no_rows(queue: Driven, file: Path) -> None:
 def steps_of_an_exchange(file: Path, waiting: int) -> int:
     """SQLite's own count of the steps that 50 requests cost, where so many wait, are delayed and leased."""
     with closing(connect(file)) as connection:
-        statements = Statements(connection, max_attempts=5, lease_seconds=100.0)
+        statements = Statements(connection, **OPTIONS)
         with statements.transaction():
             for due in (None, 1e9):
                 entries = (entry(f"{due} {n}", n % 7 - 3, due=due) for n in range(waiting))
                 statements.push(list(entries), 0.0)
+            # The filter is filled when the first is pushed, once in the life of a worker.
+            statements.begin_work(0.0)
+            statements.push([entry("first")], 0.0)
             connection.execute("UPDATE requests SET until = 1e9 WHERE due IS NULL AND id % 2")
         steps = 0
 
@@ -224,8 +235,8 @@ def steps_of_an_exchange(file: Path, waiting: int) -> int:
         connection.set_progress_handler(count_step, 1)
         with statements.transaction():
             statements.settle(5.0)
-            new = [entry(f"new {n}", n % 3 - 1, maybe_seen=bool(n % 2)) for n in range(50)]
-            assert statements.push(new, 5.0) == (0, 25)
+            new = [entry(f"new {n}" if n % 2 else f"None {n}", n % 3 - 1) for n in range(50)]
+            assert statements.push(new, 5.0) == (25, 0)
             leases = statements.lease_next(Turns(16), 50, 5.0)
             assert statements.extend(leases, 10.0) == len(leases) == 50
             assert statements.finish(leases[:40]) == 40
@@ -243,32 +254,59 @@ def test_an_exchange_costs_the_same_however_much_waits(tmp_path: Path) -> None:
 
 def test_what_is_surely_new_is_looked_up_nowhere(file: Path) -> None:
     with closing(connect(file)) as connection:
-        statements = Statements(connection, max_attempts=5, lease_seconds=100.0)
+        statements = Statements(connection, **OPTIONS)
+        with statements.transaction():
+            statements.begin_work(0.0)
+            statements.push([entry("first")], 0.0)
         made: list[str] = []
         connection.set_trace_callback(made.append)
         with statements.transaction():
-            statements.push([entry(str(number), maybe_seen=False) for number in range(500)], 0.0)
+            statements.push([entry(str(number)) for number in range(500)], 0.0)
         assert [one for one in made if "seen" in one] == []
         assert len([one for one in made if "INTO surely_new" in one]) == 1
-        assert statements.counts().seen == 500
+        assert statements.counts().seen == 501
+
+
+def test_a_false_alarm_of_the_filter_is_looked_up_and_queued(file: Path) -> None:
+    with Driven(lambda: SqliteQueue(file, expected=1000, error_rate=0.5)).open() as queue:
+        answers = [queue.push(entry(f"{number}")) for number in range(2000)]
+        assert sum(answer.duplicates for answer in answers) == 0
+        assert 0 < sum(answer.false_alarms for answer in answers) < 1000
+        assert len(queue.bodies(3000)) == queue.counts().seen == 2000
+
+
+def test_a_push_that_failed_is_no_duplicate_when_it_is_made_again(queue: Driven, file: Path) -> None:
+    queue.push(entry("0"))
+    execute(file, "CREATE TRIGGER refusal BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
+    with pytest.raises(QueueError):
+        queue.push(entry("1"))
+    execute(file, "DROP TRIGGER refusal")
+    assert queue.push(entry("1")).duplicates == 0
+    assert queue.bodies() == ["0", "1"]
+
+
+def test_requests_of_many_segments_at_once_are_each_made_once(queue: Driven) -> None:
+    entries = [entry(body, segment=segment) for body in "12" for segment in "abcdefgh"]
+    assert queue.push(*entries, *entries[:4]).duplicates == 4
+    assert queue.push(*entries).duplicates == 16
 
 
 def test_what_was_surely_new_is_found_when_it_is_looked_up(queue: Driven) -> None:
     for number in range(3 * LOGGED):
-        queue.push(entry(f"{number}a", maybe_seen=False), entry(f"{number}b", maybe_seen=False))
-    assert queue.counts().seen == len(queue.seen()) == 6 * LOGGED
-    queue.push(entry("new", maybe_seen=False))
+        queue.push(entry(f"{number}a"), entry(f"{number}b"))
+    assert queue.counts().seen == 6 * LOGGED
+    queue.push(entry("new"))
     answer = queue.push(*(entry(f"{number}a") for number in range(3 * LOGGED)), entry("new"))
     assert answer.duplicates == 3 * LOGGED + 1
     assert queue.counts().seen == 6 * LOGGED + 1
 
 
 def test_a_queue_that_an_earlier_program_made_is_worked_on(queue: Driven, file: Path) -> None:
-    queue.push(entry("1", maybe_seen=True))
+    queue.push(entry("1"), entry("1"))
     queue.stop()
     execute(file, "DROP TABLE surely_new")
     queue.open()
-    queue.push(entry("2", maybe_seen=False))
+    queue.push(entry("2"))
     assert queue.push(entry("1"), entry("2")).duplicates == 2
 
 
@@ -299,16 +337,10 @@ def test_space_is_used_again(queue: Driven, file: Path) -> None:
     assert last <= first + 5
 
 
-def test_fingerprints_come_in_batches(queue: Driven) -> None:
-    queue.push(*(entry("", fingerprint=b"%d" % n) for n in range(10_000)))
-
-    async def lengths() -> list[int]:
-        return [len(batch) async for batch in queue.queue.fingerprints(DAY)]
-
-    assert queue.run(lengths()) == [4096, 4096, 1808]
-
-
-@pytest.mark.parametrize("options", [{"max_attempts": 0}, {"lease_seconds": 0.0}, {"minus_share": 1}])
-def test_options_that_would_offer_nothing_are_refused(file: Path, options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"attempts|minus_share"):
+@pytest.mark.parametrize(
+    "options",
+    [{"max_attempts": 0}, {"lease_seconds": 0.0}, {"minus_share": 1}, {"expected": 0}, {"error_rate": 1.0}],
+)
+def test_options_that_would_offer_nothing_are_refused(file: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"attempts|minus_share|filter|error rate"):
         SqliteQueue(file, **options)

@@ -183,7 +183,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path: Path) -> None
         shutil.copytree(disk, tmp_path / "larger")
     with at(tmp_path / "larger" / "world.sqlite").open() as queue:
         assert [body.split()[0] for body in queue.bodies(10_000)] == [str(n) for n in range(taken)]
-        assert len(queue.seen()) == taken > 0
+        assert queue.counts().seen == taken > 0
 
 
 def test_on_a_full_disk_a_parent_is_not_finished_without_its_children(tmp_path: Path) -> None:

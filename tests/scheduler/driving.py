@@ -114,14 +114,6 @@ class Driven:
         self.exchange(taken_up=[failure.id for failure in failures])
         return len(failures)
 
-    def seen(self, segment: str = DAY) -> list[bytes]:
-        """All fingerprints of the segment, in the order in which the queue tells them."""
-
-        async def collect() -> list[bytes]:
-            return [found async for batch in self.queue.fingerprints(segment) for found in batch]
-
-        return self.run(collect())
-
     def forget(self, segment: str) -> None:
         self.run(self.queue.forget(segment))
 

@@ -92,8 +92,6 @@ def scheduling(queue: Any) -> Scheduling:
         in_words=str,
         local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
         clock=lambda: 0.0,
-        expected=100,
-        error_rate=0.01,
         ahead=8,
         lease_seconds=100.0,
         linger=0.1,

@@ -23,7 +23,7 @@ def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
     return Crawls(tmp_path, nginx(tmp_path / "site"))
 
 
-@pytest.mark.parametrize("stopped_at", ["forget_others", "failures", "counts"])
+@pytest.mark.parametrize("stopped_at", ["forget_others", "failures"])
 def test_who_is_told_to_stop_while_it_opens_its_queue_asks_for_nothing(
     crawls: Crawls, stopped_at: str
 ) -> None:

@@ -165,8 +165,6 @@ def test_a_project_without_our_settings_has_their_defaults(
     monkeypatch.chdir(tmp_path)
     ours, foreign = scheduling(settings, harvests=False), scheduling(Settings(), harvests=False)
     for name in (
-        "expected",
-        "error_rate",
         "ahead",
         "lease_seconds",
         "linger",

@@ -13,7 +13,7 @@ from tileharvest.politeness.rate_limit import Account, Host, Spent, is_spent
 from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tileharvest.politeness.rate_limit import Pace, Standing
     from tileharvest.queue.hosts import Hosts
@@ -272,9 +272,6 @@ class PoliteQueue:
 
     async def failures(self) -> Sequence[Failure]:
         return await self._queue.failures()
-
-    def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
-        return self._queue.fingerprints(segment)
 
     async def forget(self, segment: str) -> None:
         await self._queue.forget(segment)

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.lanes import Lane
 
@@ -27,9 +27,6 @@ class Entry:
     """Above 0 the plus lane, 0 normal, below 0 minus."""
     due: float | None = None
     """Seconds since 1970 before which it is not offered. None offers it at once."""
-    maybe_seen: bool | None = None
-    """What a filter over this very queue says. False: the fingerprint is surely new in the segment, and the
-    queue takes its word for it. None: no filter was asked."""
     attempt: int = 1
     """The number of this attempt; the first is 1."""
 
@@ -99,7 +96,7 @@ class Exchange:
     duplicates: int = 0
     """Pushed entries that had been seen in their segment."""
     false_alarms: int = 0
-    """Pushed entries of which a filter said that they may have been seen, and that were new."""
+    """Pushed entries of which the queue's filter said that they may have been seen, and that were new."""
     refused: int = 0
     """Finished, failed or returned leases that their worker did not hold any more."""
     next_due: float | None = None
@@ -190,10 +187,6 @@ class RequestQueue(Protocol):
 
     async def failures(self) -> Sequence[Failure]:
         """Returns the failure list, oldest first. What an `exchange` takes up leaves it."""
-        ...
-
-    def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
-        """Yields all fingerprints seen in the segment, some thousands at a time."""
         ...
 
     async def forget(self, segment: str) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pybloom_live import BloomFilter
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Iterable
 
 _logger = logging.getLogger(__name__)
 _SMALLEST: Final = 1_000
 """The first filter has room for so many requests at least, which costs 4 kB."""
+
+
+def check_filter(expected: int, error_rate: float) -> None:
+    """Raises ValueError for a filter that cannot be."""
+    if expected < 1:
+        raise ValueError(f"a filter for {expected} requests would be full at once")
+    if not 0 < error_rate < 1:
+        raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
 
 
 class SeenFilter:
@@ -32,10 +37,7 @@ class SeenFilter:
     def __init__(self, expected: int, error_rate: float = 1e-6) -> None:
         """`expected` is how many requests a segment of the map will have. More make it grow, and a warning
         tells it each time."""
-        if expected < 1:
-            raise ValueError(f"a filter for {expected} requests would be full at once")
-        if not 0 < error_rate < 1:
-            raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
+        check_filter(expected, error_rate)
         self._expected = expected
         self._full: list[BloomFilter] = []
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
@@ -61,12 +63,6 @@ class SeenFilter:
                 return True
             self._grow()
         return bool(self._filling.add(key))
-
-    async def load(self, batches: AsyncIterable[Iterable[bytes]]) -> None:
-        """Add what was seen before, as `RequestQueue.fingerprints` tells it."""
-        async for batch in batches:
-            for fingerprint in batch:
-                self.add(fingerprint)
 
     def _grow(self) -> None:
         last, seen = self._filling, len(self)

@@ -71,7 +71,7 @@ def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -
     """Returns the map's queue for one worker, in the data folder or in memory. It is not opened yet."""
     file = None if in_memory else _queue_file(settings, name)
     return SqliteQueue(
-        file, **_queue_options(settings), lease_seconds=float(setting(settings, "LEASE_SECONDS"))
+        file, **_queue_options(settings), error_rate=float(setting(settings, "SEEN_ERROR_RATE"))
     )
 
 
@@ -86,8 +86,6 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
         connection_parameters(settings),
         name,
         **_queue_options(settings),
-        lease_seconds=lease_seconds(settings),
-        expected=int(setting(settings, "SEEN_EXPECTED")),
         error_rate=float(setting(settings, "SEEN_ERROR_RATE_SHARED")),
         keeps_doubtful=is_harvest,
     )
@@ -162,5 +160,7 @@ def _queue_file(settings: BaseSettings, name: str) -> Path:
 def _queue_options(settings: BaseSettings) -> dict[str, Any]:
     return {
         "max_attempts": int(setting(settings, "MAX_ATTEMPTS")),
+        "lease_seconds": lease_seconds(settings),
         "minus_share": int(setting(settings, "MINUS_SHARE")),
+        "expected": int(setting(settings, "SEEN_EXPECTED")),
     }

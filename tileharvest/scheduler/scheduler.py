@@ -16,7 +16,6 @@ from tileharvest.monitoring.overview import look
 from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
-from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
@@ -89,8 +88,6 @@ class Scheduler(BaseScheduler):
         self._is_open = False
         self._fleet: Fleet | None = None
         """While requests are offered."""
-        self._filters: dict[str, SeenFilter] = {}
-        """By segment: what is surely new there."""
         self._failures: Sequence[Failure] = ()
         """What failed in earlier segments, until it is offered again."""
         self._errback = self._not_downloaded
@@ -148,8 +145,8 @@ class Scheduler(BaseScheduler):
         except UnwritableRequestError as error:
             return self._keep_in_memory(request, error)
         segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
-        maybe_seen, due = self._maybe_seen(segment, fingerprint), request.meta.get(NOT_BEFORE)
-        self.worker.push(Entry(body, segment, fingerprint, request.priority, due, maybe_seen))
+        due = request.meta.get(NOT_BEFORE)
+        self.worker.push(Entry(body, segment, fingerprint, request.priority, due))
         return True
 
     def next_request(self) -> Request | None:
@@ -248,7 +245,6 @@ class Scheduler(BaseScheduler):
             await queue.forget(current)
         await queue.forget_others(scheduling.segments_kept, current)
         self._failures = [failure for failure in await queue.failures() if failure.segment != current]
-        await self._load_filter()
 
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
@@ -283,9 +279,7 @@ class Scheduler(BaseScheduler):
         is_first, segment = True, self._segment
         if not continued and shared is None:
             await queue.forget(segment)
-            await self._load_filter()
-        # A harvest makes no request of an earlier one: each would take a turn only to be dropped. They are
-        # dropped only now, because the filter has been made for as many requests as the last segment had.
+        # A harvest makes no request of an earlier one: each would take a turn only to be dropped.
         await queue.forget_others(1, segment)
         if pace is not None:
             await queue.set_pace(pace)
@@ -534,37 +528,14 @@ class Scheduler(BaseScheduler):
         if request is not None:
             fingerprint = None if failure.segment == PUSHED else self._filtered_by(request)
             segment = PUSHED if fingerprint is None else self._scheduling.segment_of(request)
-            maybe_seen = self._maybe_seen(segment, fingerprint)
             body, priority = self._writer.write(request), max(1, failure.priority)
-            self.worker.push(Entry(body, segment, fingerprint, priority, None, maybe_seen))
+            self.worker.push(Entry(body, segment, fingerprint, priority))
         self.worker.take_up(failure.id)
         self._count("retried_failures")
-
-    # What is surely new
-
-    @property
-    def filter_bytes(self) -> int:
-        """How many bytes the filters take."""
-        return sum(found.memory_bytes for found in self._filters.values())
 
     @property
     def _segment(self) -> str:
         return self._scheduling.segment_of(None)
-
-    async def _load_filter(self) -> None:
-        """Make a filter that tells what is surely new in the present segment, for as many requests as it has
-        and a quarter more. No filter of this worker can know what others push, so a shared queue has none."""
-        scheduling, segment = self._scheduling, self._segment
-        if scheduling.shared is None:
-            counts = await scheduling.queue.counts(scheduling.clock())
-            found = SeenFilter(max(scheduling.expected, counts.seen * 5 // 4), scheduling.error_rate)
-            await found.load(scheduling.queue.fingerprints(segment))
-            self._filters[segment] = found
-
-    def _maybe_seen(self, segment: str, fingerprint: bytes | None) -> bool | None:
-        found = self._filters.get(segment)
-        # Without a filter the queue looks itself: it is shared, or the segment has begun meanwhile.
-        return None if found is None or fingerprint is None else found.add(fingerprint)
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:

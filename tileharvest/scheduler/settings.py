@@ -63,9 +63,6 @@ class Scheduling:
     local_time: Callable[[], datetime]
     """The present time in the map's zone."""
     clock: Callable[[], float]
-    expected: int
-    """Requests that a segment is expected to have."""
-    error_rate: float
     ahead: int
     """Requests leased ahead."""
     lease_seconds: float
@@ -119,8 +116,6 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
         local_time=lambda: datetime.now(zone),
         clock=time.time,
-        expected=int(setting(settings, "SEEN_EXPECTED")),
-        error_rate=float(setting(settings, "SEEN_ERROR_RATE")),
         ahead=_ahead(settings, kind),
         lease_seconds=lease_seconds(settings),
         linger=LINGER if shared is None else float(setting(settings, "LINGER_SHARED")),

@@ -21,11 +21,12 @@ from tileharvest.queue.port import Exchange
 from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
+from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import expired, sentence
 from tileharvest.queue.shared_queue import Ending
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.port import Changes, Counts, Failure, Lease
     from tileharvest.queue.redis.connection import Client
@@ -62,8 +63,7 @@ class RedisQueue:
 
     What was seen is kept as one Bloom filter for each segment, so it is known with a probability only:
     about one in `1 / error_rate` new requests is taken for a seen one, counted among the duplicates and
-    not made. What the filter says is final: there are no false alarms, and no fingerprints to be told.
-    `Entry.maybe_seen` is not looked at, as no worker knows what another one has pushed.
+    not made. What the filter says is final, so there are no false alarms.
 
     A worker gets at most what is its part if all workers take the same of what waits, and is told in
     `held_until` when to ask for more. One that was not heard of for the time of a lease is gone, and its
@@ -95,8 +95,7 @@ class RedisQueue:
         """
         if max_attempts < 1 or lease_seconds <= 0:
             raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
-        if expected < 1 or not 0 < error_rate < 1:
-            raise ValueError(f"a filter for {expected} requests with error rate {error_rate} cannot be")
+        check_filter(expected, error_rate)
         Turns(minus_share)
         self._link = RedisLink(parameters, map_name, patience)
         self._keys = calls.Keys(map_name)
@@ -207,12 +206,6 @@ class RedisQueue:
         """Their times are Redis' own."""
         key = self._keys.named("failures")
         return calls.failures(await self._link.attempt(lambda client: client.hgetall(key)))
-
-    async def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
-        """Yields nothing: the filter knows what it has seen, but cannot tell it."""
-        nothing: list[Sequence[bytes]] = []
-        for batch in nothing:
-            yield batch
 
     async def forget(self, segment: str) -> None:
         """Reads everything that waits; Redis does nothing else meanwhile, some seconds for a million."""

@@ -6,26 +6,24 @@ import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.lanes import Turns
 from tileharvest.queue.port import Exchange
+from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
 from tileharvest.queue.sqlite.file import connect
 from tileharvest.queue.sqlite.lock import WorkerLock
-from tileharvest.queue.sqlite.statements import BELOW_ALL, Statements
+from tileharvest.queue.sqlite.statements import Statements
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.queue.port import Changes, Counts, Failure, Lease
 
     Result = TypeVar("Result")
-
-FINGERPRINTS: Final = 4096
-"""In one batch: some milliseconds of reading, some hundred kilobytes."""
 
 
 class SqliteQueue:
@@ -34,6 +32,10 @@ class SqliteQueue:
     In a file it is durable after a SIGKILL; after a power cut it is in a state that it was in some seconds
     before at most. The file does not shrink, its space is used again. In memory it ends with this object;
     closing keeps everything, so that it can be opened again.
+
+    The worker keeps a filter for each segment, which decides what is surely new; what may have been seen is
+    looked up. The filter knows what this worker has pushed, and what was pushed before it began: what others
+    push meanwhile is to have no fingerprint, or the worker may push it once more.
 
     All work is done in one thread of its own, so that the event loop never waits for the disk. A call
     that is cancelled may take effect nevertheless; what it would have leased is offered again when the
@@ -47,15 +49,21 @@ class SqliteQueue:
         max_attempts: int = 5,
         lease_seconds: float = 120.0,
         minus_share: int = 16,
+        expected: int = 100_000,
+        error_rate: float = 1e-6,
     ) -> None:
         """The file's name without its ending is the map's, for messages. Without a file everything is in
-        memory, for dry runs and tests. Touches nothing yet."""
+        memory, for dry runs and tests. A filter has room for the `expected` requests, or for a quarter more
+        than the last segment had, and errs at that rate. Touches nothing yet."""
         if max_attempts < 1 or lease_seconds <= 0:
             raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
+        check_filter(expected, error_rate)
         self._file = file
         self._max_attempts = max_attempts
         self._lease_seconds = lease_seconds
         self._turns = Turns(minus_share)
+        self._expected = expected
+        self._error_rate = error_rate
         self._lock = None if file is None else WorkerLock(file)
         self._is_worker = False
         self._name = "the queue in memory" if file is None else f"the queue {file}"
@@ -102,17 +110,6 @@ class SqliteQueue:
 
     async def failures(self) -> Sequence[Failure]:
         return await self._run(Statements.failures)
-
-    async def fingerprints(self, segment: str) -> AsyncIterator[Sequence[bytes]]:
-        """They come in ascending order. What is pushed meanwhile may come or not."""
-        last: bytes | str = BELOW_ALL
-
-        def some(statements: Statements) -> list[bytes]:
-            return statements.fingerprints_after(segment, last, FINGERPRINTS)
-
-        while batch := await self._run(some):
-            yield batch
-            last = batch[-1]
 
     async def forget(self, segment: str) -> None:
         await self._run(lambda statements: statements.forget(segment))
@@ -170,7 +167,7 @@ class SqliteQueue:
                 self._lock.acquire()
         try:
             self._connect()
-            self._transact(lambda statements: statements.take_back_all(now))
+            self._transact(lambda statements: statements.begin_work(now))
         except BaseException:
             self._let_go()
             raise
@@ -180,7 +177,11 @@ class SqliteQueue:
             with self._as_queue_errors():
                 connection = connect(self._file)
             self._statements = Statements(
-                connection, max_attempts=self._max_attempts, lease_seconds=self._lease_seconds
+                connection,
+                max_attempts=self._max_attempts,
+                lease_seconds=self._lease_seconds,
+                expected=self._expected,
+                error_rate=self._error_rate,
             )
 
     def _let_go(self) -> None:

@@ -10,27 +10,30 @@ import msgspec
 
 from tileharvest.queue.lanes import Lane, Turns
 from tileharvest.queue.port import Counts, Failure, Lease
+from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, expired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from sqlite3 import Connection
 
     from tileharvest.queue.port import Entry
 
 _EVER: Final = float("inf")
 
-BELOW_ALL: Final = ""
-"""Comes before every fingerprint, the empty one included: SQLite puts all texts before all bytes."""
-
 LOGGED: Final = 100
 """Batches of fingerprints in the log, before they are worked into the table. With 512 in each that takes
 0.2 s and 4 MB."""
+
+_FILTERS: Final = 4
+"""Segments whose filters are kept, the newest ones. Most requests are of one segment, and for a while of the
+next one too."""
 
 _PRINTS: Final = msgspec.msgpack.Encoder()
 _READ_PRINTS: Final = msgspec.msgpack.Decoder(list[bytes])
 
 _SEE: Final = "INSERT OR IGNORE INTO seen (segment, fingerprint) VALUES (?, ?)"
+_SEEN: Final = "SELECT fingerprint FROM seen WHERE segment = ?"
 _LOG: Final = "INSERT INTO surely_new (segment, number, fingerprints) VALUES (?, ?, ?)"
 _QUEUE: Final = "INSERT INTO requests (segment, priority, attempt, due, body) VALUES (?, ?, ?, ?, ?)"
 
@@ -70,10 +73,6 @@ _COUNTS: Final = """
                 WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))"""
 _FAILURES: Final = "SELECT id, body, segment, priority, attempts, reason, failed FROM failures ORDER BY id"
 
-_FINGERPRINTS: Final = """
-    SELECT fingerprint FROM seen
-    WHERE segment = (SELECT id FROM segments WHERE name = ?) AND fingerprint > ?
-    ORDER BY fingerprint LIMIT ?"""
 _OF_SEGMENT: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
 _REMARKS: Final = f"SELECT key, value {_OF_SEGMENT}"
 _DROP_REMARK: Final = f"DELETE {_OF_SEGMENT} AND key = ?"
@@ -92,11 +91,24 @@ class Statements:
     Methods that are given leases return how many of them were held.
     """
 
-    def __init__(self, connection: Connection, *, max_attempts: int, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        max_attempts: int,
+        lease_seconds: float,
+        expected: int,
+        error_rate: float,
+    ) -> None:
         """The connection is open, and begins no transactions by itself."""
         self._connection = connection
         self._max_attempts = max_attempts
         self._lease_seconds = lease_seconds
+        self._expected = expected
+        self._error_rate = error_rate
+        self._filters: dict[int, SeenFilter] | None = None
+        """By the id of the segment: what was seen there. None for a program beside the worker, which looks
+        everything up."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,8 +135,10 @@ class Statements:
             self._take_back(now, now, expired(self._lease_seconds))
         self._connection.execute("UPDATE requests SET due = NULL WHERE due <= ?", (now,))
 
-    def take_back_all(self, now: float) -> None:
-        """Ends all leases, whatever their time."""
+    def begin_work(self, now: float) -> None:
+        """Be the worker from now on, who filters what is pushed. Ends all leases, whatever their time."""
+        self._expected = max(self._expected, self.counts().seen * 5 // 4)
+        self._filters = {}
         self._take_back(_EVER, now, WORKER_ENDED)
 
     def push(self, entries: Sequence[Entry], now: float) -> tuple[int, int]:
@@ -135,18 +149,27 @@ class Statements:
         the table of what was seen; the log is worked into it before.
         """
         segments = {name: self._opened(name) for name in dict.fromkeys(entry.segment for entry in entries)}
-        self._log_surely_new(entries, segments)
-        if any(entry.maybe_seen is not False for entry in entries if entry.fingerprint is not None):
+        if self._filters is not None:
+            # Not in the midst of a push: a filter that is filled again must find all in the tables.
+            for old in sorted(self._filters)[:-_FILTERS]:
+                del self._filters[old]
+        doubtful = [self._may_be_seen(segments[entry.segment], entry.fingerprint) for entry in entries]
+        new: dict[int, list[bytes]] = {}
+        for entry, is_doubtful in zip(entries, doubtful, strict=True):
+            if entry.fingerprint is not None and not is_doubtful:
+                new.setdefault(segments[entry.segment], []).append(entry.fingerprint)
+        self._log_surely_new(new)
+        if any(doubtful):
             self._work_in()
         duplicates = false_alarms = 0
         rows = []
-        for entry in entries:
+        for entry, is_doubtful in zip(entries, doubtful, strict=True):
             segment = segments[entry.segment]
-            if entry.fingerprint is not None and entry.maybe_seen is not False:
+            if is_doubtful:
                 if not self._change(_SEE, [(segment, entry.fingerprint)]):
                     duplicates += 1
                     continue
-                false_alarms += entry.maybe_seen is True
+                false_alarms += self._filters is not None
             due = None if entry.due is None or entry.due <= now else entry.due
             rows.append((segment, entry.priority, entry.attempt, due, entry.body))
         self._change(_QUEUE, rows)
@@ -225,17 +248,13 @@ class Statements:
         """Returns the failure list, oldest first."""
         return [Failure(*row) for row in self._connection.execute(_FAILURES)]
 
-    def fingerprints_after(self, segment: str, last: bytes | str, most: int) -> list[bytes]:
-        """Returns up to `most` of those above `last`, in order. The log is worked in before the first."""
-        if last == BELOW_ALL:
-            self._work_in()
-        return [row[0] for row in self._connection.execute(_FINGERPRINTS, (segment, last, most))]
-
     def forget(self, segment: str) -> None:
         """Drop all of the segment but its failures. Reads all that waits, of every segment."""
         number = self._value("SELECT id FROM segments WHERE name = ?", segment)
         for statement in _FORGET:
             self._connection.execute(statement, (number,))
+        if self._filters is not None:
+            self._filters.pop(number, None)
 
     def forget_others(self, kept: int, current: str) -> list[str]:
         """Forget all segments but the current one and the newest others. Returns the names, oldest first."""
@@ -259,15 +278,27 @@ class Statements:
         """Returns all remarks of the segment, by key."""
         return dict(self._connection.execute(_REMARKS, (segment,)).fetchall())
 
-    def _log_surely_new(self, entries: Sequence[Entry], segments: dict[str, int]) -> None:
-        """Append the fingerprints that a filter calls new to the log."""
-        by_segment: dict[int, list[bytes]] = {}
-        for entry in entries:
-            if entry.fingerprint is not None and entry.maybe_seen is False:
-                by_segment.setdefault(segments[entry.segment], []).append(entry.fingerprint)
-        for segment, found in by_segment.items():
+    def _may_be_seen(self, segment: int, fingerprint: bytes | None) -> bool:
+        """Returns False for what is surely new, and for what is not filtered."""
+        if fingerprint is None or self._filters is None:
+            return fingerprint is not None
+        if segment not in self._filters:
+            self._filters[segment] = self._filled_filter(segment)
+        return self._filters[segment].add(fingerprint)
+
+    def _filled_filter(self, segment: int) -> SeenFilter:
+        """Returns the filter of a segment, with all that was seen there: 4 s for a million."""
+        self._work_in()
+        found = SeenFilter(self._expected, self._error_rate)
+        for (fingerprint,) in self._connection.execute(_SEEN, (segment,)):
+            found.add(fingerprint)
+        return found
+
+    def _log_surely_new(self, fingerprints: Mapping[int, list[bytes]]) -> None:
+        """Append to the log what filters call new, by segment."""
+        for segment, found in fingerprints.items():
             self._change(_LOG, [(segment, len(found), _PRINTS.encode(found))])
-        if by_segment and self._value("SELECT max(id) - min(id) FROM surely_new") >= LOGGED:
+        if fingerprints and self._value("SELECT max(id) - min(id) FROM surely_new") >= LOGGED:
             self._work_in()
 
     def _work_in(self) -> None:

@@ -161,12 +161,12 @@ class Harvest:
 
     def _judge(self, tile: Tile, file: File | None, seen: Validator) -> tuple[Outcome, Version | None]:
         self.requests += 1
-        latest = self._history.latest(tile) if self._walk.keeps(tile.zoom) else None
+        latest = self._history.latest(tile) if tile.zoom in self._walk.kept_zooms else None
         if tile in self._failing:
             return Outcome.FAILED, None
         if file is None:
             return (Outcome.NOTHING if latest is None or latest.gone else Outcome.GONE), None
-        if not self._walk.keeps(tile.zoom):
+        if tile.zoom not in self._walk.kept_zooms:
             return Outcome.IGNORED, None
         if isinstance(judge_head(Answer(200, seen, file.image.size), latest), Verdict):
             return Outcome.IGNORED, None
@@ -226,7 +226,7 @@ class Harvest:
             below
             for tile in known | self.tops | above
             for below in walk.below(tile, Outcome.IGNORED, known=True)
-            if below not in known and walk.keeps(below.zoom)
+            if below not in known and below.zoom in walk.kept_zooms
         }
         plan, candidates = self._plan, sorted((known | empty) - self.results.keys())
         drawn = audited(candidates, plan.share, plan.least, str(self._number))

@@ -136,7 +136,7 @@ def test_walk_ends_at_the_deepest_zoom_that_is_kept():
 
 def test_only_kept_zooms_are_kept():
     walk = Walk(6, (-3, -1))
-    assert [zoom for zoom in range(-5, 1) if walk.keeps(zoom)] == [-3, -2, -1]
+    assert [zoom for zoom in range(-5, 1) if zoom in walk.kept_zooms] == [-3, -2, -1]
 
 
 def test_kept_ranges_of_a_whole_layer_are_all_its_tiles():
@@ -166,7 +166,9 @@ def test_a_limited_walk_asks_for_all_that_exists_down_to_its_limit_and_for_nothi
     limit = 1 - depth + max_depth
     asked = walk_over(walk, existing)
     assert asked == [tile for tile in walk_over(Walk(depth), existing) if tile.zoom <= limit]
-    assert {zoom for zoom in range(1 - depth, 1) if walk.keeps(zoom)} == {part.zoom for part in walk.kept()}
+    assert {zoom for zoom in range(1 - depth, 1) if zoom in walk.kept_zooms} == {
+        part.zoom for part in walk.kept()
+    }
 
 
 def test_a_limit_is_counted_from_where_zones_let_the_walk_begin():

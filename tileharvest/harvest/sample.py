@@ -108,7 +108,7 @@ class Sample:
     def _expense(self, family: Sequence[Tile], sizes: Mapping[Tile, float]) -> Expense:
         there = [sizes[tile] for tile in family if tile in sizes]
         missing = len(family) - len(there)
-        if not self._walk.keeps(family[0].zoom):
+        if family[0].zoom not in self._walk.kept_zooms:
             return Expense(0, len(family), 0, passed=len(there), missing=missing)
         return Expense(len(there), len(family) + len(there), sum(there), missing=missing)
 

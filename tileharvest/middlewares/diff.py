@@ -67,7 +67,7 @@ class DiffMiddleware:
             return None
         if request.meta["download_slot"] in self._refusing_head:
             return self._instead(request, question, is_known=False)
-        if self._is_conditional and self._keeps(question):
+        if self._is_conditional:
             return self._instead(request, question, is_known=True)
         return None
 
@@ -77,8 +77,9 @@ class DiffMiddleware:
         With `is_known` only tiles with a known ETag are asked by GET, and None is returned for others. A HEAD
         costs less for a tile that may not be there, and a 304 by the date alone tells nothing of the size.
         """
-        latest = await self._harvest.versions.of(*question.place) if self._keeps(question) else None
-        headers = conditional_headers(latest)
+        layer, tile = question.place
+        is_kept = tile.zoom in self._harvest.layers[layer].walk.kept_zooms
+        headers = conditional_headers(await self._harvest.versions.of(layer, tile) if is_kept else None)
         if is_known and "If-None-Match" not in headers:
             return None
         get = _get(request, headers)
@@ -92,7 +93,7 @@ class DiffMiddleware:
         layer, tile = state.question.place
         answer, by_head = _answer(response), request.method == "HEAD"
         latest: Version | None = None
-        if self._harvest.layers[layer].walk.keeps(tile.zoom):
+        if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
             latest = await self._harvest.versions.of(layer, tile)
             verdict = judge_head(answer, latest) if by_head else judge_get(answer, latest, self._harvest.day)
         else:
@@ -121,10 +122,6 @@ class DiffMiddleware:
         )
         return response
 
-    def _keeps(self, question: TileQuestion) -> bool:
-        layer, tile = question.place
-        return self._harvest.layers[layer].walk.keeps(tile.zoom)
-
 
 def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
     return request.replace(method="GET", priority=GETS, headers=headers)
@@ -132,13 +129,14 @@ def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
 
 def _answer(response: Response) -> Answer:
     headers = response.headers
-    etag, modified, length = (
-        None if value is None else value.decode("latin-1")
-        for value in map(headers.get, ("ETag", "Last-Modified", "Content-Length"))
+    etag, modified, length = headers.get("ETag"), headers.get("Last-Modified"), headers.get("Content-Length")
+    validator = Validator(
+        None if etag is None else etag.decode("latin-1"),
+        None if modified is None else modified.decode("latin-1"),
     )
     return Answer(
         status=response.status,
-        validator=Validator(etag, modified),
+        validator=validator,
         length=int(length) if length is not None and length.isdigit() else None,
         body=response.body,
     )

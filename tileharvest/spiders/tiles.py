@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from msgspec.structs import replace
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
+from scrapy.http import Response
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError
 from tileharvest.harvest.settings import harvest_for
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
@@ -178,25 +178,37 @@ class TileSpider(Spider, HeldSpider):
         )
 
     def answered(self, response: Response) -> Iterator[TileResult | Request]:
-        """Yield the result, which the diff middleware has put into the request's state, and the tiles
+        """Yields the result, which the diff middleware has put into the request's state, and the tiles
         below."""
         assert response.request is not None
-        state = state_of(response.request)
-        assert state.result is not None
-        assert state.question is not None
-        yield from self._go_on(response.request, state.question, state.result, known=state.known)
+        state: RequestState = response.request.meta[STATE]
+        result, question = state.result, state.question
+        assert result is not None
+        assert question is not None
+        layer, walk = self.harvest.layers[result.layer]
+        if result.outcome is Outcome.FAILED:
+            response.request.meta[FAILURE] = result.reason
+        is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
+        # The tiles below come first: what is yielded after the result waits until that is durable.
+        if not (result.step.skips or is_asked_below):
+            below = walk.below(result.tile, result.outcome, known=state.known)
+            asked = question.asked.below if below else ON_WALK
+            for child in below:
+                yield self.ask(layer, child, asked)
+        if result.is_counted or result.step.is_news:
+            yield result
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
-        """Yield a `fail` for a request that got no answer."""
+        """Yield a `fail` for a request that got no answer, and go on as after one."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        question = _question(request)
-        layer, tile = question.place
+        state = state_of(request)
+        layer, tile = _question(request).place
         assert failure.value is not None
         attempts = request.meta.get("retry_times", 0) + 1
         reason = with_attempts(no_answer_in_words(failure.value), attempts)
-        known = await self.harvest.knows_below(layer, tile)
-        result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
-        for step in self._go_on(request, question, result, known=known):
+        state.result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
+        state.known = await self.harvest.knows_below(layer, tile)
+        for step in self.answered(Response(request.url, request=request)):
             yield step
 
     def idle(self) -> None:
@@ -300,22 +312,6 @@ class TileSpider(Spider, HeldSpider):
             return True
         self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
         return self._work is not None and self._work.is_first
-
-    # -- a request and its answer
-
-    def _go_on(
-        self, request: Request, question: TileQuestion, result: TileResult, *, known: bool
-    ) -> Iterator[TileResult | Request]:
-        layer, walk = self.harvest.layers[result.layer]
-        if result.outcome is Outcome.FAILED:
-            request.meta[FAILURE] = result.reason
-        is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
-        # The tiles below come first: what is yielded after the result waits until that is durable.
-        if not (result.step.skips or is_asked_below):
-            for child in walk.below(result.tile, result.outcome, known=known):
-                yield self.ask(layer, child, question.asked.below)
-        if result.is_recorded:
-            yield result
 
     def _addressed(self, request: Request) -> Request | None:
         """Returns the request for the same tile as the site has it now. Where the site has none it returns

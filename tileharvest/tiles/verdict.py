@@ -110,14 +110,12 @@ def is_unchanged(answer: Answer, latest: Version | None) -> bool:
     """
     if latest is None or latest.image is None:
         return False
-    stored = latest.validator
-    if answer.validator.entity is not None and stored.entity is not None:
-        return answer.validator.entity == stored.entity
-    if answer.validator.entity is not None:
-        return False
+    seen, stored = answer.validator, latest.validator
+    if seen.etag is not None:
+        return seen.etag == stored.etag or seen.entity == stored.entity
     return (
         stored.last_modified is not None
-        and answer.validator.last_modified == stored.last_modified
+        and seen.last_modified == stored.last_modified
         and answer.length == latest.image.size
     )
 

@@ -35,7 +35,9 @@ class Mark:
         changed. But a 304 need not repeat the date (RFC 9110, section 15.4.5): none is missed where the ETag
         holds it.
         """
-        if self.last_modified is None or Validator(self.etag).entity != seen.entity:
+        if self.last_modified is None:
+            return False
+        if self.etag != seen.etag and Validator(self.etag).entity != seen.entity:
             return False
         return seen.last_modified == self.last_modified or (
             seen.last_modified is None and _holds_date(self.etag, self.last_modified)
@@ -58,12 +60,12 @@ def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
     kept, and is doubted where it is of another state: were that state put back, it would vouch for what was
     found below in the meantime.
     """
-    if vouches(mark, seen):
+    is_same = mark is not None and mark.is_of(seen)
+    if mark is not None and is_same and mark.is_trusted:
         return _NOTHING_NEW
     if seen == _ABSENT:
         is_known = mark is not None and Validator(mark.etag, mark.last_modified) != _ABSENT
         return Step(seen=seen) if is_known else _NOTHING_NEW
-    is_same = mark is not None and mark.is_of(seen)
     if is_late:
         return Step(doubts=mark is not None and not is_same)
     if mark is not None and is_same:

@@ -50,6 +50,8 @@ class Walk:
     """How many levels below its top the walk may go. None: as far as the layer goes."""
     coarsest: int = field(init=False, compare=False)
     """The first zoom that is kept."""
+    kept_zooms: range = field(init=False, compare=False)
+    """The zooms that are kept. Of tiles at others on the way it is only asked whether they exist."""
     deepest: int = field(init=False, compare=False)
     """The last zoom that is asked for."""
     top: int = field(init=False, compare=False)
@@ -80,7 +82,14 @@ class Walk:
         ranges = {zoom: self._ranges_at(zoom) for zoom in range(top, deepest + 1)}
         if not ranges[top]:
             raise ValueError(f"no zone lies within the square of a layer of depth {self.depth}")
-        derived = {"coarsest": coarsest, "deepest": deepest, "top": top, "_ranges": ranges}
+        kept = range(coarsest, deepest + 1)
+        derived = {
+            "coarsest": coarsest,
+            "deepest": deepest,
+            "kept_zooms": kept,
+            "top": top,
+            "_ranges": ranges,
+        }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
@@ -90,13 +99,6 @@ class Walk:
             return first_level(self.depth)
         ranges = self._ranges[self.top]
         return tuple(dict.fromkeys(tile for part in ranges for tile in part))
-
-    def keeps(self, zoom: int) -> bool:
-        """Returns whether tiles of this zoom are kept.
-
-        Of others on the way it is only asked whether they exist.
-        """
-        return self.coarsest <= zoom <= self.deepest
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles to ask for next, given what was found for this one.
@@ -131,7 +133,7 @@ class Walk:
         known: by its date alone a tile below which another one was removed looks unchanged, as it has the
         time of its newest child.
         """
-        is_kept = self.keeps(tile.zoom)
+        is_kept = tile.zoom in self.kept_zooms
         if outcome is Outcome.FAILED:
             return Step(is_kept=is_kept)
         seen = answer.validator
@@ -160,12 +162,12 @@ class Walk:
         places = dict.fromkeys(known)
         for tile in (*tops, *above, *known):
             below = self.below(tile, Outcome.IGNORED, known=True)
-            places.update(dict.fromkeys(one for one in below if self.keeps(one.zoom)))
+            places.update(dict.fromkeys(one for one in below if one.zoom in self.kept_zooms))
         return Audit(audited(list(places), share, LEAST_AUDITED, seed), frozenset(known))
 
     def kept(self) -> tuple[TileRange, ...]:
         """Returns all that is kept, as ranges of tiles. Those of several zones may overlap."""
-        return tuple(r for zoom in range(self.coarsest, self.deepest + 1) for r in self._ranges[zoom])
+        return tuple(r for zoom in self.kept_zooms for r in self._ranges[zoom])
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:
         """Returns all that is kept within the tile's square, the tile itself included."""

@@ -171,12 +171,12 @@ def test_requests_on_the_way_are_those_of_the_downloader() -> None:
     known = engine(nextcall=NextCall(), inprogress=set(), closing=None)
     hook = EngineHook(print)
     hook.attach(known)
-    assert hook.in_flight == 0
+    assert len(hook.on_the_way) == 0
     known.downloader.active.update({"one", "another"})
-    assert hook.in_flight == 2
+    assert len(hook.on_the_way) == 2
 
 
 def test_before_there_is_an_engine_nothing_is_on_the_way_and_nobody_is_woken() -> None:
     hook = EngineHook(print)
     hook.wake()
-    assert hook.in_flight == 0
+    assert len(hook.on_the_way) == 0

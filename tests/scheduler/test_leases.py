@@ -60,7 +60,7 @@ def test_a_lease_is_held_until_it_is_let_go_whether_it_has_started_or_not() -> N
     leases = waiting(NOW, NOW)
     first = leases.take(NOW)
     assert ({one.id for one in leases.held}, [one.id for one in leases.unstarted()]) == ({0, 1}, [1])
-    leases.let_go(first)
+    leases.let_go([first])
     assert [one.id for one in leases.held] == [1]
 
 
@@ -68,7 +68,7 @@ def test_a_lease_that_was_lost_does_not_let_go_of_the_one_that_came_after_it() -
     leases = waiting(NOW)
     lost, again = leases.take(NOW), lease(0, attempt=2)
     leases.add([again], None)
-    leases.let_go(lost)
+    leases.let_go([lost])
     assert list(leases.held) == [again]
 
 

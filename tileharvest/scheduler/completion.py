@@ -63,7 +63,8 @@ class EngineHook(set[Any]):
         super().__init__()
         self._on_complete = on_complete
         self._slot: Any = None
-        self._active: set[Any] = set()
+        self.on_the_way: set[Any] = set()
+        """The requests that are on the way, those included that wait for a connection."""
 
     def attach(self, engine: Any) -> None:
         """Raises RuntimeError where the engine is not as known: better no harvest than one whose requests are
@@ -81,16 +82,11 @@ class EngineHook(set[Any]):
         self.update(slot.inprogress)
         slot.inprogress = self
         self._slot = slot
-        self._active = active
+        self.on_the_way = active
 
     def remove(self, request: Any) -> None:
         super().remove(request)
         self._on_complete(request)
-
-    @property
-    def in_flight(self) -> int:
-        """Requests on the way, those included that wait for a connection."""
-        return len(self._active)
 
     def wake(self) -> None:
         """Make the engine ask for a request soon. Harmless when it closes."""

@@ -63,7 +63,6 @@ class Scheduler(BaseScheduler):
         self._crawl = crawl_of(crawler)
         self._engine = EngineHook(self._completed)
         self._spider = as_held(spider)
-        self._prepared = self._spider.prepared
         self._has_usual_start = type(spider).start is Spider.start
         self._fingerprint = crawler.request_fingerprinter.fingerprint
         self._writer = RequestWriter(spider)
@@ -93,6 +92,8 @@ class Scheduler(BaseScheduler):
         self._errback = self._not_downloaded
         """One object, by which it is known again. Scrapy has no signal for what could not be downloaded."""
         self._memory = RequestMemory()
+        self._begun: str | None = None
+        """The segment whose work this run has begun: its requests were made for the site as it is."""
         self._under_way: dict[Request, Lease | None] = {}
         """Without a lease is what has waited in memory."""
         self._waiting: tuple[Request, Lease | None] | None = None
@@ -144,8 +145,8 @@ class Scheduler(BaseScheduler):
             return False
         except UnwritableRequestError as error:
             return self._keep_in_memory(request, error)
-        segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
-        due = request.meta.get(NOT_BEFORE)
+        segment = self._scheduling.segment or self._scheduling.segment_of(request)
+        fingerprint, due = self._filtered_by(request), request.meta.get(NOT_BEFORE)
         self.worker.push(Entry(body, segment, fingerprint, request.priority, due))
         return True
 
@@ -153,7 +154,7 @@ class Scheduler(BaseScheduler):
         """Returns the request that starts now, or None while none may start."""
         if self._fleet is None or not self._politeness.may_offer():
             return None
-        if self._share is not None and self._engine.in_flight >= self._share:
+        if self._share is not None and len(self._engine.on_the_way) >= self._share:
             return None
         waiting, self._waiting = self._waiting or self._next(), None
         if waiting is None:
@@ -277,6 +278,7 @@ class Scheduler(BaseScheduler):
     async def _join(self, harvest: str, *, continued: bool) -> Fleet | None:
         queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._politeness.pace
         is_first, segment = True, self._segment
+        self._begun = None if continued else segment
         if not continued and shared is None:
             await queue.forget(segment)
         # A harvest makes no request of an earlier one: each would take a turn only to be dropped.
@@ -411,7 +413,7 @@ class Scheduler(BaseScheduler):
     @property
     def in_flight(self) -> int:
         """How many requests are on the way."""
-        return self._engine.in_flight
+        return len(self._engine.on_the_way)
 
     @property
     def may_start(self) -> bool:
@@ -476,7 +478,9 @@ class Scheduler(BaseScheduler):
                 self._count("dropped/unreadable")
                 self.worker.fail(lease, str(error))
                 continue
-            prepared = self._prepared(request, lease.segment)
+            if lease.segment == self._begun:
+                return request, lease
+            prepared = self._spider.prepared(request, lease.segment)
             if prepared is not None:
                 return prepared, lease
             self._count("dropped/outdated")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.redis.start_urls import StartUrls
+    from tileharvest.queue.segments import SegmentResolver
     from tileharvest.queue.shared_queue import SharedQueue
 
 _LEAST_AHEAD: Final = 16
@@ -56,8 +57,10 @@ class Scheduling:
     """The queue inside, where other workers may share it."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
-    segment_of: Callable[[object | None], str]
-    """Returns the name of a request's segment, or for None that of the present one."""
+    segment: str | None
+    """The one segment of all requests. None for a spider whose next request may belong to another one."""
+    resolver: SegmentResolver
+    """Tells the segment of a request where there is no such one."""
     in_words: Callable[[float], str]
     """Writes a time in seconds since 1970 for a person, in the map's zone."""
     local_time: Callable[[], datetime]
@@ -79,6 +82,10 @@ class Scheduling:
     """Whether one of Scrapy's tools asks. Its requests wait as they are: the shell gives them their callback
     only after it has handed them over."""
 
+    def segment_of(self, request: object | None) -> str:
+        """Returns the name of a request's segment, or for None that of the present one."""
+        return self.segment or self.resolver.segment_at(request, datetime.now(UTC)).name
+
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
     """Reads the settings, and the arguments of the crawler's spider. Raises ConfigurationError."""
@@ -87,20 +94,9 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     harvest = crawl.harvest
     description = harvest.description if harvest else None
     zone = description.zone_info if description else ZoneInfo("UTC")
-    started = datetime.now(UTC)
     # Not what the class of a foreign spider has under these names, for whatever it means there.
     own = vars(spider)
     arguments = {name: own[name] for name in ("fresh", "stay", "dry") if isinstance(own.get(name), str)}
-    if harvest is not None:
-
-        def segment_of(request: object | None) -> str:
-            return harvest.segment.name
-    else:
-        resolver = segment_resolver(settings, own.get("segment"), zone, started)
-
-        def segment_of(request: object | None) -> str:
-            return resolver.segment_at(request, datetime.now(UTC)).name
-
     name = description.name if description else spider.name  # type: ignore[union-attr]
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
@@ -112,7 +108,8 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         queue=_polite(settings, name, shared, kind, is_kept=not refused),
         shared=shared,
         is_history_local=database_url(settings).startswith("sqlite"),
-        segment_of=segment_of,
+        segment=None if harvest is None else harvest.segment.name,
+        resolver=segment_resolver(settings, own.get("segment"), zone, datetime.now(UTC)),
         in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
         local_time=lambda: datetime.now(zone),
         clock=time.time,

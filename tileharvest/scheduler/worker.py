@@ -152,10 +152,11 @@ class Leases:
         self._next_start = now + self._spacing
         return (self._plus or self._others).popleft()
 
-    def let_go(self, lease: Lease) -> None:
-        """The lease is over. Where it was lost and leased to this worker again, the second is still held."""
-        if self._held.get(lease.id) is lease:
-            del self._held[lease.id]
+    def let_go(self, leases: Iterable[Lease]) -> None:
+        """These are over. Where one was lost and leased to this worker again, the second is still held."""
+        for lease in leases:
+            if self._held.get(lease.id) is lease:
+                del self._held[lease.id]
 
     def unstarted(self) -> list[Lease]:
         """Returns the leases that wait."""
@@ -199,6 +200,8 @@ class QueueWorker:
         self._queue = queue
         self._listener = listener
         self._ahead = ahead
+        self._few = ahead // 2
+        """With no more leases ahead it asks for others."""
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
@@ -249,7 +252,8 @@ class QueueWorker:
     def push(self, entry: Entry) -> None:
         self._untold.pushed.append(entry)
         self._may_have_more = True
-        self._tell()
+        if self._linger is None:
+            self._tell()
 
     def take_up(self, failure: int) -> None:
         """Take the failure off the failure list."""
@@ -263,18 +267,16 @@ class QueueWorker:
 
     def finish(self, lease: Lease) -> None:
         self._untold.finished.append(lease)
-        self._leases.let_go(lease)
-        self._tell()
+        if self._linger is None:
+            self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
         self._untold.failed.append((lease, reason))
-        self._leases.let_go(lease)
         self._tell()
 
     def give_back(self, lease: Lease) -> None:
         """The lease was not started, or nobody knows whether it is done. It is offered again."""
         self._untold.returned.append(lease)
-        self._leases.let_go(lease)
         self._tell()
 
     # What may start, and when
@@ -288,7 +290,7 @@ class QueueWorker:
         lease = self._leases.take(now)
         if lease is None and self._leases.earliest is not None:
             self._wait_for(self._leases.earliest - now)
-        if self._wants_leases():
+        if self._leases.waiting <= self._few and self._wants_leases():
             self._begin()
         return lease
 
@@ -341,7 +343,7 @@ class QueueWorker:
     # The exchange
 
     def _wants_leases(self) -> bool:
-        return self._may_have_more and self._leases.waiting <= self._ahead // 2 and self._listener.may_start
+        return self._may_have_more and self._leases.waiting <= self._few and self._listener.may_start
 
     def _tell(self) -> None:
         if self._exchanging is not None or self._stopped:
@@ -383,6 +385,7 @@ class QueueWorker:
 
     def _taken(self) -> Changes:
         untold, self._untold = self._untold, _Untold()
+        self._leases.let_go((*untold.finished, *(lease for lease, _ in untold.failed), *untold.returned))
         return untold.changes(self._listener.in_flight)
 
     def _take_in(self, answer: Exchange, wanted: int) -> None:

@@ -151,7 +151,7 @@ class TileSpider(Spider, HeldSpider):
             return asked
         if segment != self.harvest.segment.name:
             return None
-        return self._addressed(request) if self.harvest.continued else request
+        return self._addressed(request)
 
     def again(self, request: Request, *, surely: bool = False) -> Request | None:
         """Returns a request of an earlier segment as the present walk asks it, so that it is asked once."""

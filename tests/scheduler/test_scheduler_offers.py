@@ -270,7 +270,7 @@ def test_of_several_workers_only_the_first_takes_up_what_failed_before(is_first:
         one = Offered()
         await one.open()
         body = one.scheduler._writer.write(Request("http://map.example.net/a"))
-        one.scheduler._failures = [Failure(1, body, "2026-11-20", 0, 3, "503", 0.0)]
+        one.scheduler._failed_before = [Failure(1, body, "2026-11-20", 0, 3, "503", 0.0)]
         one.scheduler._start(is_first=is_first)
         await one.hear()
         assert one.counted["scheduler/retried_failures"] == retried
@@ -289,7 +289,7 @@ def test_what_failed_twice_is_offered_as_often_as_its_spider_could_have_asked(
         one.scheduler._scheduling = replace(one.scheduler._scheduling, filters=filters)
         await one.open()
         body = one.scheduler._writer.write(Request("http://map.example.net/a", method=method))
-        one.scheduler._failures = [Failure(n, body, "2026-11-20", 0, 3, "503", 0.0) for n in (1, 2)]
+        one.scheduler._failed_before = [Failure(n, body, "2026-11-20", 0, 3, "503", 0.0) for n in (1, 2)]
         one.scheduler._start()
         await one.hear()
         assert len(await left(one)) == offered_again

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
@@ -19,6 +19,7 @@ from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
 from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.failures import Failures
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.politeness import Politeness
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure as TwistedFailure
 
     from tileharvest.monitoring.overview import Overview
     from tileharvest.queue.port import Counts, Exchange, Failure, Lease
@@ -87,10 +86,9 @@ class Scheduler(BaseScheduler):
         self._is_open = False
         self._fleet: Fleet | None = None
         """While requests are offered."""
-        self._failures: Sequence[Failure] = ()
+        self._failures = Failures(crawler)
+        self._failed_before: Sequence[Failure] = ()
         """What failed in earlier segments, until it is offered again."""
-        self._errback = self._not_downloaded
-        """One object, by which it is known again. Scrapy has no signal for what could not be downloaded."""
         self._memory = RequestMemory()
         self._begun: str | None = None
         """The segment whose work this run has begun: its requests were made for the site as it is."""
@@ -132,7 +130,7 @@ class Scheduler(BaseScheduler):
         if request.method == "POST" and self._is_repeated_post(request):
             self._count("dropped/seen")
             return False
-        if request.errback is self._errback:
+        if request.errback is self._failures.errback:
             request.errback = None
         try:
             check_orders(request)
@@ -165,7 +163,7 @@ class Scheduler(BaseScheduler):
             return None
         self._under_way[request] = lease
         if request.errback is None:
-            request.errback = self._errback
+            request.errback = self._failures.errback
         return request
 
     def has_pending_requests(self) -> bool:
@@ -205,8 +203,6 @@ class Scheduler(BaseScheduler):
             self._is_open = True
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
-        connect(self._callback_raised, signals.spider_error)
-        connect(self._item_raised, signals.item_error)
         if self._crawl.harvest is None:
             # The spider of a harvest looks itself for what it lacks.
             connect(self._idle, signals.spider_idle)
@@ -245,7 +241,7 @@ class Scheduler(BaseScheduler):
         if scheduling.fresh:
             await queue.forget(current)
         await queue.forget_others(scheduling.segments_kept, current)
-        self._failures = [failure for failure in await queue.failures() if failure.segment != current]
+        self._failed_before = [failure for failure in await queue.failures() if failure.segment != current]
 
     def _spider_opened(self) -> None:
         """The engine has its parts only now."""
@@ -304,7 +300,7 @@ class Scheduler(BaseScheduler):
         self._fleet = fleet
         fleet.start()
         self.worker.start()
-        failures, self._failures = self._failures, ()
+        failures, self._failed_before = self._failed_before, ()
         for failed in failures if is_first else ():
             self._retry(failed)
         return fleet
@@ -389,24 +385,6 @@ class Scheduler(BaseScheduler):
             self.worker.finish(lease)
         else:
             self.worker.fail(lease, reason)
-
-    def _callback_raised(self, failure: TwistedFailure, response: Response) -> None:
-        request = getattr(response, "request", None)
-        if request is not None:
-            request.meta.setdefault(FAILURE, f"callback raised {failure.value!r}")
-
-    def _not_downloaded(self, failure: TwistedFailure) -> TwistedFailure:
-        """The errback of requests without one. Scrapy goes on as if there was none."""
-        # IgnoreRequest is none: the request is offsite, robots.txt forbids it, or its status is unwanted.
-        if not isinstance(failure.value, IgnoreRequest):
-            request: Request = failure.request  # type: ignore[attr-defined]
-            request.meta.setdefault(FAILURE, str(failure.value) or type(failure.value).__name__)
-        return failure
-
-    def _item_raised(self, item: Any, response: Response | None, failure: TwistedFailure) -> None:
-        request = getattr(response, "request", None)
-        if request is not None:
-            request.meta.setdefault(FAILURE, f"an item's pipeline raised {failure.value!r}")
 
     # What the worker and politeness ask and tell
 

@@ -218,6 +218,17 @@ def test_a_file_that_is_no_database_is_begun_anew_with_a_warning(
     asker.hosts.close()
 
 
+def test_a_file_that_another_process_has_begun_anew_first_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "hosts.sqlite"
+    file.write_bytes(b"no database" * 100)
+    monkeypatch.setattr("tileharvest.queue.hosts._say_unreadable", lambda *of: file.unlink())
+    asker = Asker(tmp_path, "one")
+    assert asker.share() == 4
+    asker.hosts.close()
+
+
 def test_a_host_may_have_a_strange_name(asker: Asker) -> None:
     asker.change(lambda host, now: host.rest(1005.0), "../[::1]/x")
     assert asker.look("../[::1]/x").rests_until == 1005.0

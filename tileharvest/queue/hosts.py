@@ -176,7 +176,8 @@ class HostFile:
                 if self._connection is not None:
                     self._connection.close()
                 self._connection = None
-                self._file.unlink()
+                # Another process may have found it first.
+                self._file.unlink(missing_ok=True)
             else:
                 return self._connection
 

@@ -188,7 +188,11 @@ def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:
 def test_all_maps_are_done_where_the_only_one_is_paused(project: Project) -> None:
     """So that a timer's run does not wait for a person."""
     project.add_map("small", "http://127.0.0.1:1/")
-    project.scrapy("pause", "small")
+    said = project.scrapy("pause", "small").stdout
+    assert said == (
+        "map 'small' is paused: nobody works on it now, and the next run will wait;"
+        " scrapy resume small lets it go on\n"
+    )
     done = project.scrapy("harvest", "--all", timeout=30)
     assert "map 'small' is paused since " in done.stderr
     assert done.stderr.endswith(" and was passed over; scrapy resume small lets it go on\n")

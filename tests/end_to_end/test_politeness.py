@@ -162,7 +162,7 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
         await_condition(lambda: answered(site) > 10, process)
         clock.set(18, 30)
         assert process.stderr is not None
-        # Told when the gate is shut; what was on the way is answered by then, or soon.
+        # It is told when the quiet hours begin; what was on the way is answered by then, or soon.
         line = process.stderr.readline()
         assert "has quiet hours: nothing is asked until" in line
         assert "23:00 UTC" in line

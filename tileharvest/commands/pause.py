@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.commands.settings import QueueOwner
     from tileharvest.queue.port import RequestQueue
 
 
@@ -42,13 +41,13 @@ class Command(MapCommand, ScrapyCommand):
         if opts.json:
             write_json({owner.kind: name, "paused": before or since, "is_running": is_running})
         else:
-            state = _in_words(owner, before, is_running=is_running)
+            state = _state_of(before, is_running=is_running)
             write_line(f"{owner.in_words} {state}; scrapy resume {name} lets it go on")
 
 
-def _in_words(owner: QueueOwner, before: str | None, *, is_running: bool) -> str:
+def _state_of(before: str | None, *, is_running: bool) -> str:
     if before is not None:
         return f"is paused already, since {before}"
     if is_running:
         return "is paused: requests on the way finish, no further one starts"
-    return f"is paused: {owner.nobody}, and the next run will wait"
+    return "is paused: nobody works on it now, and the next run will wait"

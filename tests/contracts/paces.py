@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.scheduler.driving import Driven, entry
 from tests.servers.redis import queue_on
+from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.hosts import HostFile
@@ -45,6 +46,18 @@ class Asking(Driven):
     def __init__(self, make: Callable[[], PoliteQueue], clock: Clock) -> None:
         super().__init__(make)
         self.clock = clock
+        self.ahead = 0
+        """Leases that have not started."""
+
+    def exchange(self, wanted: int = 0, now: float = 0.0, **changes: Any) -> Exchange:
+        self.ahead -= len(changes.get("returned", ()))
+        answer = super().exchange(wanted, now, ahead=self.ahead, **changes)
+        self.ahead += len(answer.leases)
+        return answer
+
+    def stop(self) -> None:
+        super().stop()
+        self.queue.traffic, self.ahead = Traffic(), 0
 
     def fill(self, number: int) -> None:
         self.push(*(entry(str(one)) for one in range(number)), now=self.clock.now)
@@ -58,30 +71,28 @@ class Asking(Driven):
     def set_pace(self, pace: Pace) -> None:
         self.run(self.queue.set_pace(pace))
 
-    def rest(self, host: str, seconds: float) -> float:
-        return self.run(self.queue.rest(host, seconds))
+    def rest(self, host: str, seconds: float) -> None:
+        self.run(self.queue.rest(host, seconds))
 
     def claim_probe(self, host: str, seconds: float) -> bool:
         return self.run(self.queue.claim_probe(host, seconds))
 
-    def allow(self, host: str, worked: float = 0.0, **budget: Any) -> None:
-        self.run(self.queue.allow(host, Budget(**budget), worked))
+    def allow(self, host: str, *, amends: bool = False, **budget: Any) -> None:
+        self.run(self.queue.allow(host, Budget(**budget), amends=amends))
 
-    def amend(self, host: str, worked: float = 0.0, **budget: Any) -> None:
-        self.run(self.queue.amend(host, Budget(**budget), worked))
-
-    def spend(self, requests: int = 1) -> bool:
-        return self.run(self.queue.spend(requests))
+    def take_turn(self, pace: Pace) -> tuple[float, float] | None:
+        return self.run(self.queue.take_turn(pace))
 
     def start(self, number: int, size: int = 0, *, was_sent: bool = True) -> None:
         """Start so many of the requests that were leased, each of which costs so many bytes."""
-        for _ in range(number):
-            self.queue.begin_request()
-            self.queue.receive(size)
-            self.queue.end_request(was_sent=was_sent)
+        self.ahead -= number
+        self.queue.traffic.requests += number * was_sent
+        self.queue.traffic.received_bytes += number * size
 
     def work(self, seconds: float) -> None:
-        self.run(self.queue.work(seconds))
+        """Tell that so many seconds have been worked by now."""
+        self.queue.traffic.seconds = seconds
+        self.run(self.queue.tell())
 
 
 class Opening(Protocol):
@@ -115,7 +126,7 @@ def in_redis(server: RedisServer) -> Opening:
 
 
 def _polite(asked: AskedHost, map_name: str, inside: RequestQueue, hosts: Hosts) -> PoliteQueue:
-    return PoliteQueue(inside, hosts, map_name, clock=asked.clock, random=asked.chance.random)
+    return PoliteQueue(inside, hosts, map_name, Traffic(), clock=asked.clock, random=asked.chance.random)
 
 
 def _opened(asked: AskedHost, pace: Pace, make: Callable[[], PoliteQueue]) -> Asking:

@@ -50,11 +50,10 @@ def test_what_was_leased_and_not_sent_is_not_spent(asked: AskedHost) -> None:
 def test_what_is_made_aside_counts(asked: AskedHost) -> None:
     worker = asked.map("one")
     worker.fill(20)
-    assert worker.spend(1000)
     worker.allow(asked.host, requests=5)
-    assert worker.spend(2)
+    assert [worker.take_turn(asked.pace()) for _ in range(2)] == [(0.0, 0.0)] * 2
     assert len(worker.ask(9).leases) == 3
-    assert not worker.spend()
+    assert worker.take_turn(asked.pace()) is None
 
 
 @pytest.mark.parametrize("before", [{}, {"requests": 3}, {"requests": 50}])
@@ -68,12 +67,12 @@ def test_another_budget_counts_what_the_run_has_spent_under_the_one_before(
     leases = worker.ask(2).leases
     worker.start(2)
     worker.exchange(0, asked.clock.now, finished=leases)
-    worker.amend(asked.host, requests=5)
+    worker.allow(asked.host, amends=True, requests=5)
     assert len(worker.ask(9).leases) == 3
     worker.start(3)
     assert worker.ask(9).leases == []
     assert worker.queue.lacking == "requests"
-    worker.amend(asked.host)
+    worker.allow(asked.host, amends=True)
     assert len(worker.ask(9).leases) == 9
 
 
@@ -106,8 +105,8 @@ def test_the_next_run_has_the_whole_budget_again(asked: AskedHost) -> None:
     worker = asked.map("one")
     for requests in (3, 4):
         worker.allow(asked.host, requests=requests)
-        assert worker.spend(requests)
-        assert not worker.spend()
+        assert all(worker.take_turn(asked.pace()) for _ in range(requests))
+        assert worker.take_turn(asked.pace()) is None
         worker.stop()
         worker.open(asked.clock.now)
 
@@ -121,11 +120,10 @@ def test_however_it_goes_no_more_is_started_than_the_budget_has_and_all_of_it(as
         leases += worker.ask(chance.randint(0, 9)).leases
         for _ in range(chance.randint(0, len(leases))):
             under_way.append(leases.pop())
-            worker.queue.begin_request()
+            worker.start(1)
         ended = [under_way.pop() for _ in range(chance.randint(0, len(under_way)))]
         sent = [lease for lease in ended if chance.random() < 0.8]
-        for lease in ended:
-            worker.queue.end_request(was_sent=lease in sent)
+        worker.queue.traffic.requests -= len(ended) - len(sent)
         started += len(sent)
         returned = [leases.pop() for _ in range(chance.randint(0, min(2, len(leases))))]
         worker.exchange(0, asked.clock.now, finished=ended, returned=returned)

@@ -255,12 +255,21 @@ def test_a_host_that_rests_is_left_alone_by_all_its_maps(asked: AskedHost) -> No
 
 def test_whoever_asks_is_told_for_how_long_a_host_yet_rests(asked: AskedHost) -> None:
     told, other = asked.map("one"), asked.map("other")
-    assert told.rest(asked.host, 0.0) == 0.0
-    assert [told.rest(asked.host, 20.0), told.rest(asked.host, 5.0)] == [20.0, 20.0]
+    for seconds in (20.0, 5.0):
+        told.rest(asked.host, seconds)
     asked.clock.now += 12.0
-    assert other.rest(asked.host, 0.0) == 8.0
+    assert other.take_turn(asked.pace()) == (8.0, 0.0)
     asked.clock.now += 9.0
-    assert other.rest(asked.host, 0.0) == 0.0
+    assert other.take_turn(asked.pace()) == (0.0, 0.0)
+
+
+def test_a_turn_beside_the_queue_keeps_the_gap_to_what_is_leased_before_and_after(asked: AskedHost) -> None:
+    one, other = (asked.map(name, host_gap=Gap.of(0.2)) for name in ("one", "other"))
+    other.fill(9)
+    pace = asked.pace(host_gap=Gap.of(0.2))
+    assert one.take_turn(pace) == (0.0, 0.0)
+    assert other.starts(1) == pytest.approx([1000.2])
+    assert one.take_turn(pace) == (0.0, pytest.approx(0.4))
 
 
 def test_other_hosts_do_not_rest(asked: AskedHost) -> None:

@@ -23,7 +23,7 @@ from scrapy.settings import Settings
 from tests.middlewares.making import NOW, run_jumping
 from tileharvest import settings as project_settings
 from tileharvest.middlewares.retry import PatientRetryMiddleware
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, STATE, RequestState, state_of
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, STATE, RequestState
 from tileharvest.scheduler.crawl import Crawl
 
 if TYPE_CHECKING:
@@ -177,117 +177,38 @@ def test_a_request_does_not_wait_for_a_longer_rest_than_allowed() -> None:
     run_jumping(run())
 
 
-def test_a_host_that_wants_a_longer_rest_than_allowed_has_as_long_as_allowed() -> None:
-    async def run() -> float:
-        tested = middleware()
-        await result(tested.process_response(head(), answer(429, "86400")))
-        return await seconds(tested.process_request(head()))
+class Politeness:
+    """Hears which host is to rest, and for how long."""
 
-    assert run_jumping(run()) == pytest.approx(LONGEST)
+    def __init__(self) -> None:
+        self.rests: list[tuple[str, float]] = []
 
-
-def test_what_says_so_is_not_repeated_and_its_host_rests_nevertheless() -> None:
-    async def run() -> float:
-        tested, response, request = middleware(), answer(503, "20"), head(dont_retry=True)
-        assert await result(tested.process_response(request, response)) is response
-        assert await result(tested.process_exception(request, DownloadFailedError())) is None
-        return await seconds(tested.process_request(head()))
-
-    assert run_jumping(run()) == pytest.approx(20)
+    def rest(self, host: str, seconds: float) -> None:
+        self.rests.append((host, seconds))
 
 
-def test_nothing_is_held_back_while_no_host_rests() -> None:
-    assert middleware().process_request(head()) is None
+@pytest.mark.parametrize(
+    ("retry_after", "rests"), [("20", [20.0]), ("0", [0.0]), ("86400", [LONGEST]), (None, [])]
+)
+@pytest.mark.parametrize("meta", [{}, {"dont_retry": True}, {"retry_times": 4}])
+def test_a_host_rests_as_long_as_it_asks_for_and_is_allowed_whatever_becomes_of_the_request(
+    retry_after: str | None, rests: list[float], meta: dict[str, Any]
+) -> None:
+    tested, politeness = middleware(), Politeness()
+    tested._crawl.politeness = politeness  # type: ignore[assignment]
+    run_jumping(result(tested.process_response(head(**meta), answer(503, retry_after))))
+    assert politeness.rests == [("map.example.net", seconds) for seconds in rests]
 
 
-def test_a_failure_without_retry_after_holds_nobody_else_back() -> None:
-    async def run() -> None:
-        tested = middleware()
-        waiting = begun(tested.process_response(head(), answer(500)))
-        await asyncio.sleep(0)
-        assert tested.process_request(head()) is None
-        await waiting
+@pytest.mark.parametrize("failure", [answer(503, "20"), DownloadFailedError()])
+def test_what_says_so_is_not_repeated(failure: Any) -> None:
+    async def run() -> Any:
+        tested, request = middleware(), head(dont_retry=True)
+        if isinstance(failure, Response):
+            return await result(tested.process_response(request, failure))
+        return await tested.process_exception(request, failure)
 
-    run_jumping(run())
-
-
-def test_while_a_host_rests_every_request_to_it_waits_as_long() -> None:
-    async def run() -> list[float]:
-        tested = middleware()
-        waiting = begun(tested.process_response(head(), answer(503, "20")))
-        await asyncio.sleep(5)
-        waits = await asyncio.gather(*(seconds(tested.process_request(head())) for _ in range(3)))
-        await waiting
-        assert tested.process_request(head()) is None
-        return list(waits)
-
-    assert run_jumping(run()) == pytest.approx([15, 15, 15])
-
-
-def test_other_hosts_go_on_while_one_rests() -> None:
-    async def run() -> None:
-        tested = middleware()
-        waiting = begun(tested.process_response(head(), answer(503, "20")))
-        await asyncio.sleep(5)
-        assert tested.process_request(head(host="tiles.example.net")) is None
-        await waiting
-
-    run_jumping(run())
-
-
-def test_a_request_that_is_cancelled_while_it_waits_ends_no_rest() -> None:
-    async def run() -> float:
-        tested = middleware()
-        waiting = begun(tested.process_response(head(), answer(503, "20")))
-        await asyncio.sleep(5)
-        held = begun(tested.process_request(head()))
-        await asyncio.sleep(0)
-        held.cancel()
-        await asyncio.sleep(5)
-        left = await seconds(tested.process_request(head()))
-        await waiting
-        return left
-
-    assert run_jumping(run()) == pytest.approx(10)
-
-
-@pytest.mark.parametrize(("first", "second"), [("20", "10"), ("10", "20")])
-def test_of_two_rests_the_longer_counts(first: str, second: str) -> None:
-    """The server answers two requests that are on the way at once, each with its own Retry-After."""
-
-    async def run() -> float:
-        tested = middleware()
-        waiting = [begun(tested.process_response(head(), answer(503, asked))) for asked in (first, second)]
-        await asyncio.sleep(0)
-        held = await seconds(tested.process_request(head()))
-        await asyncio.gather(*waiting)
-        return held
-
-    assert run_jumping(run()) == pytest.approx(20)
-
-
-def test_a_request_that_waits_for_a_rest_waits_for_the_one_that_follows_too() -> None:
-    async def run() -> float:
-        tested = middleware()
-        first = begun(tested.process_response(head(), answer(503, "10")))
-        await asyncio.sleep(0)
-        held = begun(seconds(tested.process_request(head())))
-        await asyncio.sleep(5)
-        second = begun(tested.process_response(head(), answer(503, "10")))
-        await asyncio.gather(first, second)
-        return float(await held)
-
-    assert run_jumping(run()) == pytest.approx(15)
-
-
-def test_a_host_rests_although_the_request_has_no_attempts_left() -> None:
-    async def run() -> float:
-        tested, response = middleware(), answer(429, "20")
-        begun(tested.process_response(head(retry_times=4), response))
-        await asyncio.sleep(0)
-        return await seconds(tested.process_request(head()))
-
-    assert run_jumping(run()) == pytest.approx(20)
+    assert run_jumping(run()) is (failure if isinstance(failure, Response) else None)
 
 
 def leased(**meta: Any) -> Request:
@@ -349,32 +270,6 @@ def test_a_leased_request_whose_connection_failed_is_enqueued_for_later() -> Non
     assert pause_until(again) == pytest.approx(1)
 
 
-def test_while_a_host_rests_leased_requests_go_back_until_its_end() -> None:
-    async def run() -> list[Request]:
-        tested = middleware()
-        await result(tested.process_response(leased(), answer(503, "20")))
-        await asyncio.sleep(5)
-        return [tested.process_request(request) for request in held]
-
-    held = [leased() for _ in range(3)]
-    sent_back = run_jumping(run())
-    assert not any(state_of(request).was_sent for request in held)
-    assert [pause_until(request) for request in sent_back] == pytest.approx([15, 15, 15])
-    # It was not asked: that is no attempt, and it keeps its lane.
-    assert [request.meta.get("retry_times", 0) for request in sent_back] == [0, 0, 0]
-    assert [(request.priority, request.dont_filter) for request in sent_back] == [(0, True)] * 3
-
-
-def test_a_leased_request_passes_when_its_host_has_rested() -> None:
-    async def run() -> list[Any]:
-        tested = middleware()
-        await result(tested.process_response(leased(), answer(503, "20")))
-        await asyncio.sleep(20)
-        return [tested.process_request(leased()) for _ in range(2)]
-
-    assert run_jumping(run()) == [None, None]
-
-
 @pytest.mark.parametrize("request_", [head(), leased()], ids=["not leased", "leased"])
 def test_what_nobody_else_hears_of_says_why_it_failed(request_: Request) -> None:
     async def run() -> Any:
@@ -382,10 +277,6 @@ def test_what_nobody_else_hears_of_says_why_it_failed(request_: Request) -> None
 
     assert run_jumping(run()) is None
     assert request_.meta[FAILURE] == "broken"
-
-
-def begun(waiting: Any) -> asyncio.Task[Any]:
-    return asyncio.ensure_future(result(waiting))
 
 
 def as_configured(**values: Any) -> PatientRetryMiddleware:

@@ -75,15 +75,6 @@ def test_what_was_held_back_goes_back_as_it_was(tested: TrafficMiddleware) -> No
     assert not state_of(request).was_sent
 
 
-def test_what_was_held_back_has_cost_nothing(tested: TrafficMiddleware, traffic: Traffic) -> None:
-    request = Request(URL)
-    tested.process_request(request)
-    tested.process_exception(request, OSError())
-    assert traffic.requests == 1
-    tested.process_exception(request, HeldBackError())
-    assert traffic.requests == 0
-
-
 def test_other_failures_are_not_its_matter(tested: TrafficMiddleware) -> None:
     request = Request(URL)
     assert tested.process_exception(request, OSError()) is None

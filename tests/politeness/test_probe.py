@@ -57,13 +57,13 @@ def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
     site, robots = server.probed()
     assert server.asked == [ROBOTS, CONFIG, f"{TILES}/robots.txt"]
     assert [layer.name for layer in site.layers] == ["day"]
-    assert robots.is_open
+    assert not robots.rules
 
 
 def test_a_host_without_a_robots_txt_allows_everything() -> None:
     for status in (404, 410, 403, 401):
         server = Server({CONFIG: configuration(), ROBOTS: Fetched(status, b"User-agent: *\nDisallow: /")})
-        assert server.probed()[1].is_open
+        assert not server.probed()[1].rules
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
@@ -111,7 +111,7 @@ def test_rules_for_a_part_of_the_map_are_handed_on() -> None:
 
 def test_whoever_has_the_permission_asks_for_no_robots_txt() -> None:
     server = Server({CONFIG: configuration(), ROBOTS: forbidding("/")})
-    assert server.probed(obeys=False)[1].is_open
+    assert not server.probed(obeys=False)[1].rules
     assert server.asked == [CONFIG]
 
 

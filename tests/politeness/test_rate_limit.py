@@ -98,14 +98,14 @@ def test_shares_are_as_equal_as_the_maps_allow_and_use_all_there_is(
 def test_what_is_kept_can_be_read_again() -> None:
     host = host_of([("world", 3), ("other", 2)], 4)
     account = Account("world", 2, True, 3, Spent(1, 2, 3.0))
-    host.begin("0-a", account, Budget(requests=9, received_bytes=8, seconds=7.0), NOW)
-    host.take_starts("0-a", account, 2, now=NOW, random=lambda: 0.5)
+    host.begin("0-a", account, Budget(requests=9, received_bytes=8, seconds=7.0), NOW, amends=False)
+    host.take_starts("world", 2, now=NOW, random=lambda: 0.5)
     assert msgspec.json.decode(msgspec.json.encode(host), type=Host) == host
 
 
 def test_maps_that_are_asked_no_more_are_forgotten() -> None:
     host = host_of([("world", 3), ("other", 2)], 4)
-    host.take_starts("0-a", Account("world"), 1, now=NOW, random=lambda: 0.5)
+    host.take_starts("world", 1, now=NOW, random=lambda: 0.5)
     host.settle(NOW, ["0-a", "1-a"])
     assert [*host.maps] == ["world"]
     host.settle(NOW + LONGEST, [])
@@ -115,7 +115,7 @@ def test_maps_that_are_asked_no_more_are_forgotten() -> None:
 def test_when_the_clock_is_set_back_no_time_before_it_counts() -> None:
     host = host_of([("world", 3)], 4)
     host.maps["world"].gap = Gap.of(1.0)
-    host.take_starts("0-a", Account("world"), 1, now=NOW, random=lambda: 0.5)
+    host.take_starts("world", 1, now=NOW, random=lambda: 0.5)
     host.rest(5 * NOW)
     host.settle(NOW - 10, [])
     assert (host.maps["world"].next_start, host.rests_until) == (NOW + 1, 5 * NOW)
@@ -126,11 +126,13 @@ def test_when_the_clock_is_set_back_no_time_before_it_counts() -> None:
 def test_what_a_process_has_spent_that_ended_counts_until_the_last_one_ends() -> None:
     host = host_of([("world", 3), ("world", 3)], None)
     for process, seconds in (("0-a", 5.0), ("1-a", 3.0)):
-        host.begin(process, Account("world", spent=Spent(4, 10, seconds)), Budget(requests=9), NOW)
+        host.begin(
+            process, Account("world", spent=Spent(4, 10, seconds)), Budget(requests=9), NOW, amends=False
+        )
     host.settle(NOW, ["0-a"])
     assert host.spent("world") == Spent(8, 20, 5.0)
     assert host.spent("world", but="1-a") == Spent(4, 10, 5.0)
-    assert host.spend("1-a", Account("world", spent=Spent(4, 10, 3.0)), 1, NOW)
-    assert not host.spend("1-a", Account("world", spent=Spent(5, 10, 3.0)), 1, NOW)
+    assert host.spend("1-a", Account("world", spent=Spent(4, 10, 3.0)), NOW)
+    assert not host.spend("1-a", Account("world", spent=Spent(5, 10, 3.0)), NOW)
     host.settle(NOW, ["1-a"])
     assert host.spent("world") == Spent()

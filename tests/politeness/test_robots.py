@@ -81,13 +81,13 @@ def test_it_allows_what_another_parser_allows() -> None:
 def test_what_forbids_nothing_is_open(content: bytes) -> None:
     rules = Robots.of(SITE, content)
     assert rules.allows(f"{SITE}/world-day/0.png")
-    assert rules.is_open
+    assert not rules.rules
 
 
 @pytest.mark.parametrize("word", ["Disallow", "disallow", "Dissallow", "diasllow", "  DISALLOW "])
 def test_what_forbids_something_is_not_open(word: str) -> None:
     rules = robots("User-agent: *", f"{word}: /world-day/")
-    assert not rules.is_open
+    assert rules.rules
     assert not rules.allows(f"{SITE}/world-day/0.png")
 
 

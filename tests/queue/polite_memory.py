@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tests.scheduler.driving import QueueAtOnce
+from tileharvest.history.costs import Traffic
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def polite_memory() -> AsyncIterator[PoliteQueue]:
     inside, hosts = QueueAtOnce(minus_share=0), HostFile()
-    queue = PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=lambda: 0.5)
+    queue = PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
     await queue.open(0.0)
     try:
         yield queue

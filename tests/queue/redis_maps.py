@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.scheduler.driving import DAY, Driven
 from tests.servers.redis import queue_on
+from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.polite_queue import PoliteQueue
 
@@ -52,7 +53,9 @@ class RedisMap:
         def make() -> PoliteQueue:
             inside = queue_on(self.server, self.name, **options)
             now = clock or (lambda: 0.0)
-            return PoliteQueue(inside, inside.hosts(), self.name, clock=now, random=random or (lambda: 0.5))
+            return PoliteQueue(
+                inside, inside.hosts(), self.name, Traffic(), clock=now, random=random or (lambda: 0.5)
+            )
 
         self._workers.append(Driven(make))
         worker = self._workers[-1].open()

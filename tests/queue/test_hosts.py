@@ -67,7 +67,7 @@ class Asker:
 
     def take(self) -> float:
         def step(host: Host, now: float) -> float:
-            taken = host.take_starts(self.hosts.process, self.account, 1, now=now, random=lambda: 0.5)
+            taken = host.take_starts(self.account.map, 1, now=now, random=lambda: 0.5)
             return taken[0][0]
 
         start: float = self.change(step)

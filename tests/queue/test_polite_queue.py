@@ -9,6 +9,7 @@ import pytest
 
 from tests.scheduler.driving import Driven, QueueAtOnce, entry
 from tileharvest.errors import QueueError
+from tileharvest.history.costs import Traffic
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.hosts import HostFile
@@ -27,7 +28,7 @@ HOST = "map.example.net"
 def not_open(inside: RequestQueue, folder: Path | None) -> Driven:
     def make() -> PoliteQueue:
         hosts = HostFile(folder)
-        return PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=lambda: 0.5)
+        return PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
 
     return Driven(make)
 
@@ -116,7 +117,9 @@ def test_what_was_leased_when_the_pace_cannot_be_kept_goes_back_unstarted(tmp_pa
 
         inside = Spoiling(hold)
         hosts = HostFile(tmp_path, patience=0.0)
-        driven = Driven(lambda: PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=lambda: 0.5))
+        driven = Driven(
+            lambda: PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
+        )
         with driven.open() as queue:
             queue.push(*(entry(str(number)) for number in range(9)))
             set_pace(queue, 1.0)

@@ -17,6 +17,7 @@ from tests.contracts.paces import Clock
 from tests.queue.redis_maps import HOST, OF_HOST, RedisMap
 from tests.queue.test_redis_calls import CUTS, behind_proxy
 from tests.scheduler.driving import LEASE, Driven, entry
+from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import HORIZON, Host, Pace, Spent
@@ -323,11 +324,8 @@ def test_workers_spend_one_budget_together_and_those_that_have_ended_count(world
         worker.run(worker.queue.allow(HOST, Budget(requests=10, received_bytes=100, seconds=60)))
     push(first, 50)
     assert len(first.lease(4)) == 4
-    for _ in range(4):
-        first.queue.begin_request()
-        first.queue.receive(5)
-        first.queue.end_request(was_sent=True)
-    first.run(first.queue.work(20.0))
+    first.queue.traffic = Traffic(4, 20, seconds=20.0)
+    first.exchange(0)
     first.stop()
     assert len(second.lease(20)) == 6
     assert second.queue.spent == Spent(4, 20, 20.0)
@@ -336,11 +334,12 @@ def test_workers_spend_one_budget_together_and_those_that_have_ended_count(world
     late.run(late.queue.allow(HOST, Budget(requests=1000)))
     assert (late.queue.budget.requests, late.lease(20)) == (10, [])
     assert late.queue.lacking is None
-    late.run(late.queue.work(2.0))
-    second.run(second.queue.work(50.0))
+    late.queue.traffic = Traffic(seconds=2.0)
+    late.exchange(0)
+    second.queue.traffic = Traffic(seconds=50.0)
+    second.exchange(0, ahead=6)
     assert late.queue.spent.seconds == 22.0
-    for _ in range(6):
-        second.queue.begin_request()
+    second.queue.traffic.requests = 6
     second.lease(1)
     late.lease(1)
     assert (second.queue.lacking, late.queue.lacking) == ("requests", "requests")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.queue.polite_memory import polite_memory
 from tileharvest.errors import QueueError
-from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rules import Rules
 from tileharvest.scheduler.politeness import Politeness
 
@@ -27,7 +26,6 @@ class Worker:
 
     def __init__(self) -> None:
         self.apart: list[float] = []
-        self.not_before = 0.0
         self.anew = 0
 
     def lease_anew(self) -> None:
@@ -35,9 +33,6 @@ class Worker:
 
     def keep_apart(self, seconds: float) -> None:
         self.apart.append(seconds)
-
-    def wait_until(self, moment: float) -> None:
-        self.not_before = moment
 
 
 class Crawl:
@@ -49,7 +44,8 @@ class Crawl:
         self.local_time = NOON
         self.worked = 0.0
         self.wakes = 0
-        self.traffic = Traffic(clock=lambda: self.worked)
+        self.traffic = queue.traffic
+        self.traffic.clock = lambda: self.worked
         self.ends: list[Any] = []
         self.errors: list[Any] = []
         self.worker: Any = Worker()
@@ -59,7 +55,6 @@ class Crawl:
             self,
             rules=rules,
             local_time=lambda: self.local_time,
-            traffic=self.traffic,
         )
 
     def wake(self) -> None:

@@ -99,20 +99,6 @@ def test_a_new_distance_counts_from_the_last_start(spacing: float) -> None:
     assert leases.earliest == NOW + spacing
 
 
-def test_nothing_starts_before_the_moment_that_was_told() -> None:
-    leases = waiting(NOW)
-    leases.wait_until(NOW + 5)
-    assert leases.earliest == NOW + 5
-
-
-def test_a_moment_that_was_told_lets_nothing_start_sooner() -> None:
-    leases = waiting(NOW, NOW)
-    leases.keep_apart(9.0)
-    leases.take(NOW)
-    leases.wait_until(NOW + 5)
-    assert leases.earliest == NOW + 9
-
-
 # Where the clock is set back
 
 

@@ -23,8 +23,13 @@ async def got(crawl: Crawl, size: int, *, was_sent: bool = True) -> None:
     request = Request(f"http://{HOST}/0.png")
     assert crawl.politeness.comes(request)
     state_of(request).was_sent = was_sent
-    crawl.politeness.receive(size)
+    receive(crawl, size)
     crawl.politeness.over(request)
+
+
+def receive(crawl: Crawl, size: int) -> None:
+    crawl.traffic.received_bytes += size
+    crawl.politeness.received()
 
 
 def test_the_budget_that_another_worker_has_found_spent_ends_it() -> None:
@@ -55,7 +60,7 @@ def test_a_spent_budget_ends_it_and_all_other_workers() -> None:
             assert error is not None
             assert error.reason == "budget: 60 s"
             assert (await orders.orders_of(crawl.queue)).spent == "budget: 60 s"
-            assert not crawl.politeness.may_offer()
+            assert crawl.politeness.reasons
 
     run_jumping(test())
 
@@ -96,7 +101,7 @@ def test_the_time_that_others_have_worked_before_counts() -> None:
             other = Account("world", spent=Spent(seconds=50.0))
 
             def begin(known: Host, now: float) -> None:
-                known.begin("7-other", other, Budget(seconds=60), now)
+                known.begin("7-other", other, Budget(seconds=60), now, amends=False)
 
             await crawl.queue._hosts.change(HOST, 0.0, begin)
             await crawl.politeness.allow(Budget(seconds=60))
@@ -127,13 +132,19 @@ def test_nothing_further_starts_when_the_bytes_are_spent() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             await crawl.politeness.allow(Budget(received_bytes=1000))
+            crawl.offers()
+            await crawl.queue.set_pace(crawl.politeness.pace)
+            await crawl.queue.exchange(Changes([Entry(b"1", "day", b"1")]), 0, 0.0)
             await got(crawl, 100)
+            assert crawl.worker.anew == 0
             await got(crawl, 900)
-            assert not crawl.politeness.comes(Request(f"http://{HOST}/0.png"))
+            assert crawl.worker.anew == 1
+            assert (await crawl.queue.exchange(Changes(), 9, 0.0)).leases == []
+            crawl.politeness.exchanged()
             (error,) = crawl.ends
             assert error is not None
             assert error.reason == "budget: 1.0 kB"
-            assert not crawl.politeness.may_offer()
+            assert crawl.politeness.reasons
 
     run_jumping(test())
 
@@ -161,9 +172,11 @@ def test_what_waits_for_more_requests_than_there_are_ends_it() -> None:
             answer = await crawl.queue.exchange(Changes(entries), 9, 0.0)
             assert len(answer.leases) == 1
             await got(crawl, 0)
-            assert crawl.politeness.may_offer()
+            crawl.politeness.exchanged()
+            assert not crawl.politeness.reasons
             await crawl.queue.exchange(Changes(finished=answer.leases), 9, 0.0)
-            assert not crawl.politeness.may_offer()
+            crawl.politeness.exchanged()
+            assert crawl.politeness.reasons
             (error,) = crawl.ends
             assert error is not None
             assert error.reason == "budget: 1 request"
@@ -199,7 +212,7 @@ def test_what_is_received_aside_counts_for_the_budget() -> None:
         async with crawling() as crawl:
             await crawl.politeness.allow(Budget(received_bytes=100))
             await crawl.politeness.aside()
-            crawl.politeness.receive(100)
+            receive(crawl, 100)
             with pytest.raises(BudgetError, match="budget: 100 B"):
                 await crawl.politeness.aside()
 

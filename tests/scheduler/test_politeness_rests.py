@@ -17,7 +17,6 @@ def told(caplog: pytest.LogCaptureFixture, *rests: tuple[float, float]) -> list[
 
     async def test() -> None:
         async with crawling() as crawl:
-            crawl.queue._clock = asyncio.get_running_loop().time
             for pause, seconds in rests:
                 await asyncio.sleep(pause)
                 crawl.politeness.rest(HOST, seconds)

@@ -19,6 +19,7 @@ from tests.middlewares.making import run_jumping
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
+from tileharvest.history.costs import Traffic
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
@@ -49,7 +50,9 @@ class Offered:
         self.in_flight: set[str] = set()
         self.counted: Counter[str] = Counter()
         self.spider = Stub()
-        polite = PoliteQueue(self.queue, HostFile(), "world", clock=lambda: 0.0, random=lambda: 0.5)
+        polite = PoliteQueue(
+            self.queue, HostFile(), "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5
+        )
         crawler: Any = Crawler(Stub)
         crawler.spider, crawler.stats = self.spider, self
         crawler.request_fingerprinter = SimpleNamespace(fingerprint=lambda request: request.url.encode())

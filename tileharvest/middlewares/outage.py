@@ -63,8 +63,6 @@ class OutageMiddleware:
         self._page = page
         self._hosts: dict[str, HostHealth] = {}
         """Only hosts that have ever failed are here."""
-        self._failing: set[str] = set()
-        """Hosts that did not answer the last request."""
         self._good: dict[str, str] = {}
         """The last address of each host that was answered well."""
         self._probing: dict[str, asyncio.Task[None]] = {}
@@ -90,8 +88,7 @@ class OutageMiddleware:
             again = self._failed(request)
             return response if again is None else again
         host = request.meta["download_slot"]
-        if host in self._failing:
-            self._failing.discard(host)
+        if host in self._hosts:
             self._hosts[host].answered()
         # What was sent elsewhere may be answered by another host.
         if response.status == 200 and "redirect_urls" not in request.meta:
@@ -109,15 +106,12 @@ class OutageMiddleware:
             await cancel(task)
 
     def _failed(self, request: Request) -> Request | None:
-        """The request as it goes back to the scheduler; None where its failure is to count."""
+        """Returns the request as it goes back to the scheduler, or None where its failure counts."""
         politeness = self._crawl.politeness
         if politeness is None or not is_offered(request):
             return None
         host = request.meta["download_slot"]
-        health = self._hosts.get(host)
-        if health is None:
-            health = self._hosts[host] = HostHealth(self._limits)
-        self._failing.add(host)
+        health = self._hosts.setdefault(host, HostHealth(self._limits))
         if health.failed(_now()):
             politeness.hold(Reason.DOWN)
             probing = self._probe_until_answered(host, self._address(host, request.url), health, politeness)
@@ -179,7 +173,6 @@ class OutageMiddleware:
     def _let_go(self, host: str, health: HostHealth, politeness: Politeness) -> None:
         was_down = health.is_down
         seconds = health.probe_answered(_now())
-        self._failing.discard(host)
         del self._probing[host]
         if not self._probing:
             politeness.let_go(Reason.DOWN)

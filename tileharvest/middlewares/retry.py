@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy.utils.misc import load_object
 
 from tileharvest.maps.settings import setting
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered, state_of
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import PASSING, Answer, pause_before, retry_after
 
@@ -30,7 +30,7 @@ REPEATS: Final = -1
 
 
 class PatientRetryMiddleware:
-    """Repeats a request after a growing pause, and holds back all requests to a host that asks for a rest.
+    """Repeats a request after a growing pause, and lets politeness know that a host asks for a rest.
 
     Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that our
     scheduler has offered goes back to it with the time before which it is not to be made, so that no timer
@@ -48,15 +48,14 @@ class PatientRetryMiddleware:
         exceptions: tuple[type[Exception], ...],
         now: Callable[[], datetime],
     ) -> None:
-        """`longest` is the most seconds that a host rests, and that a request waits for it."""
+        """`longest` is the most seconds that a host rests, and that a request waits for it. `now` is asked
+        what `Retry-After` means."""
         self._crawl = crawl
         self._repeats = repeats
         self._base = base
         self._longest = longest
         self._exceptions = exceptions
         self._now = now
-        self._resting: dict[str, float] = {}
-        """When each host's rest ends, on the event loop's clock."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -69,23 +68,6 @@ class PatientRetryMiddleware:
             exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
             now=lambda: datetime.now(UTC),
         )
-
-    def process_request(self, request: Request) -> Request | Awaitable[None] | None:
-        """Hold the request back while its host rests."""
-        if not self._resting:
-            return None
-        host = request.meta.get("download_slot", "")
-        if host not in self._resting:
-            return None
-        if not is_offered(request):
-            return self._await_rest(host)
-        left = self._resting[host] - asyncio.get_running_loop().time()
-        if left > 0:
-            later = self._later(request, left)
-            state_of(request).was_sent = False
-            return later
-        del self._resting[host]
-        return None
 
     def process_response(
         self, request: Request, response: Response
@@ -109,8 +91,8 @@ class PatientRetryMiddleware:
 
     async def _repeat(self, request: Request, reason: str, seconds: float | None) -> Request | None:
         attempt = request.meta.get("retry_times", 0) + 2
-        if seconds is not None:
-            self._let_rest(request.meta.get("download_slot", ""), min(seconds, self._longest))
+        if seconds is not None and self._crawl.politeness is not None:
+            self._crawl.politeness.rest(request.meta["download_slot"], min(seconds, self._longest))
         if (seconds or 0.0) > self._longest or attempt > self._repeats + 1 or "dont_retry" in request.meta:
             return None
         pause = pause_before(attempt, self._base, seconds)
@@ -118,26 +100,7 @@ class PatientRetryMiddleware:
         again = request.replace(priority=REPEATS, dont_filter=True)
         again.meta["retry_times"] = attempt - 1
         if is_offered(request):
-            return self._later(again, pause)
-        await asyncio.sleep(pause)
+            again.meta[NOT_BEFORE] = self._now().timestamp() + pause
+        else:
+            await asyncio.sleep(pause)
         return again
-
-    def _later(self, request: Request, pause: float) -> Request:
-        again = request.replace(dont_filter=True)
-        again.meta[NOT_BEFORE] = self._now().timestamp() + pause
-        return again
-
-    def _let_rest(self, host: str, seconds: float) -> None:
-        """Hold back every request to the host; of several rests the one that ends last counts."""
-        end = asyncio.get_running_loop().time() + seconds
-        self._resting[host] = max(end, self._resting.get(host, end))
-        if self._crawl.politeness is not None:
-            # So that other workers leave the host alone too.
-            self._crawl.politeness.rest(host, seconds)
-
-    async def _await_rest(self, host: str) -> None:
-        now = asyncio.get_running_loop().time
-        # Not an event: the end is a time, and another answer may make it later meanwhile.
-        while (left := self._resting.get(host, 0.0) - now()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(left)
-        self._resting.pop(host, None)

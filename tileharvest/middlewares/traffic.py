@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.history.costs import Traffic
 from tileharvest.politeness.reasons import HeldBackError
 from tileharvest.queue.requests import STATE, state_of
 from tileharvest.scheduler.crawl import crawl_of
@@ -19,14 +18,13 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from tileharvest.scheduler.crawl import Crawl
-    from tileharvest.scheduler.politeness import Politeness
 
 FORBIDDEN: Final = "robots.txt forbids it"
 """The reason of a tile's failure that was not asked for."""
 
 
 class TrafficMiddleware:
-    """Lets requests leave, and adds up what they cost: repeats, redirects and probes cost the owner as well.
+    """Lets requests leave, and adds up what comes back.
 
     A request that the crawl's `robots` do not allow ends before it is sent, and its errback hears of it.
     Scrapy's own middleware asks for robots.txt at the first request to a host, takes an error for leave to do
@@ -34,14 +32,15 @@ class TrafficMiddleware:
     that has asked for no robots.txt may ask for anything.
 
     A request that is made beside the queue waits until politeness gives it a turn, and so does each repeat
-    and redirect of it. It raises what `Politeness.aside` raises.
+    and redirect of it. It raises what `Politeness.aside` raises. Politeness counts the requests; without it,
+    under another scheduler, they are counted here.
 
     A request that was held back at the last moment goes back to the scheduler as it was: that was no attempt.
     """
 
     def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
-        self._traffic = Traffic() if crawl.harvest is None else crawl.harvest.traffic
+        self._traffic = crawl.traffic
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -49,29 +48,24 @@ class TrafficMiddleware:
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
         robots, politeness = self._crawl.robots, self._crawl.politeness
-        if not robots.is_open and not robots.allows(request.url):
+        if robots.rules and not robots.allows(request.url):
             state_of(request).was_sent = False
             raise IgnoreRequest(FORBIDDEN)
-        if politeness is not None and STATE in request.meta and state_of(request).is_aside:
-            return self._await_turn(politeness)
-        self._traffic.requests += 1
+        if politeness is None:
+            self._traffic.requests += 1
+        elif STATE in request.meta and request.meta[STATE].is_aside:
+            return politeness.aside()
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:
-        received = len(response.body)
-        if received:
-            self._traffic.received_bytes += received
+        if response.body:
+            self._traffic.received_bytes += len(response.body)
             if self._crawl.politeness is not None:
-                self._crawl.politeness.receive(received)
+                self._crawl.politeness.received()
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if not isinstance(exception, HeldBackError):
             return None
-        self._traffic.requests -= 1
         state_of(request).was_sent = False
         return request.replace(dont_filter=True)
-
-    async def _await_turn(self, politeness: Politeness) -> None:
-        await politeness.aside()
-        self._traffic.requests += 1

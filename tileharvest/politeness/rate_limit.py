@@ -211,28 +211,21 @@ class Host(msgspec.Struct):
         own.account, own.heard = account, now
         return own
 
-    def begin(self, process: str, account: Account, budget: Budget, now: float) -> None:
-        """Let the process spend of the run of its map, which begins with this budget if no other one is at
-        it."""
+    def begin(self, process: str, account: Account, budget: Budget, now: float, *, amends: bool) -> Budget:
+        """Let the process spend of the run of its map. Returns the run's budget: this one where no other
+        process is at it, or where it `amends` the one before."""
+        self.tell(process, account, now)
         of_map = self.maps.setdefault(account.map, Limited())
-        of_map.run = of_map.run or Run(budget)
-        self.tell(process, account, now)
+        if of_map.run is None or amends:
+            of_map.run = Run(budget, Spent() if of_map.run is None else of_map.run.ended)
+        return of_map.run.budget
 
-    def amend(self, process: str, account: Account, budget: Budget, now: float) -> None:
-        """Let the run of the process's map have another budget. What was spent stays spent."""
-        self.begin(process, account, budget, now)
-        run = self.maps[account.map].run
-        assert run is not None
-        run.budget = budget
-
-    def spend(self, process: str, account: Account, requests: int, now: float) -> bool:
-        """Returns whether the process may make so many requests besides those that it has told of. If so they
-        count from now on."""
-        self.tell(process, account, now)
-        is_left = account.map in self.maps and self._left(account.map, requests) == requests
-        if is_left:
-            more = Spent(account.spent.requests + requests, *msgspec.structs.astuple(account.spent)[1:])
-            self.tell(process, msgspec.structs.replace(account, spent=more), now)
+    def spend(self, process: str, account: Account, now: float) -> bool:
+        """Returns whether the process may make one request besides those that it has told of. If so it counts
+        from now on."""
+        own = self.tell(process, account, now)
+        is_left = self._left(account.map, 1) > 0
+        own.account = msgspec.structs.replace(account, ahead=account.ahead + is_left)
         return is_left
 
     def part(self, process: str) -> None:
@@ -273,22 +266,20 @@ class Host(msgspec.Struct):
         )
 
     def take_starts(
-        self, process: str, account: Account, number: int, *, now: float, random: Callable[[], float]
+        self, name: str, number: int, *, now: float, random: Callable[[], float]
     ) -> tuple[list[float], float]:
-        """Returns the starts of so many requests, and when the one after them may start. What was not used
-        before is not saved up."""
-        self.tell(process, account, now)
-        of_host, of_map = self.own or Limited(), self.maps.setdefault(account.map, Limited())
+        """Returns the starts of so many requests of a map, and when the one after them may start. What was
+        not used before is not saved up."""
+        of_host, of_map = self.own or Limited(), self.maps.setdefault(name, Limited())
         starts = []
         for _ in range(number):
             starts.append(max(now, of_host.next_start, of_map.next_start))
             of_host.turn, of_map.turn = (Turn(starts[-1], random()) for _ in range(2))
         return starts, max(of_host.next_start, of_map.next_start)
 
-    def rest(self, until: float) -> float:
-        """Let it rest until this time at least. Returns until when it rests now."""
+    def rest(self, until: float) -> None:
+        """Let it rest until this time at least."""
         self.rests_until = max(self.rests_until, until)
-        return self.rests_until
 
     def claim_probe(self, now: float, seconds: float) -> bool:
         """Claim the probe for so many seconds. Returns False where another process has claimed it for now."""

@@ -14,6 +14,8 @@ class Reason(StrEnum):
     """These are the map's quiet hours."""
     DOWN = "down"
     """The host does not answer."""
+    RESTING = "resting"
+    """The host has asked to be left alone for a while."""
     SPENT = "spent"
     """A budget is spent; the crawl is about to end."""
 

@@ -34,8 +34,8 @@ class Robots:
 
     gap: Gap = NO_GAP
     """Between two requests: the longest that any of the sites asks for by Crawl-delay or Request-rate."""
-    _rules: Mapping[str, Protego] = field(default_factory=dict)
-    """By origin, of those sites only that forbid something."""
+    rules: Mapping[str, Protego] = field(default_factory=dict)
+    """By origin, of those sites only that forbid something. Without any no address need be asked about."""
 
     @classmethod
     def of(cls, origin: str, content: bytes) -> Robots:
@@ -48,16 +48,11 @@ class Robots:
 
     def beside(self, other: Robots) -> Robots:
         """Returns the rules of both, which know different sites."""
-        return Robots(self.gap.at_least(other.gap), {**self._rules, **other._rules})
-
-    @property
-    def is_open(self) -> bool:
-        """Whether no site forbids anything, so that no address need be asked about."""
-        return not self._rules
+        return Robots(self.gap.at_least(other.gap), {**self.rules, **other.rules})
 
     def allows(self, url: str) -> bool:
         """Returns whether we may ask for the address. This costs 10 us where its site has rules for us."""
-        rules = self._rules.get(origin_of(url))
+        rules = self.rules.get(origin_of(url))
         return rules is None or bool(rules.can_fetch(url, NAME))
 
 

@@ -15,6 +15,7 @@ from tileharvest.queue.port import Changes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from tileharvest.history.costs import Traffic
     from tileharvest.politeness.rate_limit import Pace, Standing
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.port import Counts, Exchange, Failure, Lease, RequestQueue
@@ -34,7 +35,8 @@ class PoliteQueue:
 
     A budget is that of a run, which all processes of the map spend together, and which begins anew when none
     of them is left. No more requests are leased than it has; bytes and seconds may be exceeded by what is on
-    the way. What a killed process has spent counts as far as it was told.
+    the way. What this process has spent is its traffic. What a killed one has spent counts as far as it was
+    told.
 
     Without a pace everything is as the queue inside has it.
     """
@@ -44,15 +46,17 @@ class PoliteQueue:
         queue: RequestQueue,
         hosts: Hosts,
         map_name: str,
+        traffic: Traffic,
         *,
         clock: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
-        """`clock` gives seconds since 1970, as callers do; `random` numbers from 0 to 1. Touches nothing
-        yet."""
+        """`traffic` counts each request when it starts. `clock` gives seconds since 1970, as callers do;
+        `random` numbers from 0 to 1. Touches nothing yet."""
         self._queue = queue
         self._hosts = hosts
         self._map_name = map_name
+        self.traffic = traffic
         self._clock = clock
         self._random = random
         self._host = ""
@@ -64,22 +68,14 @@ class PoliteQueue:
         self._held_until: float | None = None
         self._in_flight = 0
         self._is_busy = False
-        self._leased: set[tuple[int, int]] = set()
-        """Leases that have not ended, by id and attempt."""
-        self._coming = 0
-        """Requests that may be leased by an exchange under way."""
-        self._under_way = 0
-        """Requests that were started and have not ended."""
+        self._ahead = 0
+        """Leases that had not started at the last exchange, with those that it may yet bring."""
         self.budget = Budget()
         """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
         """The part of the budget that is spent, while something waits that it keeps from being leased."""
-        self._requests = 0
-        self._received_bytes = 0
-        self._seconds = 0.0
-        """Spent in the present run by this process; the seconds with those that had been worked before it
-        came."""
         self._seconds_before = 0.0
+        """Worked in the present run before this process came."""
         self._others = Spent()
         """Spent in the present run by all others, as far as was heard."""
 
@@ -97,7 +93,6 @@ class PoliteQueue:
     async def close(self) -> None:
         """Closing twice is harmless."""
         was_open, self._is_open, self._held_until = self._is_open, False, None
-        self._leased.clear()
         try:
             if was_open and self._host and not self._is_lost:
                 await self._hosts.change(self._host, self._clock(), self._part)
@@ -126,19 +121,36 @@ class PoliteQueue:
                 self._clock(), lambda known, now: known.limit(self._hosts.process, account, pace, now)
             )
 
-    async def rest(self, host: str, seconds: float) -> float:
+    async def rest(self, host: str, seconds: float) -> None:
         """Leave the host alone for so long: nothing is leased meanwhile to any process of any of its maps.
 
-        Of several rests the one that ends last counts. Returns for how many seconds it lasts from now on;
-        with 0 seconds or less it only tells. Raises ValueError for what is no time.
+        Of several rests the one that ends last counts. Raises ValueError for what is no time.
         """
         if not host or not isfinite(seconds):
             raise ValueError(f"host '{host}' cannot rest for {seconds} s")
+        await self._hosts.change(host, self._clock(), lambda known, now: known.rest(now + seconds))
 
-        def told(known: Host, now: float) -> float:
-            return max(0.0, known.rest(now + seconds if seconds > 0 else 0.0) - now)
+    async def take_turn(self, pace: Pace) -> tuple[float, float] | None:
+        """Take a turn, at this pace, for a request besides those that are leased.
 
-        return await self._hosts.change(host, self._clock(), told)
+        Returns the seconds for which the host rests, then nothing was taken; and those until the request may
+        start, which counts from now on. Returns None where the budget allows no further request.
+        """
+        self._host, account = pace.host, self._account()
+
+        def step(known: Host, now: float) -> tuple[float, float] | None:
+            known.limit(self._hosts.process, account, pace, now)
+            if known.rests_until > now:
+                return known.rests_until - now, 0.0
+            if not known.spend(self._hosts.process, account, now):
+                return None
+            (start,), _ = known.take_starts(self._map_name, 1, now=now, random=self._random)
+            return 0.0, start - now
+
+        turn = await self._changed(self._clock(), step)
+        if turn is not None and not turn[0]:
+            self.traffic.requests += 1
+        return turn
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this process may make the one request that finds out whether a host that was down
@@ -152,73 +164,36 @@ class PoliteQueue:
 
     # Budget
 
-    async def allow(self, host: str, budget: Budget, worked: float = 0.0) -> None:
-        """Spend this budget from now on. So many seconds have been worked by now.
+    async def allow(self, host: str, budget: Budget, *, amends: bool = False) -> None:
+        """Spend this budget from now on; what was spent stays spent.
 
         The first process of a run sets what all processes of it may spend together. Of those that come while
-        others are at it the budget does not matter.
+        others are at it the budget does not matter, unless it amends the one before.
         """
-        self._host, self._requests, self._received_bytes = host, 0, 0
+        self._host, account = host, self._account()
 
-        def begin(known: Host, now: float) -> tuple[Budget, Spent]:
-            known.begin(self._hosts.process, Account(self._map_name), budget, now)
-            run = known.maps[self._map_name].run
-            return budget if run is None else run.budget, known.spent(self._map_name)
+        def begin(known: Host, now: float) -> Budget:
+            return known.begin(self._hosts.process, account, budget, now, amends=amends)
 
-        self.budget, self._others = await self._hosts.change(host, self._clock(), begin)
-        self._seconds_before = max(0.0, self._others.seconds - worked)
-        self._seconds = self._seconds_before + worked
+        self.budget = await self._changed(self._clock(), begin)
+        if not amends:
+            self._seconds_before = max(0.0, self._others.seconds - self.traffic.worked)
 
-    async def amend(self, host: str, budget: Budget, worked: float) -> None:
-        """Let this be the budget of the run from now on, for all processes of the map that are told so. So
-        many seconds have been worked by now. What was spent stays spent."""
-        self._host, self.budget = host, budget
-        self._seconds = self._seconds_before + worked
-        account = self._account()
-        await self._changed(
-            self._clock(), lambda known, now: known.amend(self._hosts.process, account, budget, now)
-        )
-
-    async def work(self, worked: float) -> None:
-        """Tell that so many seconds have been worked by now, and hear what the others have spent."""
-        self._seconds = self._seconds_before + worked
-        await self._tell()
-
-    async def spend(self, requests: int = 1) -> bool:
-        """Returns whether so many requests may be made besides those that are leased. Then they count."""
-        account = self._account()
-        self._requests += requests
-
-        def step(known: Host, now: float) -> bool:
-            return known.spend(self._hosts.process, account, requests, now)
-
-        may_spend = not self.budget or await self._changed(self._clock(), step)
-        if not may_spend:
-            self._requests -= requests
-        return may_spend
-
-    def begin_request(self) -> None:
-        """Tell that one of those that were leased is started."""
-        self._requests += 1
-        self._under_way += 1
-
-    def end_request(self, *, was_sent: bool) -> None:
-        """Tell that it is over. It has cost nothing if it was not sent."""
-        self._under_way -= 1
-        self._requests -= not was_sent
-
-    def receive(self, received_bytes: int) -> None:
-        """Tell how long an answer was, to whatever request."""
-        self._received_bytes += received_bytes
+    async def tell(self) -> None:
+        """Tell what was spent by now, and hear what the others have spent."""
+        if self._host and self._is_open:
+            await self._changed(
+                self._clock(), lambda known, now: known.tell(self._hosts.process, self._account(), now)
+            )
 
     @property
     def spent(self) -> Spent:
         """Returns what all processes have spent in the present run, as far as is known here."""
-        others = self._others
+        others, traffic = self._others, self.traffic
         return Spent(
-            others.requests + self._requests,
-            others.received_bytes + self._received_bytes,
-            max(others.seconds, self._seconds),
+            others.requests + traffic.requests,
+            others.received_bytes + traffic.received_bytes,
+            max(others.seconds, self._seconds_before + traffic.worked),
         )
 
     # The queue
@@ -229,16 +204,14 @@ class PoliteQueue:
             return await self._queue.exchange(changes, wanted, now)
         began = self._clock()
         standing = await self._stand(pace, changes, wanted, now)
-        self._coming = standing.allowed
+        self._ahead = changes.ahead + standing.allowed
         try:
             told = replace(changes, share=standing.share)
             answer = await self._queue.exchange(told, standing.allowed, now)
         except QueueError:
             self._is_lost = True
             raise
-        finally:
-            self._coming = 0
-        self._leased.update((lease.id, lease.attempt) for lease in answer.leases)
+        self._ahead = changes.ahead + len(answer.leases)
         self._is_busy = bool(answer.leases) or (self._is_busy and not wanted)
         leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead
         now += self._clock() - began
@@ -264,7 +237,7 @@ class PoliteQueue:
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         held = await self._queue.extend(leases, now)
-        await self._tell()
+        await self.tell()
         return held
 
     async def counts(self, now: float) -> Counts:
@@ -286,9 +259,7 @@ class PoliteQueue:
         return await self._queue.notes(segment)
 
     async def _stand(self, pace: Pace, changes: Changes, wanted: int, now: float) -> Standing:
-        ended = [*changes.finished, *(lease for lease, _ in changes.failed), *changes.returned]
-        self._leased.difference_update((lease.id, lease.attempt) for lease in ended)
-        self._in_flight = changes.in_flight
+        self._in_flight, self._ahead = changes.in_flight, changes.ahead
         account = self._account()
         return await self._changed(
             now, lambda known, now: known.stand(self._hosts.process, account, pace, wanted=wanted, now=now)
@@ -302,9 +273,8 @@ class PoliteQueue:
         number = len(leases) if standing.has_gap else 0
 
         def take(known: Host, now: float) -> tuple[list[float], float]:
-            return known.take_starts(
-                self._hosts.process, self._account(), number, now=now, random=self._random
-            )
+            known.tell(self._hosts.process, self._account(), now)
+            return known.take_starts(self._map_name, number, now=now, random=self._random)
 
         try:
             starts, next_start = await self._changed(now, take)
@@ -312,19 +282,13 @@ class PoliteQueue:
             # What was told has been done and is not to be told again, so this exchange must not fail; the
             # next one will, unless it was for a moment only.
             _logger.warning("%s", error)
-            self._leased.difference_update((lease.id, lease.attempt) for lease in leases)
+            self._ahead -= len(leases)
             await self._queue.exchange(Changes(returned=leases), 0, now)
             return (), now + self._hosts.ahead
         ahead = self._hosts.ahead
         _logger.debug("requests of map '%s' start at %s", self._map_name, starts)
         timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=False)]
         return timed or leases, next_start
-
-    async def _tell(self) -> None:
-        if self._host and self._is_open:
-            await self._changed(
-                self._clock(), lambda known, now: known.tell(self._hosts.process, self._account(), now)
-            )
 
     async def _changed(self, now: float, step: Callable[[Host, float], Result]) -> Result:
         """Returns the step's result, and learns what the others have spent."""
@@ -342,8 +306,12 @@ class PoliteQueue:
             self._map_name,
             self._in_flight,
             self._is_busy or self._in_flight > 0,
-            max(0, len(self._leased) - self._under_way + self._coming),
-            Spent(self._requests, self._received_bytes, self._seconds) if self.budget else Spent(),
+            self._ahead,
+            Spent(
+                self.traffic.requests,
+                self.traffic.received_bytes,
+                self._seconds_before + self.traffic.worked,
+            ),
         )
 
     def _part(self, known: Host, now: float) -> None:

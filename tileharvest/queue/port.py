@@ -83,6 +83,8 @@ class Changes:
     """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
     in_flight: int = 0
     """Requests that this worker has on the way."""
+    ahead: int = 0
+    """Leases of this worker that have not started."""
     share: int | None = None
     """Requests that it may have on the way. Only queues that several workers share look at it."""
 

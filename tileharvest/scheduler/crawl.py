@@ -11,6 +11,7 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
+from tileharvest.history.costs import Traffic
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.robots import Robots
 from tileharvest.queue.cancellation import cancel
@@ -43,6 +44,7 @@ class Crawl:
         """Of a tile spider."""
         self.harvest: Harvest | None = None
         """None for a spider that harvests nothing, or was refused its harvest."""
+        self._traffic = Traffic()
         self.rules: Rules | None = None
         """What the map's owner may expect; given with the harvest."""
         self.robots = Robots()
@@ -66,6 +68,11 @@ class Crawl:
         """Why the spider has closed, in Scrapy's words."""
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Counts what it costs; in the harvest where there is one."""
+        return self._traffic if self.harvest is None else self.harvest.traffic
 
     @property
     def is_tool(self) -> bool:

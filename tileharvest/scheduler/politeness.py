@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from datetime import datetime
 
-    from tileharvest.history.costs import Traffic
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.polite_queue import PoliteQueue
     from tileharvest.scheduler.worker import QueueWorker
@@ -58,7 +57,7 @@ class PolitenessListener(Protocol):
 
 
 class Politeness:
-    """Of one crawl. `may_offer` and `comes` decide at once; everything else takes its time.
+    """Decides whether the requests of one crawl may start.
 
     Every second it looks for what a person has told the map, for quiet hours, and for what other processes
     have spent of the budget.
@@ -72,19 +71,18 @@ class Politeness:
         *,
         rules: Rules | None,
         local_time: Callable[[], datetime],
-        traffic: Traffic | None = None,
     ) -> None:
         """`name` is that of the map, whose owner has `rules`, or of the spider, which only a person limits.
-        `local_time` gives the present time in the map's zone. `traffic` knows for how long was worked; it
-        stands still while nothing may start."""
+        `local_time` gives the present time in the map's zone. The queue's traffic counts each request when it
+        starts; its time stands still while nothing may start."""
         self._queue = queue
+        self._traffic = queue.traffic
         self._name = name
         self._kind = "spider" if rules is None else "map"
         self._in_words = f"{self._kind} '{name}'"
         self._listener = listener
         self._rules = rules
         self._local_time = local_time
-        self._traffic = traffic
         self.reasons: set[Reason] = set()
         """Why requests are held back. They may start while there is no reason."""
         self._changed = asyncio.Event()
@@ -100,10 +98,8 @@ class Politeness:
         self._delayed: tuple[Any, float] | None = None
         """The request that waits for its own delay, which is drawn once, and its seconds."""
         self._timer: asyncio.TimerHandle | None = None
-        self._last_aside = 0.0
-        """In seconds since 1970."""
-        self._said_rests: dict[str, float] = {}
-        """Until when each host rests as was said last, on the event loop's clock."""
+        self._resting: asyncio.TimerHandle | None = None
+        """Ends the rest that the host has asked for."""
         self._looking: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
         self._has_ended = False
@@ -112,7 +108,7 @@ class Politeness:
 
     async def begin(self) -> None:
         """Hear what a person has told the map, and go on hearing. Raises QueueError."""
-        if not self.reasons and self._traffic is not None:
+        if not self.reasons:
             self._traffic.start()
         self._stop_before = (await orders_of(self._queue)).stop
         await self.look()
@@ -131,8 +127,9 @@ class Politeness:
         """Nobody waits any more for what is held back."""
         self._over.set()
         self._changed.set()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._resting):
+            if timer is not None:
+                timer.cancel()
 
     @property
     def is_over(self) -> bool:
@@ -178,15 +175,11 @@ class Politeness:
             return
         self._gap = pace.gap
         worker.keep_apart(pace.least)
-        if self._last_aside > 0:
-            worker.wait_until(self._last_aside + pace.least)
 
-    def may_offer(self) -> bool:
-        """Returns whether any request may start. The crawl ends where none may any more, as a budget is spent
-        that something waits for."""
+    def exchanged(self) -> None:
+        """The queue has answered. The crawl ends where a budget is spent that something waits for."""
         if self._queue.lacking is not None:
             self._spend_all(self._queue.lacking)
-        return not self.reasons
 
     def comes(self, request: Any) -> bool:
         """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
@@ -194,21 +187,20 @@ class Politeness:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False
-        part = self._spent_part()
-        if part is not None:
-            self._spend_all(part)
-            return False
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
-        self._queue.begin_request()
+        self._traffic.requests += 1
         return True
 
     def over(self, request: Any) -> None:
-        """The request has ended, however."""
-        self._queue.end_request(was_sent=state_of(request).was_sent)
+        """The request has ended, however. It has cost nothing if it was not sent."""
+        self._traffic.requests -= not state_of(request).was_sent
 
-    def receive(self, received_bytes: int) -> None:
-        """So long was an answer. It counts for the budget at once, before what it says is recorded."""
-        self._queue.receive(received_bytes)
+    def received(self) -> None:
+        """The traffic has grown by an answer. Where that spends the bytes of the budget, what was leased goes
+        back before it starts."""
+        limit = Budget(received_bytes=self._queue.budget.received_bytes)
+        if self._worker is not None and limit and is_spent(limit, self._queue.spent):
+            self._worker.lease_anew()
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for, too."""
@@ -229,49 +221,79 @@ class Politeness:
     async def aside(self) -> None:
         """Returns when a request that probes a site has its turn. Raises BudgetError, QueueError, and what
         `may_go_on` raises."""
-        host_gap = NO_GAP if self._rules is None else self._rules.host_gap
-        seconds = (self._gap or NO_GAP).at_least(host_gap).draw(random.random())  # noqa: S311 - no secret
-        await self._sleep(min(seconds, self._last_aside + seconds - self._now()))
-        await self.may_go_on()
-        # What another process has heard, or one that ended meanwhile, holds for this one's first request too.
-        while self._rules is not None and await self._sit_out(self._rules.host):
+        left = None
+        while left is None:
             await self.may_go_on()
-        self._last_aside = self._now()
-        part = self._spent_part() or ("requests" if not await self._queue.spend() else None)
-        if part is not None:
-            raise self._exceeded(part)
+            left = await self._take_turn()
+        await self._sleep(left)
+        await self.may_go_on()
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this crawl may find out, although no request may start, whether a host is back. For
         so many seconds no other crawl may. The crawl ends where the budget or the queue does not allow it."""
         try:
-            if not await self._queue.claim_probe(host, seconds):
-                return False
-            if await self._queue.spend():
-                return True
-            self._spend_all("requests")
+            return await self._queue.claim_probe(host, seconds) and await self._take_turn() is not None
+        except BudgetError as error:
+            self._end_for_all(error)
         except QueueError as error:
             self._listener.end(error)
         return False
 
+    async def _take_turn(self) -> float | None:
+        """Returns the seconds until a request beside the queue may start, which counts from now on. Returns
+        None where the host rests, as another process has heard. Raises BudgetError and QueueError."""
+        pace = self.pace
+        if pace is None:
+            return 0.0
+        turn = await self._queue.take_turn(pace)
+        if turn is None:
+            raise self._exceeded(is_spent(self._queue.budget, self._queue.spent) or "requests")
+        rests, waits = turn
+        if rests:
+            self._sit_out(pace.host, rests)
+        return None if rests else waits
+
     # Rests and budgets
 
     def rest(self, host: str, seconds: float) -> None:
-        """Let nobody else ask the host either for so long, while the queue is open."""
+        """Ask nothing for so long, and let nobody else ask the host either while the queue is open."""
+        self._sit_out(host, seconds)
         if self._looking is not None:
-            self._tell(self._rest(host, seconds))
+            self._tell(self._queue.rest(host, seconds))
+
+    def _sit_out(self, host: str, seconds: float) -> None:
+        """Hold everything back for so long. Of several rests the one that ends last counts."""
+        loop = asyncio.get_running_loop()
+        if self._resting is None:
+            if seconds >= _WORTH_A_WORD:
+                _logger.warning(
+                    "%s has asked to be left alone: nothing is asked of it for %.0f s, then the harvest goes"
+                    " on",
+                    host,
+                    seconds,
+                )
+        elif self._resting.when() >= loop.time() + seconds:
+            return
+        else:
+            self._resting.cancel()
+        self._resting = loop.call_later(seconds, self._rested)
+        self.hold(Reason.RESTING)
+
+    def _rested(self) -> None:
+        self._resting = None
+        self.let_go(Reason.RESTING)
 
     async def allow(self, budget: Budget) -> None:
         """Spend no more than this from now on. Raises QueueError."""
         if budget and self._rules is not None:
-            await self._queue.allow(self._rules.host, budget, self._worked)
+            await self._queue.allow(self._rules.host, budget)
 
     async def amend(self, rules: Rules, budget: Budget) -> None:
         """Let the map have other rules from now on, and its run another budget. Raises QueueError."""
         assert self._rules is not None
         self._rules = replace(rules, crawl_gap=self._rules.crawl_gap)
         if budget or self._queue.budget:
-            await self._queue.amend(rules.host, budget, self._worked)
+            await self._queue.allow(rules.host, budget, amends=True)
         gap = self._gap_now()
         if gap is not None:
             await self._keep(gap)
@@ -313,7 +335,7 @@ class Politeness:
     async def _check_time(self) -> None:
         """Raises BudgetError when the time of the run is spent."""
         if self._queue.budget:
-            await self._queue.work(self._worked)
+            await self._queue.tell()
             if is_spent(Budget(seconds=self._queue.budget.seconds), self._queue.spent) is not None:
                 raise self._exceeded("seconds")
 
@@ -337,8 +359,7 @@ class Politeness:
         self.reasons = before | {reason} if holds else before - {reason}
         if bool(before) is bool(self.reasons):
             return
-        if self._traffic is not None:
-            (self._traffic.pause if self.reasons else self._traffic.resume)()
+        (self._traffic.pause if self.reasons else self._traffic.resume)()
         if not self.reasons and self._worker is not None:
             self._worker.lease_anew()
         self._changed.set()
@@ -349,14 +370,6 @@ class Politeness:
         if self._rules is None:
             return by_hand or NO_GAP
         return self._rules.gap_at(self._local_time(), by_hand=by_hand)
-
-    @property
-    def _worked(self) -> float:
-        return 0.0 if self._traffic is None else self._traffic.worked
-
-    def _now(self) -> float:
-        """Returns the present time, in seconds since 1970."""
-        return self._local_time().timestamp()
 
     # The end
 
@@ -392,14 +405,6 @@ class Politeness:
             return f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
         return f"budget: {words}"
 
-    def _spent_part(self) -> str | None:
-        """Returns which part of the budget is spent, or None. Requests do not count here, but when they are
-        leased."""
-        budget = self._queue.budget
-        if budget.received_bytes is None and budget.seconds is None:
-            return None
-        return is_spent(replace(budget, requests=None), self._queue.spent)
-
     # Waiting and telling
 
     def _left(self, request: Any) -> float:
@@ -418,23 +423,6 @@ class Politeness:
         if seconds > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), seconds)
-
-    async def _sit_out(self, host: str) -> bool:
-        """Wait until the host may be asked again, or it is over. Whether there was anything to wait for: then
-        another rest may have begun. Raises QueueError."""
-        left = await self._queue.rest(host, 0.0)
-        if left > 0:
-            self._say_rest(host, left)
-            await self._sleep(left)
-        return left > 0
-
-    async def _rest(self, host: str, seconds: float) -> None:
-        left = await self._queue.rest(host, seconds)
-        now = asyncio.get_running_loop().time()
-        # Once for all the requests that were on the way together.
-        if now >= self._said_rests.get(host, float("-inf")):
-            self._said_rests[host] = now + left
-            self._say_rest(host, left)
 
     def _tell(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it soon."""
@@ -475,12 +463,3 @@ class Politeness:
             f"{until:%Y-%m-%d %H:%M %Z}",
             self._name,
         )
-
-    @staticmethod
-    def _say_rest(host: str, seconds: float) -> None:
-        if seconds >= _WORTH_A_WORD:
-            _logger.warning(
-                "%s has asked to be left alone: nothing is asked of it for %.0f s, then the harvest goes on",
-                host,
-                seconds,
-            )

@@ -65,14 +65,12 @@ class Scheduler(BaseScheduler):
         self._has_usual_start = type(spider).start is Spider.start
         self._fingerprint = crawler.request_fingerprinter.fingerprint
         self._writer = RequestWriter(spider)
-        harvest = self._crawl.harvest
         self._politeness = self._crawl.politeness = Politeness(
             scheduling.queue,
             scheduling.name,
             self,
             rules=self._crawl.rules,
             local_time=scheduling.local_time,
-            traffic=None if harvest is None else harvest.traffic,
         )
         self.worker = QueueWorker(
             scheduling.queue,
@@ -150,7 +148,7 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Returns the request that starts now, or None while none may start."""
-        if self._fleet is None or not self._politeness.may_offer():
+        if self._fleet is None or self._politeness.reasons:
             return None
         if self._share is not None and len(self._engine.on_the_way) >= self._share:
             return None
@@ -396,7 +394,7 @@ class Scheduler(BaseScheduler):
     @property
     def may_start(self) -> bool:
         """Whether any request may start."""
-        return self._politeness.may_offer()
+        return not self._politeness.reasons
 
     def exchanged(self, answer: Exchange) -> None:
         """The queue has answered."""
@@ -411,6 +409,7 @@ class Scheduler(BaseScheduler):
         if answer.leases:
             self._has_looked = False
         self._share = self._share if answer.share is None else answer.share
+        self._politeness.exchanged()
         if self.worker.is_told:
             self._settle_start_urls()
         self._engine.wake()

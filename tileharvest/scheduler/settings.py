@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.history.costs import Traffic
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.redis.start_urls import StartUrls
     from tileharvest.queue.segments import SegmentResolver
@@ -105,7 +106,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is QueueKind.REDIS else None
     return Scheduling(
         name=name,
-        queue=_polite(settings, name, shared, kind, is_kept=not refused),
+        queue=_polite(settings, name, shared, kind, crawl.traffic, is_kept=not refused),
         shared=shared,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment=None if harvest is None else harvest.segment.name,
@@ -147,17 +148,23 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
 
 
 def _polite(
-    settings: BaseSettings, name: str, shared: RedisQueue | None, kind: QueueKind, *, is_kept: bool
+    settings: BaseSettings,
+    name: str,
+    shared: RedisQueue | None,
+    kind: QueueKind,
+    traffic: Traffic,
+    *,
+    is_kept: bool,
 ) -> PoliteQueue:
     """Makes the map's queue, with what all its workers, or all processes of this machine, know of hosts."""
     folder = data_folder(settings)
     if shared is not None:
-        return PoliteQueue(shared, shared.hosts(), name, clock=time.time, random=random.random)
+        return PoliteQueue(shared, shared.hosts(), name, traffic, clock=time.time, random=random.random)
     # A dry run makes no folder.
     is_beside_others = is_kept and (kind is QueueKind.SQLITE or folder.is_dir())
     hosts = HostFile(folder / "hosts" if is_beside_others else None)
     queue = local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
-    return PoliteQueue(queue, hosts, name, clock=time.time, random=random.random)
+    return PoliteQueue(queue, hosts, name, traffic, clock=time.time, random=random.random)
 
 
 def _patience(setting: Any) -> float | None:

@@ -77,9 +77,16 @@ class _Untold:
         ended = self.finished or self.failed or self.returned
         return bool(self.pushed or self.taken_up or ended or self.is_seeded)
 
-    def changes(self, in_flight: int) -> Changes:
+    def changes(self, in_flight: int, ahead: int) -> Changes:
         return Changes(
-            self.pushed, self.taken_up, self.finished, self.failed, self.returned, self.is_seeded, in_flight
+            self.pushed,
+            self.taken_up,
+            self.finished,
+            self.failed,
+            self.returned,
+            self.is_seeded,
+            in_flight,
+            ahead,
         )
 
     def put_back(self, changes: Changes) -> None:
@@ -174,10 +181,6 @@ class Leases:
         """Let so many seconds lie between two starts, the last one included. What is late keeps them too."""
         self._next_start += seconds - self._spacing
         self._spacing = seconds
-
-    def wait_until(self, moment: float) -> None:
-        """Let nothing start before the moment."""
-        self._next_start = max(self._next_start, moment)
 
 
 class QueueWorker:
@@ -300,10 +303,6 @@ class QueueWorker:
         if self._alive is not None:
             self.look_again()
 
-    def wait_until(self, moment: float) -> None:
-        """Let nothing start before the moment, in seconds since 1970."""
-        self._leases.wait_until(moment)
-
     def look_again(self) -> None:
         """Ask the queue whether it has something after all."""
         self._may_have_more = True
@@ -386,7 +385,7 @@ class QueueWorker:
     def _taken(self) -> Changes:
         untold, self._untold = self._untold, _Untold()
         self._leases.let_go((*untold.finished, *(lease for lease, _ in untold.failed), *untold.returned))
-        return untold.changes(self._listener.in_flight)
+        return untold.changes(self._listener.in_flight, self._leases.waiting)
 
     def _take_in(self, answer: Exchange, wanted: int) -> None:
         # This comes first, because what was lost may be among what is leased now.

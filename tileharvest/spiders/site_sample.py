@@ -13,6 +13,7 @@ from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.plan import paced
 from tileharvest.harvest.sample import Sample, estimate
 from tileharvest.harvest.walks import walk_over
+from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
@@ -143,7 +144,13 @@ class SiteSampleSpider(SiteProbeSpider):
     async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None
         began = asyncio.get_running_loop().time()
-        meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True}
+        meta = {
+            "verbatim_url": True,
+            "download_slot": layer.host,
+            "dont_redirect": True,
+            # So that it waits while the host rests.
+            STATE: RequestState(is_aside=True),
+        }
         request = Request(layer.tile_url(tile), method="HEAD", meta=meta)
         try:
             return await self.crawler.engine.download_async(request)

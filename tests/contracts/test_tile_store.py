@@ -67,12 +67,12 @@ def checking(request: pytest.FixtureRequest, tmp_path: Path) -> TileStore:
 
 def test_an_image_comes_back_as_it_was_put(store: TileStore) -> None:
     store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_image_is_there_for_the_next_program(opening: Callable[[], TileStore]) -> None:
     opening().put(IMAGE, BODY)
-    assert opening().named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert opening().named(IMAGE.file_name) == BODY
 
 
 def test_all_images_are_listed_with_their_sizes(opening: Callable[[], TileStore]) -> None:
@@ -95,7 +95,7 @@ def test_the_same_bytes_under_another_extension_are_another_image(store: TileSto
     other = Image(IMAGE.sha1, extension, IMAGE.size)
     store.put(IMAGE, BODY)
     with pytest.raises(MissingImageError):
-        store.named(other.sha1, other.extension)
+        store.named(other.file_name)
     assert store.put(other, BODY)
 
 
@@ -103,30 +103,30 @@ def test_many_threads_may_put_the_same_image(store: TileStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         new = list(threads.map(lambda _: store.put(IMAGE, BODY), range(64)))
     assert any(new)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_image_is_given_by_its_name(store: TileStore) -> None:
     store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, "png") == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_image_of_any_size_is_given_by_its_name(store: TileStore) -> None:
     body = bytes(range(256)) * 4096
     image = Image(sha1(body).hexdigest(), "webp", len(body))
     store.put(image, body)
-    assert store.named(image.sha1, "webp") == body
+    assert store.named(image.file_name) == body
 
 
 def test_a_name_that_was_never_put_is_missing(checking: TileStore) -> None:
     with pytest.raises(MissingImageError, match=IMAGE.sha1):
-        checking.named(IMAGE.sha1, IMAGE.extension)
+        checking.named(IMAGE.file_name)
 
 
 def test_the_extension_is_part_of_the_name(store: TileStore) -> None:
     store.put(IMAGE, BODY)
     with pytest.raises(MissingImageError):
-        store.named(IMAGE.sha1, "jpg")
+        store.named(f"{IMAGE.sha1}.jpg")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_extension_is_part_of_the_name(store: TileStore) -> None:
 )
 def test_what_can_be_no_image_s_name_is_refused(checking: TileStore, name: str, extension: str) -> None:
     with pytest.raises(ValueError, match="is no "):
-        checking.named(name, extension)
+        checking.named(f"{name}.{extension}")
 
 
 @pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"\n", BODY[::-1]])
@@ -159,7 +159,7 @@ def test_other_bytes_than_the_image_s_are_refused(checking: TileStore, body: byt
     with pytest.raises(ValueError, match=f"are not image {IMAGE.sha1}"):
         checking.put(IMAGE, body)
     with pytest.raises(MissingImageError):
-        checking.named(IMAGE.sha1, IMAGE.extension)
+        checking.named(IMAGE.file_name)
 
 
 def test_a_new_image_is_new(checking: TileStore) -> None:

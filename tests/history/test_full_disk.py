@@ -96,7 +96,7 @@ def test_a_store_on_a_full_disk_says_so_and_keeps_no_part_of_the_image(small_dis
         " free space and run again"
     )
     assert [path.name for path in small_disk.rglob("*") if path.is_file()] == [f"{small.image.sha1}.png"]
-    assert store.named(small.image.sha1, small.image.extension) == b"sea"
+    assert store.named(small.image.file_name) == b"sea"
 
 
 def fill(file: Path) -> None:

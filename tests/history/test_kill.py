@@ -63,4 +63,4 @@ def assert_every_image_exists(url: str, folder: Path) -> None:
         for recorded in tile_versions(history, "world"):
             image = recorded.version.image
             assert image is not None
-            assert sha1(store.named(image.sha1, image.extension)).hexdigest() == image.sha1
+            assert sha1(store.named(image.file_name)).hexdigest() == image.sha1

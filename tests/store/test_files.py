@@ -52,7 +52,7 @@ def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
     store.put(IMAGE, BODY)
     store.path(IMAGE).write_bytes(BODY[:2])
     assert store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_a_file_that_was_deleted_is_written_again(root: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_file_that_was_deleted_is_written_again(root: Path) -> None:
     store.put(IMAGE, BODY)
     store.path(IMAGE).unlink()
     assert store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 @pytest.mark.parametrize("damage", [b"", BODY[:-1], BODY + b"\n", BODY[::-1]])
@@ -69,7 +69,7 @@ def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> N
     store.put(IMAGE, BODY)
     store.path(IMAGE).write_bytes(damage)
     with pytest.raises(StoreError, match=r"is damaged, its sha1 is .*: restore it from a backup") as caught:
-        store.named(IMAGE.sha1, IMAGE.extension)
+        store.named(IMAGE.file_name)
     assert not isinstance(caught.value, MissingImageError)
 
 
@@ -77,13 +77,13 @@ def test_a_folder_in_the_place_of_an_image_cannot_be_read(root: Path) -> None:
     store = FileStore(root)
     store.path(IMAGE).mkdir(parents=True)
     with pytest.raises(StoreError, match="cannot be read: Is a directory"):
-        store.named(IMAGE.sha1, IMAGE.extension)
+        store.named(IMAGE.file_name)
 
 
 def test_read_only_gives_what_another_program_puts(root: Path) -> None:
     reader = FileStore(root, read_only=True)
     FileStore(root).put(IMAGE, BODY)
-    assert reader.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert reader.named(IMAGE.file_name) == BODY
 
 
 def test_read_only_takes_nothing(root: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_file_of_a_killed_writer_is_no_image(root: Path) -> None:
     leftover(root, age=0)
     store = FileStore(root)
     with pytest.raises(MissingImageError):
-        store.named(IMAGE.sha1, IMAGE.extension)
+        store.named(IMAGE.file_name)
     assert store.put(IMAGE, BODY)
 
 
@@ -122,7 +122,7 @@ def test_images_are_never_deleted_however_old(root: Path) -> None:
     store = FileStore(root)
     store.put(IMAGE, BODY)
     os.utime(store.path(IMAGE), (0, 0))
-    assert FileStore(root).named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert FileStore(root).named(IMAGE.file_name) == BODY
 
 
 def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:

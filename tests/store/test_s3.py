@@ -128,7 +128,7 @@ def test_opening_asks_nothing(between: Misbehaving) -> None:
 def test_a_store_to_be_read_only_takes_no_image(s3: S3, store: S3Store) -> None:
     store.put(IMAGE, BODY)
     reader = S3Store("tiles", "maps", read_only=True)
-    assert reader.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert reader.named(IMAGE.file_name) == BODY
     with pytest.raises(StoreError, match="s3://tiles/maps was opened to be read only; nothing was written"):
         reader.put(IMAGE, BODY)
 
@@ -161,7 +161,7 @@ def test_an_image_that_was_put_and_deleted_is_put_again(s3: S3, store: S3Store) 
     store.put(IMAGE, BODY)
     s3.ask("DELETE", KEY)
     assert store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_object_of_the_wrong_size_is_reported_and_left_as_it_is(s3: S3, store: S3Store) -> None:
@@ -225,28 +225,28 @@ def test_that_a_service_refuses_conditions_is_found_out_once(s3: S3, between: Mi
 
 def test_what_is_missing_says_what_to_do(store: S3Store) -> None:
     with pytest.raises(MissingImageError) as caught:
-        store.named(IMAGE.sha1, IMAGE.extension)
+        store.named(IMAGE.file_name)
     assert str(caught.value) == f"image s3:/{KEY} is missing: restore it from a backup"
 
 
 def test_an_image_can_be_had_by_its_name(store: S3Store) -> None:
     store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, "png") == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_image_of_no_such_name_is_missing(store: S3Store) -> None:
     with pytest.raises(MissingImageError, match=IMAGE.sha1):
-        store.named(IMAGE.sha1, "png")
+        store.named(IMAGE.file_name)
 
 
 def test_other_bytes_under_an_image_s_name_are_damage(s3: S3, store: S3Store) -> None:
     s3.ask("PUT", KEY, BODY[::-1])
     with pytest.raises(StoreError, match=f"is damaged, its sha1 is {sha1(BODY[::-1]).hexdigest()}: restore"):
-        store.named(IMAGE.sha1, "png")
+        store.named(IMAGE.file_name)
 
 
 @pytest.mark.parametrize("name", ["../../secret", IMAGE.sha1.upper(), ""])
 def test_a_name_that_no_image_has_is_refused(between: Misbehaving, name: str) -> None:
     with pytest.raises(ValueError, match="is no sha1"):
-        S3Store("tiles").named(name, "png")
+        S3Store("tiles").named(f"{name}.png")
     assert between.received == []

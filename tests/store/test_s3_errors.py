@@ -31,7 +31,7 @@ LOST = "nothing recorded was lost"
 
 CALLS: dict[str, Callable[[S3Store], object]] = {
     "put": lambda store: store.put(IMAGE, BODY),
-    "named": lambda store: store.named(IMAGE.sha1, "png"),
+    "named": lambda store: store.named(IMAGE.file_name),
 }
 
 
@@ -216,7 +216,7 @@ def test_an_image_that_breaks_off_is_fetched_again(s3: S3, site: Misbehaving) ->
         return await rules.broken_off(50_000)(Exchange(exchange.request, Answer(200, head, body)))
 
     site.rule_for_all = answer
-    assert store.named(image.sha1, image.extension) == body
+    assert store.named(image.file_name) == body
 
 
 def test_a_put_whose_answer_is_lost_is_there_the_second_time(s3: S3, site: Misbehaving) -> None:
@@ -232,7 +232,7 @@ def test_a_put_whose_answer_is_lost_is_there_the_second_time(s3: S3, site: Misbe
     site.rule_for_all = answer
     store = S3Store("tiles", **BRISK)
     assert not store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 # ----------------------------------------------------------------------------------------- patience

@@ -111,9 +111,9 @@ def test_of_a_put_that_is_killed_half_way_there_is_nothing(s3: S3) -> None:
         assert b" 400 " in server.recv(65_536)
     store = S3Store("tiles", "maps")
     with pytest.raises(MissingImageError):
-        store.named(IMAGE.sha1, IMAGE.extension)
+        store.named(IMAGE.file_name)
     assert store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_of_a_put_that_is_killed_before_its_answer_there_is_the_whole_image(s3: S3) -> None:
@@ -121,4 +121,4 @@ def test_of_a_put_that_is_killed_before_its_answer_there_is_the_whole_image(s3: 
         assert b" 200 " in server.recv(65_536)
     store = S3Store("tiles", "maps")
     assert not store.put(IMAGE, BODY)
-    assert store.named(IMAGE.sha1, IMAGE.extension) == BODY
+    assert store.named(IMAGE.file_name) == BODY

@@ -43,11 +43,11 @@ class WatchedStore:
         self.let_go = threading.Event()
         self.let_go.set()
 
-    def named(self, sha1: str, extension: str) -> bytes:
-        self.read[sha1] += 1
+    def named(self, name: str) -> bytes:
+        self.read[name] += 1
         self.begun.release()
         assert self.let_go.wait(30)
-        return self._store.named(sha1, extension)
+        return self._store.named(name)
 
 
 @pytest.fixture(scope="module")

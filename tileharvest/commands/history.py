@@ -84,7 +84,7 @@ def _line(recorded: RecordedVersion) -> list[str]:
         recorded.version.day.isoformat(),
         recorded.layer,
         str(recorded.tile),
-        f"{image.sha1}.{image.extension}" if image else "gone",
+        image.file_name if image else "gone",
         bytes_in_words(image.size) if image else "",
         recorded.version.validator.etag or "",
     ]

@@ -73,7 +73,7 @@ def _line(missing: Missing) -> list[str]:
         named.layer,
         str(named.tile),
         named.day.isoformat(),
-        named.file_name,
+        named.image.file_name,
         missing.why,
     ]
 

@@ -53,9 +53,9 @@ class Inventory:
         missing = [
             Missing(one, why)
             for one in named
-            if (why := _fault(store, one, held.get(one.file_name), reads_bytes=reads_bytes)) is not None
+            if (why := _fault(store, one, held.get(one.image.file_name), reads_bytes=reads_bytes)) is not None
         ]
-        names = {one.file_name for one in named}
+        names = {one.image.file_name for one in named}
         unnamed = None if map_name is not None else sorted(name for name in held if name not in names)
         return cls(len(named), missing, unnamed)
 
@@ -67,7 +67,7 @@ def _fault(store: TileStore, named: NamedImage, size: int | None, *, reads_bytes
         return None
     # What is not in the list may have been stored since.
     try:
-        found = len(store.named(image.sha1, image.extension))
+        found = len(store.named(image.file_name))
     except StoreError as error:
         return str(error)
     return None if found == image.size else f"it has {found} bytes instead of {image.size}"

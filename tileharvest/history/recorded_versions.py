@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.outlines import in_words, known_map_id
-from tileharvest.history.schema import layers, maps, tiles, versions
+from tileharvest.history.schema import TILE, is_same_tile, is_tile, layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image, Validator, Version
 
@@ -42,13 +42,7 @@ class NamedImage:
     tile: Tile
     day: date
 
-    @property
-    def file_name(self) -> str:
-        """The image's name in the store."""
-        return f"{self.image.sha1}.{self.image.extension}"
 
-
-_TILE: Final = ("layer", "zoom", "x", "y")
 _VERSION: Final = (
     versions.c.day,
     versions.c.sha1,
@@ -67,8 +61,7 @@ _ITS: Final = versions.alias("its_versions")
 _ITS_LAST: Final = (
     # A subquery, so that the database goes straight to one version of each tile.
     select(_ITS.c.id)
-    .where(*(_ITS.c[name] == tiles.c[name] for name in _TILE))
-    .where(_ITS.c.day <= bindparam("until"))
+    .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("until"))
     .order_by(_ITS.c.day.desc())
     .limit(1)
     .scalar_subquery()
@@ -79,11 +72,7 @@ _SHOWN: Final = AreaQuery.over(
         tiles, versions, versions.c.id == _ITS_LAST
     ),
 )
-_STORY: Final = (
-    select(*_VERSION)
-    .where(*(versions.c[name] == bindparam(f"in_{name}") for name in _TILE))
-    .order_by(versions.c.day)
-)
+_STORY: Final = select(*_VERSION).where(is_tile(versions)).order_by(versions.c.day)
 
 
 def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
@@ -110,7 +99,7 @@ def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:
     """Returns all versions of a tile, oldest first. Reads nothing else."""
-    place = {"in_layer": layer, "in_zoom": tile.zoom, "in_x": tile.x, "in_y": tile.y}
+    place = {"its_layer": layer, "its_zoom": tile.zoom, "its_x": tile.x, "its_y": tile.y}
     with history.reading() as connection:
         return [_version(*row) for row in connection.execute(_STORY, place)]
 
@@ -139,7 +128,7 @@ def named_images(history: History, map_name: str | None = None) -> list[NamedIma
 
     Raises HistoryError for an unknown map.
     """
-    place = (maps.c.name, layers.c.name, *(versions.c[name] for name in _TILE[1:]), versions.c.day)
+    place = (maps.c.name, layers.c.name, *(versions.c[name] for name in TILE[1:]), versions.c.day)
     query = (
         select(versions.c.sha1, versions.c.extension, versions.c.size, *place)
         .join_from(versions, layers, layers.c.id == versions.c.layer)

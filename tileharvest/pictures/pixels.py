@@ -32,8 +32,7 @@ _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 
 def stored(store: TileStore, name: str, size: int) -> Pillow.Image:
     """Returns the image `<sha1>.<extension>` as `decoded` does. Raises one of `UNREADABLE`."""
-    sha1, _, extension = name.partition(".")
-    return decoded(store.named(sha1, extension), size)
+    return decoded(store.named(name), size)
 
 
 def decoded(body: bytes, size: int) -> Pillow.Image:

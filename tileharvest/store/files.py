@@ -15,9 +15,9 @@ from tileharvest.store.port import (
     MissingImageError,
     expect_bytes_of,
     expect_image_name,
-    is_image_name,
-    sha1_of,
+    expect_intact,
 )
+from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,13 +74,11 @@ class FileStore:
         self._durable.add(target.name)
         return new
 
-    def named(self, sha1: str, extension: str) -> bytes:
-        expect_image_name(sha1, extension)
-        target = self._path(sha1, extension)
+    def named(self, name: str) -> bytes:
+        expect_image_name(name)
+        target = self._path(name)
         body = _read(target)
-        found = sha1_of(body)
-        if found != sha1:
-            raise StoreError(f"image {target} is damaged, its sha1 is {found}: restore it from a backup")
+        expect_intact(target, name, body)
         return body
 
     def held(self) -> Iterator[tuple[str, int]]:
@@ -91,11 +89,11 @@ class FileStore:
 
     def path(self, image: Image) -> Path:
         """Returns where the image is, or would be."""
-        return Path(self._path(image.sha1, image.extension))
+        return Path(self._path(image.file_name))
 
-    def _path(self, sha1: str, extension: str) -> str:
+    def _path(self, name: str) -> str:
         # As text: to put a Path together takes as long as to read a small image.
-        return f"{self._root}/{sha1[:2]}/{sha1}.{extension}"
+        return f"{self._root}/{name[:2]}/{name}"
 
     def _create_folder(self, folder: Path) -> None:
         if folder.is_dir():

@@ -6,7 +6,7 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from tileharvest.errors import StoreError
-from tileharvest.tiles.versions import EXTENSIONS, is_sha1
+from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,8 @@ class TileStore(Protocol):
         """
         ...
 
-    def named(self, sha1: str, extension: str) -> bytes:
-        """Returns the bytes of the image of this name, having checked their sha1: others will keep them.
+    def named(self, name: str) -> bytes:
+        """Returns the bytes of the image of this file name, having checked their sha1: others will keep them.
 
         Raises MissingImageError when there is no such image, StoreError when it is damaged or cannot be read,
         and ValueError for a name that no image can have, such as one that leads out of the store.
@@ -58,12 +58,17 @@ def expect_bytes_of(image: Image, body: bytes) -> None:
         raise ValueError(f"bytes with sha1 {found} are not image {image.sha1}")
 
 
-def expect_image_name(name: str, extension: str) -> None:
-    """Raises ValueError unless a sha1 and an extension name an image."""
-    if not is_sha1(name):
-        raise ValueError(f"'{name}' is no sha1")
-    if extension not in EXTENSIONS:
-        raise ValueError(f"'{extension}' is no image extension")
+def expect_image_name(name: str) -> None:
+    """Raises ValueError unless this is the file name of an image."""
+    if not is_image_name(name):
+        raise ValueError(f"'{name}' is no sha1 and the extension of an image")
+
+
+def expect_intact(place: str, name: str, body: bytes) -> None:
+    """Raises StoreError, which names the place, when the bytes are not those of the image of this name."""
+    found = sha1_of(body)
+    if found != name.partition(".")[0]:
+        raise StoreError(f"image {place} is damaged, its sha1 is {found}: restore it from a backup")
 
 
 def sha1_of(body: bytes) -> str:
@@ -81,15 +86,9 @@ class DryStore:
         expect_bytes_of(image, body)
         return True
 
-    def named(self, sha1: str, extension: str) -> NoReturn:
-        expect_image_name(sha1, extension)
-        raise MissingImageError(f"image {sha1} was not kept: this is a dry run")
+    def named(self, name: str) -> NoReturn:
+        expect_image_name(name)
+        raise MissingImageError(f"image {name} was not kept: this is a dry run")
 
     def held(self) -> Iterator[tuple[str, int]]:
         return iter(())
-
-
-def is_image_name(name: str) -> bool:
-    """Tells whether a file may be an image's: whatever else lies in a store is not the program's."""
-    sha1, _, extension = name.partition(".")
-    return is_sha1(sha1) and extension in EXTENSIONS

@@ -26,10 +26,10 @@ from tileharvest.store.port import (
     MissingImageError,
     expect_bytes_of,
     expect_image_name,
-    is_image_name,
-    sha1_of,
+    expect_intact,
 )
 from tileharvest.store.s3_errors import Refusal
+from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -131,7 +131,7 @@ class S3Store:
         if self._read_only:
             raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
         expect_bytes_of(image, body)
-        name = _name(image.sha1, image.extension)
+        name = _key(image.file_name)
         found = self._ask(name, lambda: self._put(name, image, body))
         if found is not None and found != image.size:
             raise StoreError(
@@ -143,15 +143,11 @@ class S3Store:
         self._known.add(name)
         return found is None
 
-    def named(self, sha1: str, extension: str) -> bytes:
-        expect_image_name(sha1, extension)
-        name = _name(sha1, extension)
-        body = self._ask(name, lambda: bytes(obstore.get(self._objects, self._prefix + name).bytes()))
-        found = sha1_of(body)
-        if found != sha1:
-            raise StoreError(
-                f"image {self._place}/{name} is damaged, its sha1 is {found}: restore it from a backup"
-            )
+    def named(self, name: str) -> bytes:
+        expect_image_name(name)
+        key = _key(name)
+        body = self._ask(key, lambda: bytes(obstore.get(self._objects, self._prefix + key).bytes()))
+        expect_intact(f"{self._place}/{key}", name, body)
         return body
 
     def held(self) -> Iterator[tuple[str, int]]:
@@ -272,8 +268,8 @@ def parse_s3_url(text: str) -> tuple[str, str]:
     return bucket, prefix
 
 
-def _name(sha1: str, extension: str) -> str:
-    return f"{sha1[:2]}/{sha1}.{extension}"
+def _key(name: str) -> str:
+    return f"{name[:2]}/{name}"
 
 
 def connected(bucket: str, request: timedelta) -> obstore.store.S3Store:

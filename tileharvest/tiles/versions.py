@@ -14,9 +14,10 @@ EXTENSIONS: Final = frozenset({"png", "jpg", "webp"})
 """The endings of image files, on the sites and in the store. Renderers write no other format."""
 
 
-def is_sha1(text: str) -> bool:
-    """Tells whether the text has the form of a sha1: 40 lower-case hexadecimal digits."""
-    return _SHA1.fullmatch(text) is not None
+def is_image_name(text: str) -> bool:
+    """Tells whether the text has the form of `Image.file_name`."""
+    sha1, _, extension = text.partition(".")
+    return _SHA1.fullmatch(sha1) is not None and extension in EXTENSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ class Image:
             raise ValueError(f"'{self.extension}' is no image extension")
         if self.size <= 0:
             raise ValueError(f"an image of {self.size} bytes is none")
+
+    @property
+    def file_name(self) -> str:
+        """What stores and the viewer call it: the sha1 and the extension, with a dot between them."""
+        return f"{self.sha1}.{self.extension}"
 
 
 @dataclass(frozen=True, slots=True)

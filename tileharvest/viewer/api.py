@@ -241,7 +241,7 @@ def _version(version: Version) -> dict[str, Any]:
     image = version.image
     return {
         "day": version.day.isoformat(),
-        "image": f"{image.sha1}.{image.extension}" if image else None,
+        "image": image.file_name if image else None,
         "size": image.size if image else None,
         "last_modified": version.validator.last_modified,
     }

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.store.port import MissingImageError
-from tileharvest.tiles.versions import EXTENSIONS, is_sha1
+from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.page_files import INDEX
@@ -142,16 +142,16 @@ class Application:
         return self._page[name].answer(caller)
 
     async def _image(self, name: str, caller: Caller) -> Reply:
-        sha1, _, extension = name.partition(".")
-        if not is_sha1(sha1) or extension not in EXTENSIONS:
+        if not is_image_name(name):
             raise unknown(f"{quoted(name)} is no image: write its sha1 and its extension, as in a view")
+        sha1, _, extension = name.partition(".")
         tag = f'"{sha1}"'
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": tag}
         # The name tells the content: for a caller that has it no disk is asked.
         if caller.names(tag):
             return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
         try:
-            body = await _in_thread(self._images, self._store.named, sha1, extension)
+            body = await _in_thread(self._images, self._store.named, name)
         except MissingImageError:
             raise unknown(f"the store has no image {name}") from None
         except StoreError as failed:

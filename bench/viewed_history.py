@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, func, insert, select, text
 from bench.cost import RunFailedError
 from bench.site import LAYER, TILE_SIZE
 from tileharvest.history.database import History
-from tileharvest.history.harvests import Beginning
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, first_level

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
-from tileharvest.history.areas import _TILES_AT_ONCE, MOST_COLUMNS
+from tileharvest.history.areas import MOST_COLUMNS
+from tileharvest.history.harvests import _TILES_AT_ONCE
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.tiles.grid import Tile, TileRange
 

@@ -15,9 +15,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
 from tests.history.making import began, ended, found
-from tileharvest.history.recorder import _count_changes, _upsert_tiles, _upsert_versions
+from tileharvest.history.recorder import _count_changes, _upsert_tiles
 from tileharvest.history.revisions import MIGRATIONS
-from tileharvest.history.schema import REVISION, UtcDateTime, maps, metadata
+from tileharvest.history.schema import REVISION, TILE, UtcDateTime, maps, metadata, replace_into, versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,8 +83,9 @@ def test_every_table_and_upsert_can_be_said_to_postgresql() -> None:
     dialect = postgresql.dialect()
     for table in metadata.sorted_tables:
         assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
-    for upsert in (_count_changes, _upsert_tiles, _upsert_versions):
-        assert "ON CONFLICT" in str(upsert("postgresql").compile(dialect=dialect))
+    replaced = replace_into("postgresql", versions, *TILE, "day")
+    for upsert in (_count_changes("postgresql"), _upsert_tiles("postgresql"), replaced):
+        assert "ON CONFLICT" in str(upsert.compile(dialect=dialect))
 
 
 def test_a_time_without_a_zone_is_refused() -> None:

@@ -22,7 +22,7 @@ from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvests import Beginning
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.schema import changes
 from tileharvest.history.summaries import HarvestSummary, harvest_summaries, map_summaries
 from tileharvest.tiles.layers import Layer

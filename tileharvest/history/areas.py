@@ -1,24 +1,22 @@
-"""Areas of tiles: what is known of them, and what a harvest has yet to ask there."""
+"""Areas of tiles: the rows that lie in them, and the tiles that are known there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import filterfalse, groupby, islice
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import and_, bindparam, func, or_, select
 
-from tileharvest.history.schema import tiles, validators, versions
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.history.schema import tiles, versions
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 
-    from tileharvest.tiles.grid import Cell, Squares
+    from tileharvest.tiles.grid import Cell, TileRange
 
 MOST_COLUMNS: Final = 256
 """Up to this many columns are named one by one, so that the database goes to each column's rows directly. In
@@ -65,67 +63,21 @@ class AreaQuery:
         return connection.execute(self.in_range, {**place, **between, **parameters}).all()
 
 
-_TILES_AT_ONCE: Final = 500
-"""How many tiles one query names, each by three parameters: a database allows only so many."""
-
-_ASKED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).where(
-    tiles.c.layer == bindparam("in_layer"),
-    tiles.c.harvest == bindparam("in_harvest"),
-    tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("places", expanding=True)),
-)
-
-_MARKS: Final = AreaQuery.over(
-    validators,
-    select(validators.c.x, validators.c.y, validators.c.etag, validators.c.last_modified, validators.c.whole),
-)
-
-
-def marks_of(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Mark]:
-    """Returns what is remembered for the walk of each tile of the area. One query."""
-    return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in _MARKS.rows(connection, layer, area)}
-
-
-def count_present(connection: Connection, layer: int, areas: Sequence[TileRange]) -> int:
-    """Counts the tiles whose latest version is not gone. Each counts once, even where areas overlap."""
-    return sum(_count(connection, present) for present in _present(layer, areas))
-
-
-def count_known_before(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> int:
-    """Counts the present tiles that were there before this harvest. The count stays while it goes on."""
-    before = or_(is_unasked(harvest), tiles.c.outcome != Outcome.ADDED.value)
-    return sum(_count(connection, present & before) for present in _present(layer, areas))
-
-
-def count_vanished(
-    connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange], skipped: Squares
-) -> int:
-    """Counts the present tiles that this harvest found gone, or neither asked nor skipped."""
-    gone = is_provisionally_gone(harvest)
-    if not skipped:
-        lost = or_(gone, is_unasked(harvest))
-        return sum(_count(connection, present & lost) for present in _present(layer, areas))
-    found = sum(_count(connection, present & gone) for present in _present(layer, areas))
-    unasked = present_rows(connection, layer, areas, is_unasked(harvest))
-    return found + sum(not skipped.cover(place) for place in unasked)
-
-
-def unasked_tiles(
+def count_present(
     connection: Connection,
-    harvest: int,
     layer: int,
     areas: Sequence[TileRange],
-    limit: int,
-    skipped: Squares,
-) -> list[Tile]:
-    """Returns the present tiles that this harvest has neither asked nor skipped; coarse zooms first.
+    condition: ColumnElement[bool] | None = None,
+) -> int:
+    """Counts the tiles whose latest version is not gone, and that fulfil the condition.
 
-    Where it has skipped any, it reads all tiles that it did not ask, until the limit is reached.
+    Each counts once, even where areas overlap.
     """
-    rows = present_rows(connection, layer, areas, is_unasked(harvest), None if skipped else limit)
-    return [Tile(*place) for place in islice(filterfalse(skipped.cover, rows), limit)]
+    queries = (_of_present(select(func.count()), part, condition) for part in _present(layer, areas))
+    return sum(connection.execute(query).scalar_one() for query in queries)
 
 
-def present_rows(
+def present_cells(
     connection: Connection,
     layer: int,
     areas: Sequence[TileRange],
@@ -133,26 +85,10 @@ def present_rows(
     limit: int | None = None,
 ) -> Iterator[Cell]:
     """Yields the present tiles that fulfil the condition, each once; coarse zooms first, `limit` of each."""
-    for present in _present(layer, areas):
-        query = (
-            select(tiles.c.zoom, tiles.c.x, tiles.c.y)
-            .join_from(tiles, versions, versions.c.id == tiles.c.version)
-            .where(present if condition is None else present & condition)
-            .limit(limit)
-        )
-        yield from ((zoom, x, y) for zoom, x, y in connection.execute(query).all())
-
-
-def asked_tiles(
-    connection: Connection, harvest: int, layer: int, asked: Sequence[Tile]
-) -> dict[Tile, Outcome]:
-    """Returns the outcomes of those of these tiles that have a result in this harvest, in several queries."""
-    found: dict[Tile, Outcome] = {}
-    for start in range(0, len(asked), _TILES_AT_ONCE):
-        places = [(tile.zoom, tile.x, tile.y) for tile in asked[start : start + _TILES_AT_ONCE]]
-        rows = connection.execute(_ASKED, {"in_harvest": harvest, "in_layer": layer, "places": places})
-        found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
-    return found
+    cells = select(tiles.c.zoom, tiles.c.x, tiles.c.y)
+    for part in _present(layer, areas):
+        rows = connection.execute(_of_present(cells, part, condition).limit(limit)).all()
+        yield from ((zoom, x, y) for zoom, x, y in rows)
 
 
 def is_unasked(harvest: int) -> ColumnElement[bool]:
@@ -165,13 +101,11 @@ def is_provisionally_gone(harvest: int) -> ColumnElement[bool]:
     return (tiles.c.harvest == harvest) & (tiles.c.outcome == Outcome.GONE.value)
 
 
-def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
-    query = (
-        select(func.count())
-        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
-        .where(condition)
-    )
-    return connection.execute(query).scalar_one()
+def _of_present(
+    query: Select[Any], present: ColumnElement[bool], condition: ColumnElement[bool] | None
+) -> Select[Any]:
+    query = query.select_from(tiles.join(versions, versions.c.id == tiles.c.version)).where(present)
+    return query if condition is None else query.where(condition)
 
 
 def _present(layer: int, areas: Sequence[TileRange]) -> Iterator[ColumnElement[bool]]:

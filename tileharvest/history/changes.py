@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Integer, bindparam, func, null, select, text
 
 from tileharvest.history.areas import AreaQuery
-from tileharvest.history.schema import BLOCK_LEVELS, changes, tiles, versions
+from tileharvest.history.schema import BLOCK_LEVELS, changes, is_same_tile, tiles, versions
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class ChangedBlock:
     """How many changes the block has: a tile counts on each day on which it changed."""
 
 
-_TILE: Final = ("layer", "zoom", "x", "y")
-_OF_TILE: Final = tuple(versions.c[name] == tiles.c[name] for name in _TILE)
+_OF_TILE: Final = is_same_tile(versions, tiles)
 _IN_LAYER: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
 _LARGEST: Final = (1 << 31) - 1
 _EVERYWHERE: Final = {"x_from": -_LARGEST, "x_to": _LARGEST, "y_from": -_LARGEST, "y_to": _LARGEST}
@@ -60,7 +59,7 @@ _HEAT: Final = AreaQuery.over(
         # A subquery, so that of each tile only the versions between the days are read.
         select(func.count())
         .select_from(versions)
-        .where(*_OF_TILE, versions.c.day > bindparam("after"), versions.c.day <= bindparam("until"))
+        .where(_OF_TILE, versions.c.day > bindparam("after"), versions.c.day <= bindparam("until"))
         .scalar_subquery(),
     ).where(tiles.c.version.is_not(None)),
 )
@@ -195,7 +194,7 @@ def _last_in_blocks() -> Select[Any]:
 
 
 def _last_in_tiles() -> AreaQuery:
-    last = select(func.max(versions.c.day)).where(*_OF_TILE, versions.c.day <= bindparam("until"))
+    last = select(func.max(versions.c.day)).where(_OF_TILE, versions.c.day <= bindparam("until"))
     query = _last_in_squares(tiles.c.x, tiles.c.y, last)
     return AreaQuery.over(tiles, query.where(tiles.c.version.is_not(None)))
 

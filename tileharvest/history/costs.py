@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add, sub
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was asked of a site, what came back, and how long that took. Costs can be added."""
+    """What was asked of a site, what came back, and how long that took. Costs can be added and subtracted."""
 
     requests: int = 0
     """Retries, redirects and probes included."""
@@ -26,13 +27,10 @@ class Cost:
     """Seconds that processes worked, added up; their pauses do not count."""
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.requests + other.requests,
-            self.received_bytes + other.received_bytes,
-            self.stored_bytes + other.stored_bytes,
-            self.spared_bytes + other.spared_bytes,
-            self.seconds + other.seconds,
-        )
+        return Cost(*map(add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(*map(sub, astuple(self), astuple(other)))
 
     @property
     def without_etags(self) -> int:
@@ -104,13 +102,7 @@ class Traffic:
     def take(self) -> Cost:
         """Returns the cost since this was last called."""
         before, self._taken = self._taken, self.total
-        return Cost(
-            self._taken.requests - before.requests,
-            self._taken.received_bytes - before.received_bytes,
-            self._taken.stored_bytes - before.stored_bytes,
-            self._taken.spared_bytes - before.spared_bytes,
-            self._taken.seconds - before.seconds,
-        )
+        return self._taken - before
 
     def _go_on(self) -> None:
         if self._started and not self._paused and self._since is None:

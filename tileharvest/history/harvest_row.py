@@ -1,41 +1,50 @@
-"""The row of a harvest, and the rows that its end makes: counts and the versions of gone tiles."""
+"""The row of a harvest: how it begins, and what its end makes, counts and the versions of gone tiles."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import func, insert, literal, select, update
+from sqlalchemy import delete, func, insert, select, update
 
+from tileharvest.errors import HistoryError
 from tileharvest.history.areas import is_provisionally_gone
-from tileharvest.history.day_costs import COST_COLUMNS, add_spending
-from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.day_costs import COST_COLUMNS
+from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
+from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
-from tileharvest.history.recorder import counting
+from tileharvest.history.recorder import record_versions, version_row
 from tileharvest.history.schema import (
-    BLOCK_LEVELS,
     FINISHED,
+    INTERRUPTED,
     PUSHED_WALK,
-    changes,
+    TILE,
+    batches,
     harvest_counts,
+    harvest_layers,
     harvests,
     insert_into,
     layers,
+    replace_into,
     tiles,
     versions,
 )
 from tileharvest.history.trust import count_skipped, settle
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Version
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import ColumnElement, Connection
 
     from tileharvest.history.costs import Cost
+    from tileharvest.tiles.layers import Layer
 
-_TILE: Final = ("layer", "zoom", "x", "y")
+_GONE_AT_ONCE: Final = 5_000
+"""Tiles per statement: a few megabytes of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,8 @@ class HarvestRow:
     """One harvest in the database. Each method is a part of the transaction that it is given."""
 
     id: int
+    map: int
+    """Its map's id."""
     day: date
     """The day of all versions that it records."""
     started: datetime
@@ -54,13 +65,13 @@ class HarvestRow:
     @classmethod
     def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
         """Returns the map's unfinished harvest, of this segment if one is named; None if there is none."""
-        query = select(harvests.c.id, harvests.c.day, harvests.c.started, harvests.c.walk).where(
-            harvests.c.map == map_id, harvests.c.ended.is_(None)
-        )
+        query = select(harvests).where(harvests.c.map == map_id, harvests.c.ended.is_(None))
         if segment is not None:
             query = query.where(harvests.c.segment == segment)
         row = connection.execute(query).one_or_none()
-        return None if row is None else cls(row.id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
+        if row is None:
+            return None
+        return cls(row.id, map_id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
 
     def add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
         """Adds the cost to the harvest, whose row is then locked until the transaction ends.
@@ -77,10 +88,6 @@ class HarvestRow:
         if connection.execute(adding).rowcount == 0:
             self.refuse_ended(connection)
 
-    def add_spending(self, connection: Connection, day: date, cost: Cost) -> None:
-        """Adds the cost to what the harvest's map has cost on that day."""
-        add_spending(connection, select(harvests.c.map).where(harvests.c.id == self.id), day, cost)
-
     def reason(self, connection: Connection) -> str | None:
         """Returns the word with which the harvest has ended; None while it has not."""
         query = select(harvests.c.reason).where(harvests.c.id == self.id)
@@ -96,9 +103,9 @@ class HarvestRow:
     def end(self, connection: Connection, ended: datetime, reason: str, *, is_complete: bool = False) -> None:
         """Keeps the end and the counts. Raises HarvestEndedError when the harvest has ended already.
 
-        Tiles that are still provisionally gone are not counted: only recorded versions count. Why the last
-        run stopped is forgotten where the harvest is finished. What was seen on the way is trusted only
-        where `is_complete` says so.
+        What was found gone is counted, and what was seen on the way is trusted, only where it `is_complete`.
+        One that asked only what was pushed proves nothing, and nothing is trusted by it. Why the last run
+        stopped is forgotten where the harvest is finished.
         """
         ending = (
             update(harvests)
@@ -107,20 +114,18 @@ class HarvestRow:
         )
         if connection.execute(ending).rowcount == 0:
             self.refuse_ended(connection)
-        self._keep_counts(connection, tiles.c.outcome != Outcome.GONE.value)
-        self._keep_count_of_skipped(connection)
-        settle(connection, self.id, is_complete=is_complete)
+        counts = self._counted(connection)
+        kept = [row for row in counts if is_complete or row["outcome"] != Outcome.GONE.value]
+        if kept:
+            connection.execute(insert(harvest_counts), kept)
+        settle(connection, self.id, is_complete=is_complete and not self.is_pushed)
 
     def end_and_settle(self, connection: Connection, ended: datetime, reason: str) -> None:
-        """Ends a complete harvest: each tile found gone gets the version that says so.
-
-        One that asked only what was pushed proves nothing, and nothing is trusted by it.
-        """
-        self.end(connection, ended, reason, is_complete=not self.is_pushed)
-        self._keep_counts(connection, tiles.c.outcome == Outcome.GONE.value)
+        """Ends a complete harvest: each tile found gone gets the version that says so."""
+        self.end(connection, ended, reason, is_complete=True)
         self._record_gone(connection)
         if not self.is_pushed:
-            prove_layers(connection, connection.dialect.name, self.id)
+            prove_layers(connection, self.id)
 
     def end_and_take_back(self, connection: Connection, ended: datetime, reason: str) -> None:
         """Ends the harvest, and leaves nothing of what was found gone."""
@@ -134,105 +139,151 @@ class HarvestRow:
 
         For an unfinished harvest this reads all tiles of the map.
         """
-        kept = select(harvest_counts).where(harvest_counts.c.harvest == self.id)
-        is_ended = self.reason(connection) is not None
+        if self.reason(connection) is None:
+            rows = self._counted(connection)
+        else:
+            kept = select(harvest_counts).where(harvest_counts.c.harvest == self.id)
+            rows = [dict(row) for row in connection.execute(kept).mappings()]
         counted: Counter[Outcome] = Counter()
-        for row in connection.execute(kept if is_ended else self._counted()):
-            counted[Outcome(row.outcome)] += row.tiles
-        if not is_ended:
-            counted.update({Outcome.SKIPPED: sum(count_skipped(connection, self.id).values())})
-        return {outcome: count for outcome, count in counted.items() if count}
+        for row in rows:
+            counted[Outcome(row["outcome"])] += row["tiles"]
+        return dict(counted)
 
-    def _counted(self) -> Select[Any]:
-        """Selects layer, outcome and number of tiles from the results. Reads all tiles of the map."""
-        return (
-            select(tiles.c.layer, tiles.c.outcome, func.count().label("tiles"))
+    def _counted(self, connection: Connection) -> list[dict[str, Any]]:
+        """Returns the rows of `harvest_counts` that follow from the results. Reads all tiles of the map."""
+        query = (
+            select(tiles.c.layer, tiles.c.outcome, func.count())
             .where(self._is_of_its_map(), tiles.c.harvest == self.id)
             .group_by(tiles.c.layer, tiles.c.outcome)
         )
-
-    def _keep_counts(self, connection: Connection, condition: ColumnElement[bool]) -> None:
-        counted = self._counted().where(condition).subquery()
-        rows = select(literal(self.id), counted.c.layer, counted.c.outcome, counted.c.tiles)
-        columns = ["harvest", "layer", "outcome", "tiles"]
-        connection.execute(insert(harvest_counts).from_select(columns, rows))
-
-    def _keep_count_of_skipped(self, connection: Connection) -> None:
-        rows = [
-            {"harvest": self.id, "layer": layer, "outcome": Outcome.SKIPPED.value, "tiles": count}
-            for layer, count in count_skipped(connection, self.id).items()
+        found = [(layer, outcome, count) for layer, outcome, count in connection.execute(query)]
+        skipped = count_skipped(connection, self.id).items()
+        found += [(layer, Outcome.SKIPPED.value, count) for layer, count in skipped]
+        return [
+            {"harvest": self.id, "layer": layer, "outcome": outcome, "tiles": count}
+            for layer, outcome, count in found
         ]
-        if rows:
-            connection.execute(insert(harvest_counts), rows)
 
     def _record_gone(self, connection: Connection) -> None:
         """Records only tiles whose latest version has an image: what is gone already is not gone again."""
-        dialect = connection.dialect.name
-        had_image = self._was_found_gone() & versions.c.sha1.is_not(None)
-        self._count_changes(connection, had_image)
-        gone = (
-            select(*(tiles.c[name] for name in _TILE), literal(self.day), literal(self.id))
+        had_image = (
+            select(*(tiles.c[name] for name in TILE))
             .join_from(tiles, versions, versions.c.id == tiles.c.version)
-            .where(had_image)
+            .where(self._was_found_gone(), versions.c.sha1.is_not(None))
         )
-        statement = insert_into(dialect, versions).from_select([*_TILE, "day", "harvest"], gone)
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[versions.c[name] for name in (*_TILE, "day")],
-                set_={
-                    **dict.fromkeys(("sha1", "extension", "size", "etag", "last_modified")),
-                    "harvest": statement.excluded.harvest,
-                },
-            )
-        )
-        self._point_at_gone(connection)
-
-    def _count_changes(self, connection: Connection, condition: ColumnElement[bool]) -> None:
-        """Counts the tiles that fulfil the condition, before their versions are recorded.
-
-        A tile whose latest version is of this day has been counted for it already.
-        """
-        # Grouped outside, where the block has a name: PostgreSQL takes no two parameters for the same.
-        changed = (
-            select(
-                tiles.c.layer,
-                tiles.c.zoom,
-                _block_centre(tiles.c.x).label("x"),
-                _block_centre(tiles.c.y).label("y"),
-            )
-            .join_from(tiles, versions, versions.c.id == tiles.c.version)
-            .where(condition, versions.c.day < self.day)
-            .subquery("changed")
-        )
-        block = list(changed.c)
-        counted = select(*block, literal(self.day), func.count()).group_by(*block)
-        rows = insert_into(connection.dialect.name, changes).from_select(list(changes.c.keys()), counted)
-        connection.execute(counting(rows))
-
-    def _point_at_gone(self, connection: Connection) -> None:
-        gone = (
-            select(versions.c.id)
-            .where(versions.c.day == self.day, *(versions.c[name] == tiles.c[name] for name in _TILE))
-            .scalar_subquery()
-        )
-        pointing = update(tiles).where(self._was_found_gone())
-        connection.execute(pointing.values(version=func.coalesce(gone, tiles.c.version)))
+        gone = Version(self.day, None)
+        places = connection.execute(had_image).all()
+        for start in range(0, len(places), _GONE_AT_ONCE):
+            part = places[start : start + _GONE_AT_ONCE]
+            record_versions(connection, [version_row(place, gone, self.id) for place in part])
 
     def _was_found_gone(self) -> ColumnElement[bool]:
         return self._is_of_its_map() & is_provisionally_gone(self.id)
 
     def _is_of_its_map(self) -> ColumnElement[bool]:
         """Says of a tile whether it belongs to the harvest's map; this keeps a scan to that map."""
-        its_map = select(harvests.c.map).where(harvests.c.id == self.id).scalar_subquery()
-        return tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == its_map))
+        return tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == self.map))
 
 
-def _block_centre(centre: ColumnElement[int]) -> ColumnElement[int]:
-    """Along one axis, the centre of the block of `changes` in which a tile with this centre lies.
+@dataclass(slots=True)
+class Beginning:
+    """Begins a harvest, or continues the unfinished one of its segment, within a transaction."""
 
-    Computes what `Tile.ancestor` does. SQLite and PostgreSQL shift to the right as Python does, rounding
-    downwards.
-    """
-    reach = literal(1).bitwise_lshift(BLOCK_LEVELS - tiles.c.zoom)
-    bits = BLOCK_LEVELS + 1 - tiles.c.zoom
-    return centre.bitwise_rshift(bits).bitwise_lshift(bits) + reach
+    map_name: str
+    segment: str
+    day: date
+    started: datetime
+    """With a time zone."""
+    renderer: str
+    layers: Sequence[Layer]
+    """As the site describes them now."""
+    again: bool = False
+    """Whether one is begun though a harvest of the segment is finished."""
+    pushed: bool = False
+    """Whether that one asks for nothing but what a person has pushed."""
+    _inserted: int | None = field(default=None, init=False)
+    """The id that an earlier call has inserted, in a transaction that may have been committed or not."""
+
+    def __call__(self, connection: Connection) -> tuple[HarvestRow, dict[str, int]]:
+        """Returns the harvest, and its layers' ids by name.
+
+        It can be called again when the answer to a commit was lost.
+        """
+        map_id = own_map_id(connection, self.map_name)
+        row = HarvestRow.unfinished(connection, map_id, self.segment)
+        if row is None or (row.is_pushed and self.again):
+            row = self._insert(connection, map_id)
+        else:
+            # Why its last run ended counts no longer.
+            connection.execute(update(harvests).where(harvests.c.id == row.id).values(stopped=None))
+        if row.id == self._inserted:
+            row = replace(row, continued=False)
+        self._describe_layers(connection, map_id, row.id)
+        its_layers = (
+            select(layers.c.name, layers.c.id)
+            .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
+            .where(harvest_layers.c.harvest == row.id)
+        )
+        return row, {name: id_ for name, id_ in connection.execute(its_layers)}  # noqa: C416
+
+    def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
+        if not (self.again or self.pushed):
+            self._refuse_finished(connection, map_id)
+        self._refuse_backwards(connection, map_id)
+        other = HarvestRow.unfinished(connection, map_id)
+        if other is not None:
+            other.end(connection, self.started, INTERRUPTED)
+        its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
+        # They tell whether a commit of an unfinished harvest took effect, and all of those have ended.
+        connection.execute(delete(batches).where(batches.c.harvest.in_(its_harvests)))
+        new = insert(harvests).values(
+            map=map_id,
+            segment=self.segment,
+            day=self.day,
+            started=self.started,
+            renderer=self.renderer,
+            requests=0,
+            received_bytes=0,
+            stored_bytes=0,
+            walk=PUSHED_WALK if self.pushed else None,
+        )
+        harvest = connection.execute(new.returning(harvests.c.id)).scalar_one()
+        self._inserted = harvest
+        return HarvestRow(harvest, map_id, self.day, self.started, continued=False, is_pushed=self.pushed)
+
+    def _describe_layers(self, connection: Connection, map_id: int, harvest: int) -> None:
+        """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""
+        dialect = connection.dialect.name
+        names = [{"map": map_id, "name": layer.name} for layer in self.layers]
+        connection.execute(insert_into(dialect, layers).on_conflict_do_nothing(), names)
+        rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
+        ids: dict[str, int] = {row.name: row.id for row in rows}
+        connection.execute(
+            replace_into(dialect, harvest_layers, "harvest", "layer"),
+            [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in self.layers],
+        )
+
+    def _refuse_finished(self, connection: Connection, map_id: int) -> None:
+        query = select(func.max(harvests.c.ended)).where(
+            harvests.c.map == map_id,
+            harvests.c.segment == self.segment,
+            harvests.c.reason == FINISHED,
+        )
+        ended: datetime | None = connection.execute(query).scalar()
+        if ended is not None:
+            raise SegmentFinishedError(
+                f"map '{self.map_name}' is already harvested for {self.segment}, since"
+                f" {ended:%Y-%m-%d %H:%M} UTC; nothing was changed"
+            )
+
+    def _refuse_backwards(self, connection: Connection, map_id: int) -> None:
+        """Reads an index of all versions of the map."""
+        its_layers = select(layers.c.id).where(layers.c.map == map_id)
+        query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
+        latest: date | None = connection.execute(query).scalar()
+        if latest is not None and self.day < latest:
+            raise HistoryError(
+                f"the history of map '{self.map_name}' has versions of {latest} already: history is only"
+                f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
+                " computer's clock"
+            )

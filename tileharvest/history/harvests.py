@@ -2,59 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import UTC
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from itertools import count, filterfalse, islice
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sqlalchemy import case, delete, func, insert, or_, select, update
+from sqlalchemy import bindparam, case, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
-from tileharvest.errors import HistoryError
 from tileharvest.history.areas import (
-    asked_tiles,
-    count_known_before,
+    AreaQuery,
     count_present,
-    count_vanished,
-    marks_of,
-    unasked_tiles,
+    is_provisionally_gone,
+    is_unasked,
+    present_cells,
 )
 from tileharvest.history.costs import NO_COST, Cost
-from tileharvest.history.day_costs import own_map_id
-from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
-from tileharvest.history.harvest_row import HarvestRow
-from tileharvest.history.outlines import layer_row
+from tileharvest.history.day_costs import add_spending
+from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.harvest_row import Beginning, HarvestRow
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import Recorder
-from tileharvest.history.schema import (
-    FINISHED,
-    INTERRUPTED,
-    PUSHED_WALK,
-    batches,
-    harvest_layers,
-    harvests,
-    insert_into,
-    layers,
-    proofs,
-    versions,
-)
-from tileharvest.history.trust import distrust, skipped_tiles, squares_of, tops_of
+from tileharvest.history.schema import batches, harvests, layers, proofs, tiles, validators
+from tileharvest.history.trust import distrust, squares_of, tops_of
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Layer
-    from tileharvest.tiles.outcomes import Outcome
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
-    from tileharvest.walk.trust import Mark
+
+_TILES_AT_ONCE: Final = 500
+"""How many tiles one query names, each by three parameters: a database allows only so many."""
+
+_OUTCOMES: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).where(
+    tiles.c.layer == bindparam("in_layer"),
+    tiles.c.harvest == bindparam("in_harvest"),
+    tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
+)
+_MARKS: Final = AreaQuery.over(
+    validators,
+    select(validators.c.x, validators.c.y, validators.c.etag, validators.c.last_modified, validators.c.whole),
+)
 
 
 class LayerIds(dict[str, int]):
@@ -88,7 +86,7 @@ class HarvestRecord:
         self.day = row.day
         """The day of all versions it records: that on which it began, also when it is continued later."""
         self._today = today or (lambda: row.day)
-        self._recorder = Recorder(history.dialect, row.id, row.day, self._layer_ids)
+        self._recorder = Recorder(row.id, row.day, self._layer_ids)
         self.map_name = map_name
         self.segment = segment
         self.continued = row.continued
@@ -119,7 +117,7 @@ class HarvestRecord:
                 return
             self._row.add_cost(connection, cost, unless_ended=bool(results))
             if cost != NO_COST:
-                self._row.add_spending(connection, self._today(), cost)
+                add_spending(connection, self._row.map, self._today(), cost)
             self._recorder.record(connection, results)
 
         self._history.write(write)
@@ -151,20 +149,11 @@ class HarvestRecord:
 
         Areas are given by layer, and may overlap. Reads all tiles of the areas.
         """
-        return self._history.read(
-            lambda connection: sum(
-                count_present(connection, layer, ranges) for _, layer, ranges in self._by_id(areas)
-            )
-        )
+        return self._count(areas)
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles were known when it began: `known`, but for those that it has added."""
-        return self._history.read(
-            lambda connection: sum(
-                count_known_before(connection, self.id, layer, ranges)
-                for _, layer, ranges in self._by_id(areas)
-            )
-        )
+        return self._count(areas, or_(is_unasked(self.id), tiles.c.outcome != Outcome.ADDED.value))
 
     def expect(self, tiles: int) -> int:
         """Notes how many tiles were known when the harvest began. Returns the number that counts.
@@ -198,13 +187,14 @@ class HarvestRecord:
 
         def read(connection: Connection) -> list[tuple[str, Tile]]:
             found: list[tuple[str, Tile]] = []
-            for name, layer, ranges in self._by_id(areas):
-                missing = limit - len(found)
-                if missing <= 0:
-                    break
+            for name, ranges in areas.items():
+                layer = self._layer_ids[name]
                 skipped = squares_of(connection, self.id, layer)
-                tiles = unasked_tiles(connection, self.id, layer, ranges, missing, skipped)
-                found += [(name, tile) for tile in tiles]
+                # How many of them are skipped is not known before.
+                most = None if skipped else limit - len(found)
+                unasked = present_cells(connection, layer, ranges, is_unasked(self.id), most)
+                missing = islice(filterfalse(skipped.cover, unasked), limit - len(found))
+                found += [(name, Tile(*cell)) for cell in missing]
             return found
 
         return self._history.read(read)
@@ -214,8 +204,18 @@ class HarvestRecord:
 
         There may be any number of them: some milliseconds per thousand.
         """
-        layer_id = self._layer_ids[layer]
-        return self._history.read(lambda connection: asked_tiles(connection, self.id, layer_id, tiles))
+        cells = [(tile.zoom, tile.x, tile.y) for tile in tiles]
+        asked = {"in_harvest": self.id, "in_layer": self._layer_ids[layer]}
+
+        def read(connection: Connection) -> dict[Tile, Outcome]:
+            found: dict[Tile, Outcome] = {}
+            for start in range(0, len(cells), _TILES_AT_ONCE):
+                part = {**asked, "cells": cells[start : start + _TILES_AT_ONCE]}
+                rows = connection.execute(_OUTCOMES, part)
+                found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
+            return found
+
+        return self._history.read(read)
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest; None while it is unfinished."""
@@ -227,12 +227,21 @@ class HarvestRecord:
         Tiles below a tile that is gone are not asked. Compare with `known` before `finish`: when most tiles
         have vanished it is the map that has moved.
         """
-        return self._history.read(
-            lambda connection: sum(
-                count_vanished(connection, self.id, layer, ranges, squares_of(connection, self.id, layer))
-                for _, layer, ranges in self._by_id(areas)
-            )
-        )
+        unasked = is_unasked(self.id)
+
+        def read(connection: Connection) -> int:
+            vanished = 0
+            for name, ranges in areas.items():
+                layer = self._layer_ids[name]
+                vanished += count_present(connection, layer, ranges, is_provisionally_gone(self.id))
+                if skipped := squares_of(connection, self.id, layer):
+                    cells = present_cells(connection, layer, ranges, unasked)
+                    vanished += sum(not skipped.cover(cell) for cell in cells)
+                else:
+                    vanished += count_present(connection, layer, ranges, unasked)
+            return vanished
+
+        return self._history.read(read)
 
     def counts(self) -> dict[Outcome, int]:
         """Returns the tiles per outcome so far, for outcomes that occurred. Provisional `gone` ones count.
@@ -295,7 +304,8 @@ class HarvestRecord:
         Only what an earlier harvest has been through with is trusted.
         """
         layer_id = self._layer_ids[layer]
-        return self._history.read(lambda connection: marks_of(connection, layer_id, area))
+        rows = self._history.read(lambda connection: _MARKS.rows(connection, layer_id, area))
+        return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in rows}
 
     def tops(self, layer: str) -> list[Tile]:
         """Returns the tiles below which this harvest, in whatever process, did not ask, in order.
@@ -313,7 +323,13 @@ class HarvestRecord:
         through it, but for tiles that the audit finds new. Reads all tiles of the areas.
         """
         layer_id = self._layer_ids[layer]
-        return self._history.read(lambda connection: skipped_tiles(connection, self.id, layer_id, areas))
+
+        def read(connection: Connection) -> list[Tile]:
+            skipped = squares_of(connection, self.id, layer_id)
+            cells = present_cells(connection, layer_id, areas) if skipped else ()
+            return sorted(Tile(*cell) for cell in cells if skipped.cover(cell))
+
+        return self._history.read(read)
 
     def distrust(self, layer: str, reason: str) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
@@ -329,7 +345,7 @@ class HarvestRecord:
 
         def write(connection: Connection) -> list[Tile]:
             self._row.add_cost(connection, NO_COST, unless_ended=True)
-            return distrust(connection, self._history.dialect, self.id, self.day, layer_id, reason)
+            return distrust(connection, self.id, self.day, layer_id, reason)
 
         return self._history.write(write)
 
@@ -345,10 +361,15 @@ class HarvestRecord:
             lambda connection: {name: reason for name, reason in connection.execute(query)}  # noqa: C416
         )
 
-    def _by_id(
-        self, areas: Mapping[str, Sequence[TileRange]]
-    ) -> Iterator[tuple[str, int, Sequence[TileRange]]]:
-        return ((layer, self._layer_ids[layer], ranges) for layer, ranges in areas.items())
+    def _count(
+        self, areas: Mapping[str, Sequence[TileRange]], condition: ColumnElement[bool] | None = None
+    ) -> int:
+        return self._history.read(
+            lambda connection: sum(
+                count_present(connection, self._layer_ids[layer], ranges, condition)
+                for layer, ranges in areas.items()
+            )
+        )
 
 
 def begin(
@@ -383,113 +404,3 @@ def begin(
     beginning = Beginning(map_name, segment, day, started, renderer, layers, again, pushed)
     row, layer_ids = history.write(beginning)
     return HarvestRecord(history, row, layer_ids, map_name, segment, today)
-
-
-@dataclass(slots=True)
-class Beginning:
-    """Begins a harvest, or continues the unfinished one of its segment, within a transaction."""
-
-    map_name: str
-    segment: str
-    day: date
-    started: datetime
-    """With a time zone."""
-    renderer: str
-    layers: Sequence[Layer]
-    """As the site describes them now."""
-    again: bool = False
-    """Whether one is begun though a harvest of the segment is finished."""
-    pushed: bool = False
-    """Whether that one asks for nothing but what a person has pushed."""
-    _inserted: int | None = field(default=None, init=False)
-    """The id that an earlier call has inserted, in a transaction that may have been committed or not."""
-
-    def __call__(self, connection: Connection) -> tuple[HarvestRow, dict[str, int]]:
-        """Returns the harvest, and its layers' ids by name.
-
-        It can be called again when the answer to a commit was lost.
-        """
-        map_id = own_map_id(connection, self.map_name)
-        row = HarvestRow.unfinished(connection, map_id, self.segment)
-        if row is None or (row.is_pushed and self.again):
-            row = self._insert(connection, map_id)
-        else:
-            # Why its last run ended counts no longer.
-            connection.execute(update(harvests).where(harvests.c.id == row.id).values(stopped=None))
-        if row.id == self._inserted:
-            row = replace(row, continued=False)
-        self._describe_layers(connection, map_id, row.id)
-        its_layers = (
-            select(layers.c.name, layers.c.id)
-            .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
-            .where(harvest_layers.c.harvest == row.id)
-        )
-        return row, {name: id_ for name, id_ in connection.execute(its_layers)}  # noqa: C416
-
-    def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
-        if not (self.again or self.pushed):
-            self._refuse_finished(connection, map_id)
-        self._refuse_backwards(connection, map_id)
-        other = HarvestRow.unfinished(connection, map_id)
-        if other is not None:
-            other.end(connection, self.started, INTERRUPTED)
-        its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
-        # They tell whether a commit of an unfinished harvest took effect, and all of those have ended.
-        connection.execute(delete(batches).where(batches.c.harvest.in_(its_harvests)))
-        new = insert(harvests).values(
-            map=map_id,
-            segment=self.segment,
-            day=self.day,
-            started=self.started,
-            renderer=self.renderer,
-            requests=0,
-            received_bytes=0,
-            stored_bytes=0,
-            walk=PUSHED_WALK if self.pushed else None,
-        )
-        harvest = connection.execute(new.returning(harvests.c.id)).scalar_one()
-        self._inserted = harvest
-        return HarvestRow(harvest, self.day, self.started, continued=False, is_pushed=self.pushed)
-
-    def _describe_layers(self, connection: Connection, map_id: int, harvest: int) -> None:
-        """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""
-        dialect = connection.dialect.name
-        names = [{"map": map_id, "name": layer.name} for layer in self.layers]
-        connection.execute(insert_into(dialect, layers).on_conflict_do_nothing(), names)
-        rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
-        ids: dict[str, int] = {row.name: row.id for row in rows}
-        statement = insert_into(dialect, harvest_layers)
-        keys = ("harvest", "layer")
-        changing = [column.name for column in harvest_layers.c if column.name not in keys]
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[harvest_layers.c[key] for key in keys],
-                set_={name: statement.excluded[name] for name in changing},
-            ),
-            [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in self.layers],
-        )
-
-    def _refuse_finished(self, connection: Connection, map_id: int) -> None:
-        query = select(func.max(harvests.c.ended)).where(
-            harvests.c.map == map_id,
-            harvests.c.segment == self.segment,
-            harvests.c.reason == FINISHED,
-        )
-        ended: datetime | None = connection.execute(query).scalar()
-        if ended is not None:
-            raise SegmentFinishedError(
-                f"map '{self.map_name}' is already harvested for {self.segment}, since"
-                f" {ended:%Y-%m-%d %H:%M} UTC; nothing was changed"
-            )
-
-    def _refuse_backwards(self, connection: Connection, map_id: int) -> None:
-        """Reads an index of all versions of the map."""
-        its_layers = select(layers.c.id).where(layers.c.map == map_id)
-        query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
-        latest: date | None = connection.execute(query).scalar()
-        if latest is not None and self.day < latest:
-            raise HistoryError(
-                f"the history of map '{self.map_name}' has versions of {latest} already: history is only"
-                f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
-                " computer's clock"
-            )

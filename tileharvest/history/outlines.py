@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, select
 
 from tileharvest.errors import UnknownMapError
-from tileharvest.history.schema import changes, harvest_layers, harvests, layers, maps
+from tileharvest.history.schema import changes, harvest_layers, harvests, insert_into, layers, maps
 from tileharvest.tiles.layers import Layer
 
 if TYPE_CHECKING:
@@ -74,21 +74,19 @@ _DAYS: Final = (
 _LAYERS: Final = (
     select(layers.c.id, layers.c.name).where(layers.c.map == bindparam("in_map")).order_by(layers.c.id)
 )
+_SAID: Final = (
+    "depth",
+    "tile_size",
+    "image_extension",
+    "north_direction",
+    "world",
+    "background",
+    "rendered",
+)
+"""What a row of `harvest_layers` says in the same words as a `Layer`."""
+_SPAWN: Final = ("spawn_x", "spawn_y", "spawn_z")
 _DESCRIPTIONS: Final = (
-    select(
-        harvest_layers.c.layer,
-        harvests.c.day,
-        harvest_layers.c.depth,
-        harvest_layers.c.tile_size,
-        harvest_layers.c.image_extension,
-        harvest_layers.c.north_direction,
-        harvest_layers.c.world,
-        harvest_layers.c.background,
-        harvest_layers.c.spawn_x,
-        harvest_layers.c.spawn_y,
-        harvest_layers.c.spawn_z,
-        harvest_layers.c.rendered,
-    )
+    select(harvest_layers.c.layer, harvests.c.day, *(harvest_layers.c[name] for name in (*_SPAWN, *_SAID)))
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(harvests.c.map == bindparam("in_map"))
     .order_by(harvests.c.day, harvests.c.id)
@@ -161,6 +159,19 @@ def known_map_id(connection: Connection, name: str) -> int:
     return found
 
 
+def own_map_id(connection: Connection, name: str) -> int:
+    """Returns the map's id; an unknown map gets one. Locks the map until the transaction ends."""
+    # SQLite has one writer anyway and leaves FOR UPDATE out.
+    query = select(maps.c.id).where(maps.c.name == name).with_for_update()
+    found: int | None = connection.execute(query).scalar()
+    if found is not None:
+        return found
+    # Another process may insert it just now: this waits for it, and then inserts nothing.
+    new = insert_into(connection.dialect.name, maps).values(name=name)
+    connection.execute(new.on_conflict_do_nothing())
+    return int(connection.execute(query).scalar_one())
+
+
 def in_words(names: Sequence[str]) -> str:
     """Returns names for a message, each in quotes."""
     return ", ".join(f"'{name}'" for name in names) or "none yet"
@@ -181,32 +192,13 @@ def _differing(name: str, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, L
 
 
 def _layer(name: str, row: Row[*tuple[Any, ...]]) -> Layer:
-    return Layer(
-        name=name,
-        depth=row.depth,
-        image_extension=row.image_extension,
-        tile_size=row.tile_size,
-        world=row.world,
-        north_direction=row.north_direction,
-        # All three are given or none.
-        spawn=None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z),
-        background=row.background,
-        rendered=row.rendered,
-    )
+    said: dict[str, Any] = {column: getattr(row, column) for column in _SAID}
+    # All three are given or none.
+    spawn = None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z)
+    return Layer(name=name, spawn=spawn, **said)
 
 
 def layer_row(layer: Layer) -> dict[str, object]:
     """Returns what a row of `harvest_layers` says of the layer: what `_layer` makes a layer of again."""
-    spawn_x, spawn_y, spawn_z = layer.spawn or (None, None, None)
-    return {
-        "depth": layer.depth,
-        "image_extension": layer.image_extension,
-        "tile_size": layer.tile_size,
-        "north_direction": layer.north_direction,
-        "world": layer.world,
-        "background": layer.background,
-        "spawn_x": spawn_x,
-        "spawn_y": spawn_y,
-        "spawn_z": spawn_z,
-        "rendered": layer.rendered,
-    }
+    spawn = dict(zip(_SPAWN, layer.spawn or (None, None, None), strict=True))
+    return {**{column: getattr(layer, column) for column in _SAID}, **spawn}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, case, exists, func, or_, select
+from sqlalchemy import case, exists, func, or_, select
 
 from tileharvest.history.schema import (
     harvest_layers,
     harvests,
-    insert_into,
+    is_same_tile,
     layers,
     maps,
+    replace_into,
     tiles,
     validators,
     versions,
@@ -80,7 +82,7 @@ def last_full(history: History, map_name: str, kept: str | None = None) -> date 
     return day
 
 
-def prove_layers(connection: Connection, dialect: str, harvest: int) -> None:
+def prove_layers(connection: Connection, harvest: int) -> None:
     """Keeps the proof of each layer of which this harvest has skipped nothing, in place of an earlier one.
 
     Call it when all else about the harvest is settled. A harvest that has withdrawn a proof gives no other:
@@ -96,20 +98,11 @@ def prove_layers(connection: Connection, dialect: str, harvest: int) -> None:
     in_full = layers_of(harvest).where(
         harvest_layers.c.layer.not_in(skipping), harvest_layers.c.layer.not_in(withdrawn)
     )
+    given = {"harvest": harvest, "day": day, "withdrawn": None, "withdrawn_day": None}
     for layer in connection.execute(in_full).scalars().all():
-        proof = prove(_times(connection, harvest, layer))
-        values = {
-            "harvest": harvest,
-            "day": day,
-            "pairs": proof.pairs,
-            "broken": proof.broken,
-            "undated": proof.undated,
-            "span": proof.span,
-            "withdrawn": None,
-            "withdrawn_day": None,
-        }
-        new = insert_into(dialect, kept_proofs).values({"layer": layer, **values})
-        connection.execute(new.on_conflict_do_update(index_elements=[kept_proofs.c.layer], set_=values))
+        proof = asdict(prove(_times(connection, harvest, layer)))
+        new = replace_into(connection.dialect.name, kept_proofs, "layer")
+        connection.execute(new, {"layer": layer, **proof, **given})
 
 
 def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCell]:
@@ -119,7 +112,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
     It is the time of a tile's version where the walk remembers nothing of the tile, as that was asked again
     after a kill.
     """
-    of_tile = and_(*(validators.c[name] == tiles.c[name] for name in ("layer", "zoom", "x", "y")))
+    of_tile = is_same_tile(validators, tiles)
     is_remembered = validators.c.layer.is_not(None)
     time = case((is_remembered, validators.c.last_modified), else_=versions.c.last_modified)
     kept = (

@@ -14,20 +14,29 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
-from tileharvest.history.schema import BLOCK_LEVELS, changes, insert_into, tiles, versions
+from tileharvest.history.schema import (
+    BLOCK_LEVELS,
+    TILE,
+    changes,
+    insert_into,
+    is_tile,
+    replace_into,
+    tiles,
+    versions,
+)
 from tileharvest.history.trust import remember
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Validator
+from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection, Update
+    from sqlalchemy import ColumnElement, Connection
 
     from tileharvest.history.schema import Insert
     from tileharvest.tiles.results import TileResult
-    from tileharvest.tiles.versions import Image
 
 Row: TypeAlias = dict[str, Any]
 
@@ -46,9 +55,7 @@ _STRENGTH: Final = {
 _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 """`gone` is provisional until the harvest ends: whatever proves that the tile exists takes it back."""
 
-_TILE: Final = ("layer", "zoom", "x", "y")
 _RESULT: Final = ("harvest", "outcome", "reason")
-_IMAGE: Final = ("sha1", "extension", "size", "etag", "last_modified", "harvest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,6 @@ class Recorder:
     meanwhile.
     """
 
-    dialect: str
     harvest: int
     day: date
     layer_ids: Mapping[str, int]
@@ -68,114 +74,107 @@ class Recorder:
 
     def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
         """Records them in their order. Raises ValueError for a layer that the harvest does not have."""
-        kept = [result for result in results if result.is_counted]
-        if kept:
-            connection.execute(_upsert_tiles(self.dialect), self._tile_rows(kept))
-        for wave in _waves(kept):
-            self._record_images(connection, wave)
-            self._record_validators(connection, wave)
-        remember(connection, self.dialect, self.harvest, self.layer_ids, results)
+        counted = [result for result in results if result.is_counted]
+        if counted:
+            connection.execute(_upsert_tiles(connection.dialect.name), list(map(self._tile_row, counted)))
+        for wave in _waves(counted):
+            record_versions(connection, [self._version_row(one) for one in wave if one.image])
+            renewed = [self._validator_row(one) for one in wave if not one.image]
+            if renewed:
+                connection.execute(_RENEW_VALIDATORS, renewed)
+        remember(connection, self.harvest, self.layer_ids, results)
 
-    def _tile_rows(self, results: Sequence[TileResult]) -> list[Row]:
-        ids, harvest = self.layer_ids, self.harvest
-        return [
-            {
-                "layer": ids[result.layer],
-                "zoom": result.tile.zoom,
-                "x": result.tile.x,
-                "y": result.tile.y,
-                "harvest": harvest,
-                "outcome": result.outcome.value,
-                "reason": result.reason,
-                "failures": 0 if result.reason is None else 1,
-            }
-            for result in results
-        ]
-
-    def _record_images(self, connection: Connection, wave: list[TileResult]) -> None:
-        rows = [self._version_row(result, result.image) for result in wave if result.image is not None]
-        if rows:
-            # Before the versions, whose absence says that the tile has not been counted for this day.
-            changed = [self._change_row(result) for result in wave if result.image is not None]
-            connection.execute(_count_changes(self.dialect), changed)
-            connection.execute(_upsert_versions(self.dialect), rows)
-            places = [{f"its_{name}": row[name] for name in (*_TILE, "day")} for row in rows]
-            connection.execute(_point_at_versions(), places)
-
-    def _version_row(self, result: TileResult, image: Image) -> Row:
-        validator = result.validator or Validator()
+    def _tile_row(self, result: TileResult) -> Row:
         return {
             "layer": self.layer_ids[result.layer],
             "zoom": result.tile.zoom,
             "x": result.tile.x,
             "y": result.tile.y,
-            "day": self.day,
-            "sha1": image.sha1,
-            "extension": image.extension,
-            "size": image.size,
-            "etag": validator.etag,
-            "last_modified": validator.last_modified,
             "harvest": self.harvest,
+            "outcome": result.outcome.value,
+            "reason": result.reason,
+            "failures": 0 if result.reason is None else 1,
         }
 
-    def _change_row(self, result: TileResult) -> Row:
+    def _version_row(self, result: TileResult) -> Row:
         tile = result.tile
-        block = tile.ancestor(BLOCK_LEVELS)
+        place = (self.layer_ids[result.layer], tile.zoom, tile.x, tile.y)
+        version = Version(self.day, result.image, result.validator or Validator())
+        return version_row(place, version, self.harvest)
+
+    def _validator_row(self, result: TileResult) -> Row:
+        validator = result.validator or Validator()
         return {
             "its_layer": self.layer_ids[result.layer],
-            "its_zoom": tile.zoom,
-            "its_x": tile.x,
-            "its_y": tile.y,
-            "its_day": self.day,
-            "block_x": block.x,
-            "block_y": block.y,
+            "its_zoom": result.tile.zoom,
+            "its_x": result.tile.x,
+            "its_y": result.tile.y,
+            "its_etag": validator.etag,
+            "its_last_modified": validator.last_modified,
         }
 
-    def _record_validators(self, connection: Connection, wave: list[TileResult]) -> None:
-        rows = [
-            {
-                "its_layer": self.layer_ids[result.layer],
-                "its_zoom": result.tile.zoom,
-                "its_x": result.tile.x,
-                "its_y": result.tile.y,
-                "its_etag": result.validator.etag,
-                "its_last_modified": result.validator.last_modified,
-            }
-            for result in wave
-            if result.image is None and result.validator is not None
-        ]
-        if rows:
-            connection.execute(_renew_validators(), rows)
 
-
-def _waves(results: Sequence[TileResult]) -> Iterator[list[TileResult]]:
+def _waves(results: Sequence[TileResult]) -> Iterator[Collection[TileResult]]:
     """Yields the results that touch versions, in waves that have no tile twice.
 
     Within a wave the statements run kind by kind, but two results for one tile must keep their order.
     """
     wave: dict[tuple[str, object], TileResult] = {}
     for result in results:
-        if result.image is None and result.outcome is not Outcome.NOT_MODIFIED:
+        if result.image is None and (result.validator is None or result.outcome is not Outcome.NOT_MODIFIED):
             continue
         key = (result.layer, result.tile)
         if key in wave:
-            yield list(wave.values())
+            yield wave.values()
             wave = {}
         wave[key] = result
     if wave:
-        yield list(wave.values())
+        yield wave.values()
+
+
+def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> Row:
+    """Returns the row of `versions` that says this of a tile. `place` is its layer's id, zoom, x and y."""
+    image = version.image
+    return {
+        **dict(zip(TILE, place, strict=True)),
+        "day": version.day,
+        "sha1": image and image.sha1,
+        "extension": image and image.extension,
+        "size": image and image.size,
+        "etag": version.validator.etag,
+        "last_modified": version.validator.last_modified,
+        "harvest": harvest,
+    }
+
+
+def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
+    """Writes rows of `version_row`, each of another tile, in place of those of the same tile and day.
+
+    They become the latest versions of their tiles.
+    """
+    if not rows:
+        return
+    places = [{f"its_{name}": row[name] for name in (*TILE, "day")} for row in rows]
+    changed = []
+    for its in places:
+        block = Tile(its["its_zoom"], its["its_x"], its["its_y"]).ancestor(BLOCK_LEVELS)
+        changed.append({**its, "block_x": block.x, "block_y": block.y})
+    # Before the versions, whose absence says that the tile has not been counted for this day.
+    connection.execute(_count_changes(connection.dialect.name), changed)
+    connection.execute(replace_into(connection.dialect.name, versions, *TILE, "day"), rows)
+    connection.execute(_POINT_AT_VERSIONS, places)
 
 
 @cache
 def _upsert_tiles(dialect: str) -> Insert:
     statement = insert_into(dialect, tiles).values(
-        {name: bindparam(name) for name in (*_TILE, *_RESULT, "failures")}
+        {name: bindparam(name) for name in (*TILE, *_RESULT, "failures")}
     )
     new = statement.excluded
     is_first = tiles.c.harvest.is_distinct_from(new.harvest)
     is_as_strong = _rank(new.outcome, _STRENGTH) >= _rank(tiles.c.outcome, _RESISTANCE)
     return statement.on_conflict_do_update(
-        index_elements=[tiles.c[name] for name in _TILE],
+        index_elements=[tiles.c[name] for name in TILE],
         set_={**{name: new[name] for name in _RESULT}, "failures": _failures_in_a_row(new, is_first)},
         where=or_(is_first, is_as_strong),
     )
@@ -206,49 +205,29 @@ def _count_changes(dialect: str) -> Insert:
     """Adds a changed tile to the block of a tile that has no version of the day."""
     place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
     day = bindparam("its_day", type_=Date)
-    known = exists().where(*_is_tile(versions.c), versions.c.day == day)
+    known = exists().where(is_tile(versions), versions.c.day == day)
     first = select(*place, day, literal_column("1")).where(~known)
-    return counting(insert_into(dialect, changes).from_select(list(changes.c.keys()), first))
-
-
-def counting(changed: Insert) -> Insert:
-    """Returns an INSERT into changes that adds to the rows which are there already."""
-    return changed.on_conflict_do_update(
+    counting = insert_into(dialect, changes).from_select(list(changes.c.keys()), first)
+    return counting.on_conflict_do_update(
         index_elements=list(changes.primary_key.columns),
-        set_={"tiles": changes.c.tiles + changed.excluded.tiles},
+        set_={"tiles": changes.c.tiles + counting.excluded.tiles},
     )
 
 
-@cache
-def _upsert_versions(dialect: str) -> Insert:
-    statement = insert_into(dialect, versions).values(
-        {name: bindparam(name) for name in (*_TILE, "day", *_IMAGE)}
-    )
-    return statement.on_conflict_do_update(
-        index_elements=[versions.c[name] for name in (*_TILE, "day")],
-        set_={name: statement.excluded[name] for name in _IMAGE},
-    )
-
-
-@cache
-def _point_at_versions() -> Update:
-    its_version = (
-        select(versions.c.id)
-        .where(*(versions.c[name] == bindparam(f"its_{name}") for name in (*_TILE, "day")))
+_POINT_AT_VERSIONS: Final = (
+    update(tiles)
+    .where(is_tile(tiles))
+    .values(
+        version=select(versions.c.id)
+        .where(is_tile(versions), versions.c.day == bindparam("its_day"))
         .scalar_subquery()
     )
-    return update(tiles).where(*_is_tile(tiles.c)).values(version=its_version)
-
-
-@cache
-def _renew_validators() -> Update:
-    latest = select(tiles.c.version).where(*_is_tile(tiles.c)).scalar_subquery()
-    return (
-        update(versions)
-        .where(versions.c.id == latest, versions.c.sha1.is_not(None))
-        .values(etag=bindparam("its_etag"), last_modified=bindparam("its_last_modified"))
+)
+_RENEW_VALIDATORS: Final = (
+    update(versions)
+    .where(
+        versions.c.id == select(tiles.c.version).where(is_tile(tiles)).scalar_subquery(),
+        versions.c.sha1.is_not(None),
     )
-
-
-def _is_tile(columns: Any) -> list[ColumnElement[bool]]:
-    return [columns[name] == bindparam(f"its_{name}") for name in _TILE]
+    .values(etag=bindparam("its_etag"), last_modified=bindparam("its_last_modified"))
+)

@@ -1,4 +1,4 @@
-"""The tables of the history, and the INSERT for rows that may be there already.
+"""The tables of the history, and the INSERTs for rows that may be there already.
 
 `versions` is kept for ever. `tiles` has one row per tile that was ever asked. The row points at the latest
 version, so that a look-up costs the same however long the history grows. It also holds what the last harvest
@@ -9,6 +9,7 @@ versions of each block of tiles and day: a viewer that shows a whole map asks it
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import (
@@ -27,12 +28,14 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    and_,
+    bindparam,
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
-    from sqlalchemy import Dialect
+    from sqlalchemy import ColumnElement, Dialect, FromClause
 
 REVISION: Final = "0006"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
@@ -71,12 +74,26 @@ metadata: Final = MetaData(
 )
 
 
+TILE: Final = ("layer", "zoom", "x", "y")
+"""The columns that name a tile, in every table of tiles."""
+
+
 def _keyed_by_tile() -> list[Column[int]]:
     """Returns the columns of a primary key that names a tile. They are new: a column belongs to one table."""
     return [
         Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("zoom", "x", "y")),
+        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in TILE[1:]),
     ]
+
+
+def is_tile(table: FromClause) -> ColumnElement[bool]:
+    """Says of a row whether it is of the tile handed in as `its_layer`, `its_zoom`, `its_x` and `its_y`."""
+    return and_(*(table.c[name] == bindparam(f"its_{name}") for name in TILE))
+
+
+def is_same_tile(one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    """Says of two rows whether they are of the same tile."""
+    return and_(*(one.c[name] == other.c[name] for name in TILE))
 
 
 maps: Final = Table(
@@ -320,3 +337,12 @@ Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 def insert_into(dialect: str, table: Table) -> Insert:
     """Returns an INSERT of this kind of database. It can say what happens to rows that are there already."""
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+
+
+@cache
+def replace_into(dialect: str, table: Table, *keys: str) -> Insert:
+    """Returns an INSERT of whole rows but for their ids. They take the place of rows with the same keys."""
+    columns = [column.name for column in table.c if column.name != "id"]
+    statement = insert_into(dialect, table).values({name: bindparam(name) for name in columns})
+    replaced = {name: statement.excluded[name] for name in columns if name not in keys}
+    return statement.on_conflict_do_update(index_elements=keys, set_=replaced)

@@ -5,8 +5,8 @@ Each answer shows one state of the history.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, or_, select
 
@@ -100,6 +100,12 @@ class HarvestSummary:
         return (self.ended - self.started).total_seconds()
 
 
+_OF_ROW: Final = tuple(
+    one.name for one in fields(HarvestSummary) if one.name not in {"cost", "depth", "counts"}
+)
+"""What a summary says in the words of its row."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapSummary:
     """What the history holds of one map."""
@@ -159,13 +165,8 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
 
 def is_unfinished(history: History, map_name: str) -> bool:
     """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
-    query = (
-        select(harvests.c.id)
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.ended.is_(None))
-    )
     with history.reading() as connection:
-        return connection.execute(query).first() is not None
+        return connection.execute(_unfinished(map_name)).first() is not None
 
 
 def progress_of(history: History, map_name: str) -> HarvestSummary | None:
@@ -173,14 +174,17 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
 
     Reads all tiles of the map: ask once a second at most.
     """
-    query = (
+    with history.reading() as connection:
+        row = connection.execute(_unfinished(map_name)).one_or_none()
+        return None if row is None else _harvest_summary(connection, row)
+
+
+def _unfinished(map_name: str) -> Select[Any]:
+    return (
         select(harvests)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
         .where(maps.c.name == map_name, harvests.c.ended.is_(None))
     )
-    with history.reading() as connection:
-        row = connection.execute(query).one_or_none()
-        return None if row is None else _harvest_summary(connection, row)
 
 
 def precedent(history: History, map_name: str) -> Precedent | None:
@@ -259,18 +263,8 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         .order_by(layers.c.id)
     )
     return HarvestSummary(
-        id=row.id,
-        segment=row.segment,
-        day=row.day,
-        started=row.started,
-        ended=row.ended,
-        reason=row.reason,
         cost=Cost(**{name: getattr(row, name) for name in COST_COLUMNS}),
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
-        renderer=row.renderer,
-        counts=HarvestRow(row.id, row.day, row.started).counts(connection),
-        expected=row.expected,
-        stopped=row.stopped,
-        walk=row.walk,
-        walk_reason=row.walk_reason,
+        counts=HarvestRow(row.id, row.map, row.day, row.started).counts(connection),
+        **{name: getattr(row, name) for name in _OF_ROW},
     )

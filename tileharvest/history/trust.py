@@ -12,18 +12,20 @@ looked up here and not in the database, which would go through all tiles once fo
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import and_, bindparam, exists, false, func, null, or_, select, update
+from sqlalchemy import and_, bindparam, exists, false, func, or_, select, update
 
-from tileharvest.history.areas import is_unasked, present_rows
+from tileharvest.history.areas import is_unasked
 from tileharvest.history.schema import (
     FINISHED,
+    TILE,
     harvest_layers,
     harvests,
     insert_into,
+    is_tile,
     proofs,
+    replace_into,
     tiles,
     validators,
     versions,
@@ -33,20 +35,17 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Update
+    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select
 
-    from tileharvest.history.schema import Insert
-    from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.results import TileResult
 
 Row: TypeAlias = dict[str, Any]
 
-_TILE: Final = ("layer", "zoom", "x", "y")
-_SEEN: Final = (*_TILE, "etag", "last_modified", "harvest")
-_KEY: Final = tuple(validators.c[name] for name in _TILE)
+_KEY: Final = tuple(validators.c[name] for name in TILE)
 _IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
 _ABSENT: Final = Validator()
 _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
@@ -54,11 +53,7 @@ _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 
 def remember(
-    connection: Connection,
-    dialect: str,
-    harvest: int,
-    layer_ids: Mapping[str, int],
-    results: Iterable[TileResult],
+    connection: Connection, harvest: int, layer_ids: Mapping[str, int], results: Iterable[TileResult]
 ) -> None:
     """Writes what a batch of results leaves to be remembered. Of several results for a tile the last counts.
 
@@ -86,32 +81,40 @@ def remember(
             unseen[layer].add(place)
         else:
             seen[layer, result.tile] = step.seen or _ABSENT
-    _write_seen(connection, dialect, harvest, seen)
+    _write_seen(connection, harvest, seen)
     for layer, places in skipping.items():
         if places:
-            connection.execute(_skip(), _rows(layer, places, harvest))
+            connection.execute(_SKIP, _rows(layer, places, harvest))
     for layer, places in failed.items():
-        connection.execute(_ask_below(), _rows(layer, places, harvest))
+        connection.execute(_ASK_BELOW, _rows(layer, places, harvest))
         _doubt(connection, layer, places)
     for layer, places in unseen.items():
         _doubt(connection, layer, places)
 
 
-def _write_seen(
-    connection: Connection, dialect: str, harvest: int, seen: Mapping[tuple[int, Tile], Validator]
-) -> None:
+def _write_seen(connection: Connection, harvest: int, seen: Mapping[tuple[int, Tile], Validator]) -> None:
     there, missing = [], []
     for (layer, tile), validator in seen.items():
-        place = (layer, tile.zoom, tile.x, tile.y)
         if validator == _ABSENT:
-            missing.append({**_its(*place), "in_harvest": harvest})
-        else:
-            values = (*place, validator.etag, validator.last_modified, harvest)
-            there.append(dict(zip(_SEEN, values, strict=True)))
+            missing.append({**_its(layer, tile.zoom, tile.x, tile.y), "in_harvest": harvest})
+            continue
+        there.append(
+            {
+                "layer": layer,
+                "zoom": tile.zoom,
+                "x": tile.x,
+                "y": tile.y,
+                "etag": validator.etag,
+                "last_modified": validator.last_modified,
+                "harvest": harvest,
+                "whole": False,
+                "skipped": None,
+            }
+        )
     if there:
-        connection.execute(_upsert(dialect), there)
+        connection.execute(replace_into(connection.dialect.name, validators, *TILE), there)
     if missing:
-        connection.execute(_forget(), missing)
+        connection.execute(_FORGET, missing)
 
 
 def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
@@ -127,9 +130,7 @@ def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
     _doubt_what_is_not_whole(connection, harvest)
 
 
-def distrust(
-    connection: Connection, dialect: str, harvest: int, day: date, layer: int, reason: str
-) -> list[Tile]:
+def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[Tile]:
     """Withdraws the layer's proof and all trust in it. Returns the tops that are still to be asked again.
 
     The harvest's walk is `repaired` from now on. The caller has changed its row. A first reason is kept.
@@ -138,7 +139,7 @@ def distrust(
     connection.execute(pruned.values(walk="repaired"))
     withdrawal = {"harvest": harvest, "withdrawn": reason, "withdrawn_day": day}
     unproved = {"layer": layer, "day": day, "pairs": 0, "broken": 0, "undated": 0, "span": 0.0}
-    new = insert_into(dialect, proofs).values({**unproved, **withdrawal})
+    new = insert_into(connection.dialect.name, proofs).values({**unproved, **withdrawal})
     is_news = or_(proofs.c.harvest != harvest, proofs.c.withdrawn.is_(None))
     connection.execute(
         new.on_conflict_do_update(index_elements=[proofs.c.layer], set_=withdrawal, where=is_news)
@@ -173,15 +174,6 @@ def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
 def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
     """Returns the ground of the layer that the harvest skips."""
     return Squares(tops_of(connection, harvest, layer))
-
-
-def skipped_tiles(connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]) -> list[Tile]:
-    """Returns the present tiles of these areas that lie below a top, in order, asked all the same or not."""
-    skipped = squares_of(connection, harvest, layer)
-    if not skipped:
-        return []
-    rows = present_rows(connection, layer, areas)
-    return sorted(Tile(*place) for place in rows if skipped.cover(place))
 
 
 def is_full() -> ColumnElement[bool]:
@@ -236,7 +228,7 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
         below = [place for place in places if squares.cover(place)]
         if below:
             # That something was skipped stays true: the harvest has not walked in full.
-            connection.execute(_miss(), _rows(layer, below, harvest))
+            connection.execute(_MISS, _rows(layer, below, harvest))
 
 
 def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
@@ -261,7 +253,7 @@ def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
     ).scalar()
     if coarsest is not None:
         doubtful = ancestors(places, coarsest).union(places)
-        connection.execute(_lose_trust(), [_its(layer, *place) for place in sorted(doubtful)])
+        connection.execute(_LOSE_TRUST, [_its(layer, *place) for place in sorted(doubtful)])
 
 
 def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Cell]]:
@@ -279,45 +271,11 @@ def _its(layer: int, zoom: int, x: int, y: int) -> Row:
     return {"its_layer": layer, "its_zoom": zoom, "its_x": x, "its_y": y}
 
 
-@cache
-def _upsert(dialect: str) -> Insert:
-    values = ("etag", "last_modified", "harvest", "whole", "skipped")
-    statement = insert_into(dialect, validators).values(
-        {name: bindparam(name) for name in (*_TILE, "etag", "last_modified", "harvest")}
-        | {"whole": false(), "skipped": null()}
-    )
-    return statement.on_conflict_do_update(
-        index_elements=[validators.c[name] for name in _TILE],
-        set_={name: statement.excluded[name] for name in values},
-    )
-
-
-@cache
-def _forget() -> Update:
-    """Changes a row only if there is one: most squares of a map are empty, and nothing is kept of them."""
-    return _miss().values(skipped=None)
-
-
-@cache
-def _miss() -> Update:
-    return _update().values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
-
-
-@cache
-def _skip() -> Update:
-    """Leaves a missing tile out: nothing is below it, and it would be asked again after each distrust."""
-    return _update().where(_IS_THERE).values(skipped=bindparam("in_harvest"))
-
-
-@cache
-def _ask_below() -> Update:
-    return _update().where(validators.c.skipped == bindparam("in_harvest")).values(skipped=None)
-
-
-@cache
-def _lose_trust() -> Update:
-    return _update().where(validators.c.whole).values(whole=false())
-
-
-def _update() -> Update:
-    return update(validators).where(*(validators.c[name] == bindparam(f"its_{name}") for name in _TILE))
+_UPDATE: Final = update(validators).where(is_tile(validators))
+_MISS: Final = _UPDATE.values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
+_FORGET: Final = _MISS.values(skipped=None)
+"""Changes a row only if there is one: most squares of a map are empty, and nothing is kept of them."""
+_SKIP: Final = _UPDATE.where(_IS_THERE).values(skipped=bindparam("in_harvest"))
+"""Leaves a missing tile out: nothing is below it, and it would be asked again after each distrust."""
+_ASK_BELOW: Final = _UPDATE.where(validators.c.skipped == bindparam("in_harvest")).values(skipped=None)
+_LOSE_TRUST: Final = _UPDATE.where(validators.c.whole).values(whole=false())

@@ -72,8 +72,7 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
 
     async def decisions() -> Decisions:
         layers: Any = {LAYER: LayerWalk(None, Walk(DEPTHS[LAYER]))}  # type: ignore[arg-type]  # not asked
-        walks = await Walks.begin(history, began(history, LATER), description, layers, LATER)
-        walks.close()
+        walks = await Walks.begin(began(history, LATER), description, layers, LATER)
         return walks.decisions
 
     assert asyncio.run(decisions()) == told

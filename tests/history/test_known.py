@@ -46,11 +46,8 @@ def harvest(history: History) -> WatchedHarvest:
 
 def asked(harvest: HarvestRecord, *tiles: Tile) -> list[Version | None]:
     async def run() -> list[Version | None]:
-        versions = Known(harvest.latest)
-        try:
-            return [await versions.of(LAYER, tile) for tile in tiles]
-        finally:
-            versions.close()
+        versions = Known(harvest.latest, harvest.history.reader)
+        return [await versions.of(LAYER, tile) for tile in tiles]
 
     return asyncio.run(run())
 
@@ -75,9 +72,8 @@ def test_tiles_on_both_sides_of_the_centre_do_not(harvest: WatchedHarvest) -> No
 
 def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        versions = Known(harvest.latest)
+        versions = Known(harvest.latest, harvest.history.reader)
         await asyncio.gather(*(versions.of(LAYER, Tile(0, x, 1)) for x in range(1, 32, 2)))
-        versions.close()
 
     asyncio.run(run())
     assert len(harvest.areas) == 1
@@ -85,14 +81,12 @@ def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> No
 
 def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:
     async def run() -> Version | None:
-        versions = Known(harvest.latest)
+        versions = Known(harvest.latest, harvest.history.reader)
         cancelled = asyncio.ensure_future(versions.of(LAYER, A))
         waiting = asyncio.ensure_future(versions.of(LAYER, A))
         await asyncio.sleep(0)
         cancelled.cancel()
-        version = await waiting
-        versions.close()
-        return version
+        return await waiting
 
     assert asyncio.run(run()) is not None
 
@@ -108,10 +102,9 @@ def test_the_block_least_recently_used_is_thrown_away(
 
 def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
     async def run() -> int:
-        versions = Known(harvest.latest)
+        versions = Known(harvest.latest, harvest.history.reader)
         for column in range(MOST_BLOCKS + 20):
             await versions.of(LAYER, Tile(0, 32 * column + 1, 1))
-        versions.close()
         return len(versions._blocks)
 
     assert asyncio.run(run()) == MOST_BLOCKS
@@ -119,14 +112,12 @@ def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
 
 def test_after_a_failure_the_history_is_asked_again(history: History, harvest: WatchedHarvest) -> None:
     async def run() -> Version | None:
-        versions = Known(harvest.latest)
+        versions = Known(harvest.latest, harvest.history.reader)
         rename(history, "tiles", "hidden")
         with pytest.raises(HistoryError, match="no such table"):
             await versions.of(LAYER, A)
         rename(history, "hidden", "tiles")
-        version = await versions.of(LAYER, A)
-        versions.close()
-        return version
+        return await versions.of(LAYER, A)
 
     assert asyncio.run(run()) is not None
 
@@ -138,7 +129,7 @@ def rename(history: History, table: str, name: str) -> None:
 
 async def marks_before_and_after_distrust(harvest: HarvestRecord, *, forget: bool) -> list[bool]:
     """Whether tile A is trusted, asked by one who had asked before."""
-    marks = Known(harvest.marks)
+    marks = Known(harvest.marks, harvest.history.reader)
     trusted = []
     for _ in range(2):
         mark = await marks.of(LAYER, A)
@@ -146,7 +137,6 @@ async def marks_before_and_after_distrust(harvest: HarvestRecord, *, forget: boo
         harvest.distrust(LAYER, "a change")
         if forget:
             marks.forget()
-    marks.close()
     return trusted
 
 
@@ -163,13 +153,12 @@ def test_what_was_asked_before_forgetting_is_not_kept(harvest: WatchedHarvest) -
     """It may have been read before trust was withdrawn."""
 
     async def run() -> None:
-        versions = Known(harvest.latest)
+        versions = Known(harvest.latest, harvest.history.reader)
         waiting = asyncio.ensure_future(versions.of(LAYER, A))
         await asyncio.sleep(0)
         versions.forget()
         await waiting
         await versions.of(LAYER, A)
-        versions.close()
 
     asyncio.run(run())
     assert len(harvest.areas) == 2

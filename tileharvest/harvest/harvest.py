@@ -207,9 +207,9 @@ class Harvest:
         self._known_before = await asyncio.to_thread(self._record.known_before, self._areas)
         if not self.is_pushed:
             self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
-        self.versions = Known(self._record.latest)
+        self.versions = Known(self._record.latest, history.reader)
         """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
-        self.walks = await Walks.begin(history, self._record, self.description, self.layers, self.day)
+        self.walks = await Walks.begin(self._record, self.description, self.layers, self.day)
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
@@ -319,8 +319,6 @@ class Harvest:
         """Lets go of history and store. What was kept stays, and an unfinished harvest can be continued."""
         if self.is_open:
             self.is_open = False
-            self.versions.close()
-            self.walks.close()
             try:
                 await self._commits.close()
                 if self._has_daily_budget:

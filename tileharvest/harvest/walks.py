@@ -59,7 +59,7 @@ class Walks:
         self._record = record
         self._description = description
         self._layers = layers
-        self._marks = Known(record.marks)
+        self._marks = Known(record.marks, record.history.reader)
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -67,7 +67,6 @@ class Walks:
     @classmethod
     async def begin(
         cls,
-        history: History,
         record: HarvestRecord,
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
@@ -81,7 +80,7 @@ class Walks:
                 decisions = Decisions(dict.fromkeys(depths, _PUSHED))
                 way = PUSHED_WALK
             else:
-                decisions = next_walks(history, description, depths, day)
+                decisions = next_walks(record.history, description, depths, day)
                 way = "pruned" if decisions.is_pruned else "full"
             record.note_walk(way, decisions.reason, kept_in_words(description, depths))
             return decisions
@@ -157,9 +156,6 @@ class Walks:
         tops = await asyncio.to_thread(self._record.distrust, layer, reason)
         self._marks.forget()
         return tops
-
-    def close(self) -> None:
-        self._marks.close()
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,6 +71,10 @@ class History:
         self._patience = patience
         self.place = place
         """What messages call it."""
+        self.writer = ThreadPoolExecutor(1, "history-writer")
+        """The thread in which programs with an event loop write. There is one, because one at a time can."""
+        self.reader = ThreadPoolExecutor(1, "history-reader")
+        """The thread in which such programs look up what they cannot go on without."""
 
     @classmethod
     def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT, patience: float = PATIENCE) -> Self:
@@ -197,6 +202,9 @@ class History:
         return persevere(attempt, self._patience)
 
     def close(self) -> None:
+        """Waits for what its threads have been given."""
+        self.writer.shutdown()
+        self.reader.shutdown()
         self._engine.dispose()
         if self._folder is not None:
             self._folder.cleanup()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -48,7 +47,7 @@ class _Batch:
 
 
 class GroupCommit:
-    """Records the results of one harvest in one writer thread. Used from one asyncio event loop.
+    """Records the results of one harvest in its history's writing thread. Used from one asyncio event loop.
 
     A transaction begins when the first result has waited for `linger` seconds, when `most` results have come,
     or on `flush`. While it runs the next batch gathers. After a failure nothing more is recorded, and every
@@ -66,7 +65,7 @@ class GroupCommit:
         """`cost` returns what was spent since its last call."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
-        self._record = harvest.record
+        self._record, self._writer = harvest.record, harvest.history.writer
         self._cost = cost
         self._linger = linger
         self._most = most
@@ -77,38 +76,29 @@ class GroupCommit:
         """What was spent, and is in no transaction yet."""
         self._closing = False
         self._closed = False
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="history-writer")
 
     async def record(self, result: TileResult) -> None:
         """Returns when the transaction that holds the result is durable. Raises HistoryError if it failed.
 
         A cancelled call takes effect all the same.
         """
-        if self._failure is not None:
-            raise _again(self._failure)
         batch = self._gathering()
         batch.results.append(result)
         if len(batch.results) >= self._most:
             self._make_due(batch)
-        failure = await batch.durability
-        if failure is not None:
-            raise _again(failure)
+        await _durable(batch)
 
     async def flush(self) -> None:
         """Returns when everything given so far is durable, the cost included. Raises as `record`.
 
         Where nothing but time was spent there is no transaction: the time waits for results, or for `close`.
         """
-        if self._failure is not None:
-            raise _again(self._failure)
         batch = self._gathering()
         self._make_due(batch)
-        failure = await batch.durability
-        if failure is not None:
-            raise _again(failure)
+        await _durable(batch)
 
     async def close(self) -> None:
-        """Flushes, and ends the writer thread even if the flush raises. It may be called twice."""
+        """Flushes. Nothing can be recorded then, even if the flush raises. It may be called twice."""
         if self._closed:
             return
         self._closing = True
@@ -116,10 +106,11 @@ class GroupCommit:
             await self.flush()
         finally:
             self._closed = True
-            self._writer.shutdown(wait=False)
 
     def _gathering(self) -> _Batch:
         """Returns the batch that takes results now. If there is none, a new one begins to wait."""
+        if self._failure is not None:
+            raise _again(self._failure)
         if self._closed:
             raise RuntimeError("nothing can be recorded after close")
         if self._batches and len(self._batches[-1].results) < self._most:
@@ -171,6 +162,13 @@ class GroupCommit:
 def _is_late(failure: BaseException | None) -> bool:
     """Says whether others have finished the harvest: it misses nothing then, and costs still add up."""
     return isinstance(failure, HarvestEndedError) and failure.reason == FINISHED
+
+
+async def _durable(batch: _Batch) -> None:
+    """Returns when the batch is durable. Raises what kept it from that."""
+    failure = await batch.durability
+    if failure is not None:
+        raise _again(failure)
 
 
 def _again(failure: BaseException) -> BaseException:

@@ -79,7 +79,7 @@ class HarvestRecord:
         segment: str,
         today: Callable[[], date] | None,
     ) -> None:
-        self._history = history
+        self.history = history
         self._row = row
         self._layer_ids = LayerIds(layer_ids)
         self.id = row.id
@@ -113,14 +113,14 @@ class HarvestRecord:
 
         def write(connection: Connection) -> None:
             # A file loses no answer to a commit.
-            if self._history.dialect != "sqlite" and not self._note_batch(connection, number):
+            if self.history.dialect != "sqlite" and not self._note_batch(connection, number):
                 return
             self._row.add_cost(connection, cost, unless_ended=bool(results))
             if cost != NO_COST:
                 add_spending(connection, self._row.map, self._today(), cost)
             self._recorder.record(connection, results)
 
-        self._history.write(write)
+        self.history.write(write)
 
     def _note_batch(self, connection: Connection, number: int) -> bool:
         """Notes that this batch is recorded. Returns False where it, or a later one, was recorded before.
@@ -142,7 +142,7 @@ class HarvestRecord:
         Made for blocks of neighbours. Nothing provisional is in it.
         """
         layer_id = self._layer_ids[layer]
-        return self._history.read(lambda connection: latest_versions(connection, layer_id, area))
+        return self.history.read(lambda connection: latest_versions(connection, layer_id, area))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist, by their latest versions. Each counts once.
@@ -167,7 +167,7 @@ class HarvestRecord:
             expected = select(harvests.c.expected).where(harvests.c.id == self.id)
             return int(connection.execute(expected).scalar_one())
 
-        return self._history.write(write)
+        return self.history.write(write)
 
     def stop(self, reason: str) -> bool:
         """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`.
@@ -177,7 +177,7 @@ class HarvestRecord:
         """
         is_news = harvests.c.ended.is_(None) & harvests.c.stopped.is_distinct_from(reason)
         stopping = update(harvests).where(harvests.c.id == self.id, is_news).values(stopped=reason)
-        return self._history.write(lambda connection: connection.execute(stopping).rowcount > 0)
+        return self.history.write(lambda connection: connection.execute(stopping).rowcount > 0)
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Returns up to `limit` tiles that exist by their latest version and have no result in this harvest.
@@ -197,7 +197,7 @@ class HarvestRecord:
                 found += [(name, Tile(*cell)) for cell in missing]
             return found
 
-        return self._history.read(read)
+        return self.history.read(read)
 
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns what this harvest, in whatever process, has found for these tiles, as far as it has.
@@ -215,11 +215,11 @@ class HarvestRecord:
                 found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
             return found
 
-        return self._history.read(read)
+        return self.history.read(read)
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest; None while it is unfinished."""
-        return self._history.read(self._row.reason)
+        return self.history.read(self._row.reason)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many of the `known` tiles this harvest found gone, or has neither asked nor skipped.
@@ -241,14 +241,14 @@ class HarvestRecord:
                     vanished += count_present(connection, layer, ranges, unasked)
             return vanished
 
-        return self._history.read(read)
+        return self.history.read(read)
 
     def counts(self) -> dict[Outcome, int]:
         """Returns the tiles per outcome so far, for outcomes that occurred. Provisional `gone` ones count.
 
         Exact, whatever was recorded twice. Reads all tiles of the map: meant for once in a while.
         """
-        return self._history.read(self._row.counts)
+        return self.history.read(self._row.counts)
 
     def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
         """Ends the harvest in one transaction: its counts, its end, and the versions of gone tiles.
@@ -269,7 +269,7 @@ class HarvestRecord:
                 self._row.end_and_take_back(connection, ended, reason)
 
         try:
-            self._history.write(write)
+            self.history.write(write)
         except HarvestEndedError as error:
             if error.reason != reason:
                 raise
@@ -292,7 +292,7 @@ class HarvestRecord:
             # `several` is equal to nothing: zones or zooms were changed before the harvest was continued.
             is_same = or_(harvests.c.kept.is_(None), harvests.c.kept == kept)
             noted["kept"] = case((is_same, kept), else_="several")
-        self._history.write(
+        self.history.write(
             lambda connection: connection.execute(
                 update(harvests).where(harvests.c.id == self.id).values(noted)
             )
@@ -304,7 +304,7 @@ class HarvestRecord:
         Only what an earlier harvest has been through with is trusted.
         """
         layer_id = self._layer_ids[layer]
-        rows = self._history.read(lambda connection: _MARKS.rows(connection, layer_id, area))
+        rows = self.history.read(lambda connection: _MARKS.rows(connection, layer_id, area))
         return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in rows}
 
     def tops(self, layer: str) -> list[Tile]:
@@ -313,7 +313,7 @@ class HarvestRecord:
         There are none where trust in the layer was withdrawn: then all below them is to be asked.
         """
         layer_id = self._layer_ids[layer]
-        tops = self._history.read(lambda connection: tops_of(connection, self.id, layer_id))
+        tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
@@ -329,7 +329,7 @@ class HarvestRecord:
             cells = present_cells(connection, layer_id, areas) if skipped else ()
             return sorted(Tile(*cell) for cell in cells if skipped.cover(cell))
 
-        return self._history.read(read)
+        return self.history.read(read)
 
     def distrust(self, layer: str, reason: str) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
@@ -347,7 +347,7 @@ class HarvestRecord:
             self._row.add_cost(connection, NO_COST, unless_ended=True)
             return distrust(connection, self.id, self.day, layer_id, reason)
 
-        return self._history.write(write)
+        return self.history.write(write)
 
     def distrusted(self) -> dict[str, str]:
         """Returns the layers in which this harvest, in whatever process, has withdrawn trust, with the
@@ -357,14 +357,14 @@ class HarvestRecord:
             .join_from(proofs, layers, layers.c.id == proofs.c.layer)
             .where(proofs.c.harvest == self.id, proofs.c.withdrawn.is_not(None))
         )
-        return self._history.read(
+        return self.history.read(
             lambda connection: {name: reason for name, reason in connection.execute(query)}  # noqa: C416
         )
 
     def _count(
         self, areas: Mapping[str, Sequence[TileRange]], condition: ColumnElement[bool] | None = None
     ) -> int:
-        return self._history.read(
+        return self.history.read(
             lambda connection: sum(
                 count_present(connection, self._layer_ids[layer], ranges, condition)
                 for layer, ranges in areas.items()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor
 
     from tileharvest.tiles.grid import Tile
 
@@ -19,8 +19,8 @@ LEVELS: Final = 4
 neighbours soon after each other: one query in about 256 look-ups."""
 
 MOST_BLOCKS: Final = 16
-"""Blocks kept; with about 0.6 KB per version 2.5 MB at the very most, all blocks full. A walk downwards goes
-from block to block: more of them are fetched no less often."""
+"""How many blocks are kept. A version takes about 0.6 KB, so 16 full blocks take 2.5 MB. A walk downwards
+goes from block to block, and so more blocks would save no query."""
 
 _Key: TypeAlias = tuple[str, int, int, int]
 _Value = TypeVar("_Value")
@@ -37,12 +37,12 @@ class Known(Generic[_Value]):
     another one: then call `forget`.
     """
 
-    def __init__(self, query: Callable[[str, TileRange], dict[Tile, _Value]]) -> None:
-        """`query` is `HarvestRecord.latest` or its `marks`. It is called in a thread."""
+    def __init__(self, query: Callable[[str, TileRange], dict[Tile, _Value]], reader: Executor) -> None:
+        """`query` is `HarvestRecord.latest` or its `marks`. `reader` is `History.reader`."""
         self._query = query
         self._blocks: OrderedDict[_Key, dict[Tile, _Value]] = OrderedDict()
         self._fetching: dict[_Key, asyncio.Task[dict[Tile, _Value]]] = {}
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="history-reader")
+        self._reader = reader
 
     async def of(self, layer: str, tile: Tile) -> _Value | None:
         """Returns what is known of the tile, or None where that is nothing.
@@ -62,10 +62,6 @@ class Known(Generic[_Value]):
         """Has the history asked anew from now on. Who is waiting still gets what was known before."""
         # New ones, as the queries under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
-
-    def close(self) -> None:
-        """Ends the reader thread; a query that runs is waited for."""
-        self._reader.shutdown()
 
     async def _fetched(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
         task = self._fetching.get(key)

@@ -113,7 +113,7 @@ def test_a_fleet_of_one_begins_and_ends_everything() -> None:
         await one.ended()
         assert not one.is_ended
         # Nobody would tell it.
-        assert not one.awaits_end
+        assert not one._awaits_end
         await one.stop()
 
     asyncio.run(test())
@@ -172,7 +172,7 @@ def test_of_several_idle_workers_one_offers_what_was_given_up(
         one._worker = SimpleNamespace(  # type: ignore[assignment]
             push=lambda entry: found.append(entry.body), take_up=lambda number: None
         )
-        await one.offer_given_up()
+        await one._offer_given_up()
         assert found == pushed
 
     asyncio.run(test())
@@ -181,7 +181,7 @@ def test_of_several_idle_workers_one_offers_what_was_given_up(
 def test_a_mistake_while_what_was_given_up_is_offered_ends_the_crawl() -> None:
     async def test() -> None:
         ends: list[Any] = []
-        await fleet(SimpleNamespace(workers=None), failed=ends.append).offer_given_up()
+        await fleet(SimpleNamespace(workers=None), failed=ends.append)._offer_given_up()
         (error,) = ends
         assert isinstance(error, QueueError)
 

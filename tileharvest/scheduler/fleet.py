@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
+
+_logger = logging.getLogger(__name__)
 
 POLL: Final = 0.5
 """Seconds after which a worker with nothing to do looks for what others have pushed, or have lost."""
@@ -56,22 +59,81 @@ class Fleet:
         self._listener = listener
         self.is_first = is_first
         """Whether the first requests are still to be enqueued. When they are, call `seeded`."""
-        self.awaits_end = has_joined and self._shared is not None
+        self._awaits_end = has_joined and self._shared is not None
         """Whether this worker stays, with nothing to do, until it is told that the work has ended."""
         self.ending = Ending.GOES_ON
         """How far the work is, as this worker last heard."""
-        self._stays = scheduling.stay
-        self._silent = scheduling.lease_seconds
+        self._scheduling = scheduling
+        self._said_waiting = False
+        self._last_round: asyncio.Task[None] | None = None
+        """Offers again what was given up; None before there was nothing else to do."""
+        self.has_looked = False
+        """Whether the queue was asked once more after its last lease, as another process may have pushed."""
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Look for work, and for the end of it, while this worker has nothing to do."""
-        if self._shared is not None or self._stays:
+        if self._shared is not None or self._scheduling.stay:
             self._watching = asyncio.ensure_future(self._watch())
 
     async def stop(self) -> None:
-        if self._watching is not None:
-            await cancel(self._watching)
+        for task in (self._watching, self._last_round):
+            if task is not None:
+                await cancel(task)
+
+    # Whether there is more to come
+
+    def stays(self) -> bool:
+        """Returns whether the worker must stay: something is due or soon will be, or it was told to."""
+        worker, scheduling = self._worker, self._scheduling
+        if scheduling.stay or not worker.is_empty:
+            return True
+        if self.ending is not Ending.GOES_ON:
+            return False
+        if worker.answer.leased_elsewhere or worker.answer.held_until is not None:
+            return True
+        next_due = worker.answer.next_due
+        if next_due is None:
+            return self._awaits_end
+        patience = scheduling.close_when_waiting
+        if patience is None or next_due - scheduling.clock() <= patience:
+            return True
+        if not self._said_waiting:
+            self._said_waiting = True
+            _logger.info("requests wait until %s; run it again then", scheduling.in_words(next_due))
+        return False
+
+    def looks_on(self) -> bool:
+        """Returns whether a spider with nothing to do may still get something: what was given up, which is
+        offered again once in each run, and then what others have pushed."""
+        if self._last_round is None:
+            self._last_round = asyncio.ensure_future(self._offer_given_up())
+        if not self._last_round.done():
+            return True
+        if not self.has_looked:
+            self.has_looked = True
+            self._worker.look_again()
+            return True
+        return False
+
+    async def _offer_given_up(self) -> None:
+        """Offers again what was leased in process after process that ended: most of it was never made.
+
+        It comes last and has one attempt, so that a request that kills its own process is in nobody's way. Of
+        all workers only the one that has been at it for longest offers it, or each would. It ends the crawl
+        where the queue cannot go on.
+        """
+        segment, silent = self._segment, self._scheduling.lease_seconds
+        try:
+            if self._shared is None or _is_own(_living(await self._shared.workers(), silent)[0]):
+                for failure in await self._queue.failures():
+                    if failure.segment == segment and is_unanswered(failure.reason):
+                        body, attempts = failure.body, failure.attempts
+                        self._worker.push(Entry(body, segment, None, failure.priority, attempt=attempts))
+                        self.take_up(failure)
+        except Exception as error:  # noqa: BLE001 - or the spider would close as if nothing was left
+            self._listener.end(as_queue_error(error))
+        self._listener.wake()
 
     # What a harvest asks
 
@@ -111,31 +173,6 @@ class Fleet:
                     found.append((failure, self._writer.read(failure.body, failure.attempts)))
         return found
 
-    async def offer_given_up(self) -> None:
-        """Offers again what was leased in process after process that ended: most of it was never made.
-
-        It comes last and has one attempt, so that a request that kills its own process is in nobody's way. Of
-        all workers only the one that has been at it for longest offers it, or each would. It ends the crawl
-        where the queue cannot go on.
-        """
-        try:
-            if self._shared is None or _is_own(_living(await self._shared.workers(), self._silent)[0]):
-                for failure in await self._queue.failures():
-                    if failure.segment == self._segment and is_unanswered(failure.reason):
-                        self._worker.push(
-                            Entry(
-                                failure.body,
-                                failure.segment,
-                                None,
-                                failure.priority,
-                                attempt=failure.attempts,
-                            )
-                        )
-                        self.take_up(failure)
-        except Exception as error:  # noqa: BLE001 - or the spider would close as if nothing was left
-            self._listener.end(as_queue_error(error))
-        self._listener.wake()
-
     def take_up(self, failure: Failure) -> None:
         """Take the failure off the failure list, as its request is enqueued again."""
         self._worker.take_up(failure.id)
@@ -160,15 +197,15 @@ class Fleet:
 
     async def _watch(self) -> None:
         try:
-            while self._stays or self.ending is not Ending.ENDED:
+            while self._scheduling.stay or self.ending is not Ending.ENDED:
                 await asyncio.sleep(POLL)
-                if self._stays or self._worker.is_empty:
+                if self._scheduling.stay or self._worker.is_empty:
                     await self._look()
         except Exception as error:  # noqa: BLE001 - or nobody would notice the end of the work any more
             self._listener.end(as_queue_error(error))
 
     async def _look(self) -> None:
-        if self._shared is not None and self.awaits_end and not self._worker.holds_some:
+        if self._shared is not None and self._awaits_end and not self._worker.holds_some:
             self.ending = await self._shared.ending(self._segment)
             if self.ending is not Ending.GOES_ON:
                 self._listener.wake()

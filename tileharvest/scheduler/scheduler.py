@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Self
 
@@ -96,11 +95,6 @@ class Scheduler(BaseScheduler):
         """The request whose turn has not come."""
         self._share: int | None = None
         """How many requests the other workers leave this one on the way."""
-        self._said_waiting = False
-        self._last_round: asyncio.Task[None] | None = None
-        """Offers again what was given up; None before the spider has nothing else to do."""
-        self._has_looked = False
-        """Whether the queue was asked once more after its last lease, as another process may have pushed."""
         self.left_nothing = False
         """Once it is closed: whether nothing waited any more, for now or for later."""
 
@@ -165,26 +159,10 @@ class Scheduler(BaseScheduler):
         return request
 
     def has_pending_requests(self) -> bool:
-        """Returns whether the spider must stay: something is due or soon will be, or it was told to."""
-        fleet, worker, scheduling = self._fleet, self.worker, self._scheduling
+        """Returns whether the spider must stay."""
         if not self._is_open:
             return False
-        if fleet is None or self._waiting or self._memory.waiting or scheduling.stay or not worker.is_empty:
-            return True
-        if fleet.ending is not Ending.GOES_ON:
-            return False
-        if worker.answer.leased_elsewhere or worker.answer.held_until is not None:
-            return True
-        next_due = worker.answer.next_due
-        if next_due is None:
-            return fleet.awaits_end
-        patience = scheduling.close_when_waiting
-        if patience is None or next_due - scheduling.clock() <= patience:
-            return True
-        if not self._said_waiting:
-            self._said_waiting = True
-            _logger.info("requests wait until %s; run it again then", scheduling.in_words(next_due))
-        return False
+        return self._fleet is None or bool(self._waiting or self._memory.waiting) or self._fleet.stays()
 
     # The beginning and the end
 
@@ -304,17 +282,8 @@ class Scheduler(BaseScheduler):
         return fleet
 
     def _idle(self) -> None:
-        """Offers what was given up, once in each run, and looks for what others have pushed. Only then the
-        spider closes with nothing else to do."""
-        if self._fleet is None or self._crawl.is_ending:
-            return
-        if self._last_round is None:
-            self._last_round = asyncio.ensure_future(self._fleet.offer_given_up())
-        if not self._last_round.done():
-            raise DontCloseSpider
-        if not self._has_looked:
-            self._has_looked = True
-            self.worker.look_again()
+        """The spider closes when there is surely nothing more."""
+        if self._fleet is not None and not self._crawl.is_ending and self._fleet.looks_on():
             raise DontCloseSpider
 
     async def _close(self) -> None:
@@ -406,8 +375,8 @@ class Scheduler(BaseScheduler):
         ):
             if count:
                 self._count(name, count)
-        if answer.leases:
-            self._has_looked = False
+        if answer.leases and self._fleet is not None:
+            self._fleet.has_looked = False
         self._share = self._share if answer.share is None else answer.share
         self._politeness.exchanged()
         if self.worker.is_told:

@@ -59,7 +59,7 @@ def test_the_plus_lane_takes_the_next_start() -> None:
 def test_a_lease_is_held_until_it_is_let_go_whether_it_has_started_or_not() -> None:
     leases = waiting(NOW, NOW)
     first = leases.take(NOW)
-    assert ({one.id for one in leases.held}, [one.id for one in leases.unstarted()]) == ({0, 1}, [1])
+    assert ({one.id for one in leases.held}, leases.waiting) == ({0, 1}, 1)
     leases.let_go([first])
     assert [one.id for one in leases.held] == [1]
 
@@ -76,7 +76,7 @@ def test_what_is_withdrawn_waits_no_more_and_is_held() -> None:
     leases = waiting(NOW)
     leases.add([lease(7, priority=1)], None)
     assert [one.id for one in leases.withdraw()] == [7, 0]
-    assert (leases.waiting, leases.earliest, leases.unstarted()) == (0, None, [])
+    assert (leases.waiting, leases.earliest, leases.withdraw()) == (0, None, [])
     assert {one.id for one in leases.held} == {0, 7}
 
 

@@ -52,8 +52,8 @@ class SegmentFingerprinter:
         return cls(crawler.settings.getlist("DEDUP_IGNORE_QUERY"))
 
     def fingerprint(self, request: Request) -> bytes:
-        """20 bytes. Raises ValueError for an address without a canonical form, such as one whose port is
-        beyond 65535."""
+        """Returns 20 bytes. Raises ValueError for an address that has no canonical form: such as one with a
+        port beyond 65535."""
         plain = self._is_canonical(request.url)
         address = plain[1] if plain else self.canonical_address(request.url)
         head = f"{FORMAT}\n{request.method}\n{address}\n".encode()
@@ -67,7 +67,8 @@ class SegmentFingerprinter:
 
 
 def _plain_addresses(ignored: Iterable[str]) -> re.Pattern[str]:
-    """Matches addresses whose first group is their canonical form: the whole query is ignored, or none."""
+    """Returns what matches addresses of which the first group is the canonical form: they have no query, or
+    all of it is ignored."""
     keys = "|".join(re.escape(key) for key in ignored if _PLAIN_KEY.fullmatch(key))
     field = f"(?:{keys})(?:={_PLAIN_VALUE})?"
     query = rf"(?:\?{field}(?:&{field})*)?" if keys else ""

@@ -400,7 +400,8 @@ class Scheduler(BaseScheduler):
         self._crawl.end(why)
 
     def check(self) -> None:
-        """Raises BudgetError where too little room is left on the disk."""
+        """Tell that this process is alive, which is asked every second. Raises BudgetError where too little
+        room is left on the disk."""
         if self._start_urls is not None:
             self._start_urls.check()
         if self._crawl.harvest is not None:

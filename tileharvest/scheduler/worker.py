@@ -165,13 +165,9 @@ class Leases:
             if self._held.get(lease.id) is lease:
                 del self._held[lease.id]
 
-    def unstarted(self) -> list[Lease]:
-        """Returns the leases that wait."""
-        return [*self._plus, *self._others]
-
     def withdraw(self) -> list[Lease]:
         """Returns the leases that waited. They wait no more, and are held until they are let go."""
-        withdrawn = self.unstarted()
+        withdrawn = [*self._plus, *self._others]
         for waiting in (self._plus, self._others, self._starts):
             waiting.clear()
         self.waiting = 0
@@ -243,7 +239,7 @@ class QueueWorker:
             await cancel(self._alive)
         if self._exchanging is not None:
             await asyncio.wait([self._exchanging])
-        self._untold.returned.extend(self._leases.unstarted())
+        self._untold.returned.extend(self._leases.withdraw())
         try:
             if self._untold:
                 await self._queue.exchange(self._taken(), 0, self._clock())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.costs import Cost
+    from tileharvest.maps.budgets import Budget
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.crawl import Crawl
@@ -64,6 +65,12 @@ class Amendments:
         """As the file last had it."""
         self._stamp = stamp_of(self._file)
 
+    def budget(self) -> Budget:
+        """Returns what the run may spend by the rules that hold now. Raises DaySpentError."""
+        rules = self._crawl.rules
+        assert rules is not None
+        return budget_of_run(self._harvest.description.name, rules.budget, rules.daily_budget, self._spent)
+
     async def watch(self) -> None:
         """Looks every second, until cancelled."""
         while True:
@@ -100,7 +107,7 @@ class Amendments:
         if crawl.politeness is None:
             return
         try:
-            budget = budget_of_run(now.name, rules.budget, rules.daily_budget, self._spent)
+            budget = self.budget()
         except DaySpentError as error:
             message = (
                 f"map '{now.name}' has spent its daily budget; what was found is kept; run it again tomorrow"

@@ -14,7 +14,6 @@ from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, T
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
 from tileharvest.maps.settings import data_folder
-from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.history.costs import Cost
-    from tileharvest.maps.budgets import Budget
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.overviewer import Fetch
@@ -275,20 +272,13 @@ class TileSpider(Spider, HeldSpider):
         """Wait until the site may be asked, and find out how much of it."""
         harvest, politeness = self.harvest, self.crawl.politeness
         harvest.check_room()
-        spent = await harvest.spent()
-        amendments = Amendments(self.crawler.settings, self.crawl, spent)
+        amendments = Amendments(self.crawler.settings, self.crawl, await harvest.spent())
         self._watching = asyncio.ensure_future(amendments.watch())
         # A day that is spent ends it before it waits. What is amended while it waits counts afterwards.
-        self._budget(spent)
+        amendments.budget()
         if politeness is not None:
             await politeness.may_go_on()
-            await politeness.allow(self._budget(spent))
-
-    def _budget(self, spent: Cost) -> Budget:
-        """Returns what this run may spend, after its map has cost so much today. Raises DaySpentError."""
-        rules = self.crawl.rules
-        assert rules is not None
-        return budget_of_run(self.harvest.description.name, rules.budget, rules.daily_budget, spent)
+            await politeness.allow(amendments.budget())
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest

@@ -90,7 +90,8 @@ class DiffMiddleware:
         state: RequestState | None = request.meta.get(STATE)
         if state is None or state.question is None:
             return response
-        layer, tile = state.question.place
+        layer, tile, asked = state.question.layer, state.question.tile, state.question.asked
+        assert tile is not None
         answer, by_head = _answer(response), request.method == "HEAD"
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
@@ -118,7 +119,7 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=reason,
-            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, state.question.asked),
+            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, asked),
         )
         return response
 

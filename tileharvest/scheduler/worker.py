@@ -214,6 +214,8 @@ class QueueWorker:
         self._linger: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
         self._start: asyncio.TimerHandle | None = None
+        self._is_telling = False
+        """Whether an exchange is under way, or begins by itself."""
         self._stopped = False
         self._may_have_more = True
         self.answer = Exchange(())
@@ -251,7 +253,7 @@ class QueueWorker:
     def push(self, entry: Entry) -> None:
         self._untold.pushed.append(entry)
         self._may_have_more = True
-        if self._linger is None:
+        if not self._is_telling:
             self._tell()
 
     def take_up(self, failure: int) -> None:
@@ -266,7 +268,7 @@ class QueueWorker:
 
     def finish(self, lease: Lease) -> None:
         self._untold.finished.append(lease)
-        if self._linger is None:
+        if not self._is_telling:
             self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
@@ -341,11 +343,12 @@ class QueueWorker:
         return self._may_have_more and self._leases.waiting <= self._few and self._listener.may_start
 
     def _tell(self) -> None:
-        if self._exchanging is not None or self._stopped:
+        if self._is_telling or self._stopped:
             return
+        self._is_telling = True
         if self._wants_leases():
             self._begin()
-        elif self._linger is None:
+        else:
             self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
 
     def _begin(self) -> None:
@@ -353,6 +356,7 @@ class QueueWorker:
             self._linger.cancel()
             self._linger = None
         if self._exchanging is None and not self._stopped:
+            self._is_telling = True
             self._exchanging = asyncio.ensure_future(self._exchange())
 
     async def _exchange(self) -> None:
@@ -371,7 +375,7 @@ class QueueWorker:
             self._exchanging = None
             self._fail(as_queue_error(error))
             return
-        self._exchanging = None
+        self._exchanging, self._is_telling = None, False
         self._take_in(answer, wanted)
         self._listener.exchanged(answer)
         # What was said while the exchange was under way, or a wish to look again, has begun none.

@@ -70,7 +70,10 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         async with self._make_request(request, request.meta["download_timeout"]) as answer:
             # As for GETs; AutoThrottle goes by it.
             request.meta["download_latency"] = time.monotonic() - started
-            found = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
+            found = {}
+            for name in _TOLD:
+                if name in answer.headers:
+                    found[name] = answer.headers[name]
             return Response(request.url, status=answer.status, headers=found, request=request)
 
     def _request_headers(self, request: Request) -> Headers | _Constant:  # type: ignore[override]
@@ -83,11 +86,8 @@ class TileDownloadHandler(AiohttpDownloadHandler):
 
 
 class _Constant:
-    """Headers that all requests have. Its one method is called on what `_request_headers` returns."""
+    """Headers that all requests have. `to_tuple_list` is called on what `_request_headers` returns."""
 
     def __init__(self, values: dict[str, str | None]) -> None:
         self.headers = Headers({name: value for name, value in values.items() if value})
-        self._tuples = self.headers.to_tuple_list()
-
-    def to_tuple_list(self) -> list[tuple[str, str]]:
-        return self._tuples
+        self.to_tuple_list = self.headers.to_tuple_list().copy

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy.logformatter import LogFormatter
 
 if TYPE_CHECKING:
-    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.logformatter import LogFormatterResult
-    from twisted.python.failure import Failure
 
 
 class QuietLogFormatter(LogFormatter):
@@ -30,12 +27,8 @@ class QuietLogFormatter(LogFormatter):
         level = logging.getLevelNamesMapping().get(str(crawler.settings["LOG_LEVEL"]), logging.NOTSET)
         return cls(debugging=level <= logging.DEBUG)
 
-    def crawled(  # type: ignore[override]
-        self, request: Request, response: Response, spider: Spider
-    ) -> LogFormatterResult | None:
-        return super().crawled(request, response, spider) if self._debugging else None
+    def crawled(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
+        return super().crawled(*what) if self._debugging else None
 
-    def scraped(  # type: ignore[override]
-        self, item: Any, response: Response | Failure | None, spider: Spider
-    ) -> LogFormatterResult | None:
-        return super().scraped(item, response, spider) if self._debugging else None
+    def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
+        return super().scraped(*what) if self._debugging else None

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
@@ -16,6 +17,7 @@ from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice, _within
 from tileharvest.harvest.settings import harvest_for
+from tileharvest.maps.settings import described_map
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.outcomes import Outcome
 
@@ -50,6 +52,7 @@ def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
         is_finished: bool = True,
         ending: TileHarvestError | None = None,
         ended_here: bool = True,
+        wrong: dict[str, Any] | None = None,
         **arguments: str,
     ) -> Notice:
         crawl = crawl_of(Crawler(Spider, settings))
@@ -57,6 +60,7 @@ def notice(tmp_path: Path, received: Receiver) -> Callable[..., Notice]:
         crawl.is_finished, crawl.ending = is_finished, ending
         crawl.harvest = harvest_for(settings, {"map": "small"})
         crawl.harvest.ended_here = ended_here
+        crawl.harvest.description = replace(crawl.harvest.description, **(wrong or {}))
         return Notice.from_crawler(crawl.crawler)
 
     return make
@@ -89,9 +93,20 @@ def test_without_apprise_one_line_says_how_to_install_it(
     notice: Callable[..., Notice], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tileharvest.notices.delivery.find_spec", lambda _name: None)
-    with pytest.raises(NotConfigured):
-        notice()
+    asyncio.run(notice()._notify())
     assert caplog.messages == ["notices need Apprise: pip install '.[notify]'; this goes on without"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"notify": ("json://${MISSING}/",)}, {"notify": ()}], ids=["a secret is missing", "nobody"]
+)
+def test_who_is_to_be_told_may_be_corrected_while_the_harvest_runs(
+    notice: Callable[..., Notice], received: Receiver, wrong: dict[str, Any]
+) -> None:
+    begun = notice(wrong=wrong)
+    begun._harvest.description = described_map(begun._settings, "small")
+    asyncio.run(begun._notify())
+    assert [posted.title.partition(": ")[2] for posted in received.posted] == ["3 tiles changed"]
 
 
 def test_nobody_waits_longer_than_that_for_what_hangs() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, Self
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.errors import ExitStatus
 from tileharvest.history.settings import open_history_for_reading
-from tileharvest.maps.settings import setting
-from tileharvest.notices.settings import notice_occasions, notice_targets
+from tileharvest.notices.message import Report, is_wanted
+from tileharvest.notices.settings import wishes_for
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 from tileharvest.store.settings import open_store_for_reading
 
@@ -23,12 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.maps.description import MapDescription
-    from tileharvest.notices.message import Report
-    from tileharvest.notices.notice import Wishes
     from tileharvest.scheduler.crawl import Crawl
 
 PATIENCE: Final = 30.0
@@ -48,11 +43,12 @@ class Notice:
     nothing of the harvest.
     """
 
-    def __init__(self, crawl: Crawl, harvest: Harvest, wishes: Wishes | None) -> None:
-        """`wishes` are those of the harvest's description, or None where nobody is to be told."""
+    def __init__(self, crawl: Crawl, harvest: Harvest) -> None:
         self._crawl = crawl
         self._harvest = harvest
-        self._wishes = wishes
+        self._settings = crawl.crawler.settings
+        # Asked now, so that the log tells what is wrong before hours of harvesting.
+        self._wishes = wishes_for(self._settings, harvest.description)
         self._described = harvest.description
         self._has_begun = False
         crawl.crawler.signals.connect(self._begun, signals.engine_started)
@@ -61,16 +57,11 @@ class Notice:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured, which switches it off without a word, where nobody can be told. A dry run is
-        such a case. Where nobody is to be told, that may change while the harvest runs."""
-        harvest = harvest_of(crawler)
-        crawl = crawl_of(crawler)
+        """Raises NotConfigured, which switches it off without a word, for a dry run."""
+        harvest, crawl = harvest_of(crawler), crawl_of(crawler)
         if crawl.arguments.get("dry") == "1":
             raise NotConfigured
-        wishes = _wishes(crawler.settings, harvest.description)
-        if wishes is None and notice_targets(crawler.settings, harvest.description):
-            raise NotConfigured
-        return cls(crawl, harvest, wishes)
+        return cls(crawl, harvest)
 
     def _begun(self) -> None:
         self._has_begun = True
@@ -82,21 +73,25 @@ class Notice:
             await self._notify()
 
     async def _notify(self) -> None:
-        from tileharvest.notices.message import is_wanted  # noqa: PLC0415 - where it is used at all
-        from tileharvest.notices.notice import tell  # noqa: PLC0415 - the same
+        # Pictures take 30 ms to load, and few harvests send any.
+        from tileharvest.notices.notice import tell  # noqa: PLC0415
 
-        settings, wishes = self._crawl.crawler.settings, self._wishes
-        if self._harvest.description is not self._described:
+        crawl, harvest, settings = self._crawl, self._harvest, self._settings
+        if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
+            # It goes on, with other workers or in a later run.
+            return
+        if harvest.description is not self._described:
             # maps.toml was changed meanwhile.
-            wishes = _wishes(settings, self._harvest.description)
-        report = self._report()
-        if report is None or wishes is None or not is_wanted(report, wishes.occasions):
+            self._wishes = wishes_for(settings, harvest.description)
+        report = Report(harvest.description.name, harvest.day, crawl.counts, crawl.ending)
+        wishes = self._wishes
+        if wishes is None or not is_wanted(report, wishes.occasions):
             return
 
-        def sent() -> list[str]:
+        def send() -> list[str]:
             return tell(
                 report,
-                self._harvest.segment.name,
+                harvest.segment.name,
                 wishes,
                 lambda: open_history_for_reading(settings),
                 lambda: open_store_for_reading(settings),
@@ -104,7 +99,7 @@ class Notice:
             )
 
         try:
-            missed = await _within(PATIENCE, sent)
+            missed = await _within(PATIENCE, send)
         except TimeoutError:
             self._warn(f"was not sent within {PATIENCE:g} s")
         # Whatever it is, a harvest does not fail by it. Its text may hold an address.
@@ -114,56 +109,13 @@ class Notice:
             if missed:
                 self._warn(f"did not reach {', '.join(missed)}")
 
-    def _report(self) -> Report | None:
-        """Returns None while the harvest goes on: with other workers, or in a later run."""
-        from tileharvest.notices.message import Report  # noqa: PLC0415 - where it is used at all
-
-        crawl, harvest = self._crawl, self._harvest
-        if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
-            return None
-        return Report(self._name, harvest.day, crawl.counts, crawl.ending)
-
-    @property
-    def _name(self) -> str:
-        return self._harvest.description.name
-
     def _warn(self, problem: str) -> None:
         _logger.warning(
             "the notice about map '%s' %s; the harvest is kept as it is: look at `notify`, and see"
             " docs/notices.md",
-            self._name,
+            self._harvest.description.name,
             problem,
         )
-
-
-def _wishes(settings: BaseSettings, description: MapDescription) -> Wishes | None:
-    """Returns None where nobody is to be told or nobody can be. The log says so now, and not after hours of
-    harvesting."""
-    texts = notice_targets(settings, description)
-    if not texts:
-        return None
-    # Where nobody is to be told it need not be loaded.
-    from tileharvest.notices.delivery import (  # noqa: PLC0415
-        HOW_TO_INSTALL,
-        is_installed,
-        parse_targets,
-    )
-    from tileharvest.notices.notice import Wishes  # noqa: PLC0415
-
-    if not is_installed():
-        _logger.warning("notices need Apprise: %s; this goes on without", HOW_TO_INSTALL)
-        return None
-    try:
-        occasions = notice_occasions(settings, description)
-    except ConfigurationError as error:
-        _logger.warning("%s; this goes on without notices", error)
-        return None
-    targets, missing = parse_targets(texts, os.environ)
-    if missing:
-        reasons = ", ".join(missing)
-        _logger.warning("an address to notify is left out: %s; this goes on without", reasons)
-    viewer = description.viewer or setting(settings, "VIEWER_URL")
-    return Wishes(tuple(targets), occasions, viewer) if targets else None
 
 
 async def _within(seconds: float, work: Callable[[], list[str]]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import TileHarvestError
@@ -20,21 +20,10 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
-    from tileharvest.notices.delivery import Target
     from tileharvest.notices.message import Report
     from tileharvest.notices.places import ChangedPlace
+    from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """Who is told, and when."""
-
-    targets: tuple[Target, ...]
-    occasions: tuple[str, ...]
-    """Words of `NOTICES`."""
-    viewer: str = ""
-    """The address of the viewer, for links; when it is empty there are no links."""
 
 
 def tell(

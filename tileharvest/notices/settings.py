@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.description import NOTICES
 from tileharvest.maps.settings import setting
+from tileharvest.notices.delivery import HOW_TO_INSTALL, is_installed, parse_targets
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.notices.delivery import Target
+
+_logger = logging.getLogger(__name__)
 
 
-def notice_targets(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Returns where messages about the map go."""
-    return tuple(
-        settings.getlist("NOTIFY", setting(settings, "NOTIFY"))
-        if description.notify is None
-        else description.notify
-    )
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Who is told, and when."""
+
+    targets: tuple[Target, ...]
+    occasions: tuple[str, ...]
+    """Words of `NOTICES`."""
+    viewer: str = ""
+    """The address of the viewer, for links; when it is empty there are no links."""
+
+
+def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | None:
+    """Returns who is told of the map's harvests, or None where nobody is to be told, or nobody can be.
+
+    The log says why somebody cannot be told.
+    """
+    texts = description.notify
+    if texts is None:
+        texts = tuple(settings.getlist("NOTIFY", setting(settings, "NOTIFY")))
+    if not texts:
+        return None
+    if not is_installed():
+        _logger.warning("notices need Apprise: %s; this goes on without", HOW_TO_INSTALL)
+        return None
+    try:
+        occasions = notice_occasions(settings, description)
+    except ConfigurationError as error:
+        _logger.warning("%s; this goes on without notices", error)
+        return None
+    targets, missing = parse_targets(texts, os.environ)
+    if missing:
+        reasons = ", ".join(missing)
+        _logger.warning("an address to notify is left out: %s; this goes on without", reasons)
+    viewer = description.viewer or setting(settings, "VIEWER_URL")
+    return Wishes(tuple(targets), occasions, viewer) if targets else None
 
 
 def notice_occasions(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Returns on which occasions they go out. Raises ConfigurationError."""
-    occasions = tuple(
-        settings.getlist("NOTIFY_ON", setting(settings, "NOTIFY_ON"))
-        if description.on is None
-        else description.on
-    )
+    """Returns on which occasions messages go out. Raises ConfigurationError."""
+    occasions = description.on
+    if occasions is None:
+        occasions = tuple(settings.getlist("NOTIFY_ON", setting(settings, "NOTIFY_ON")))
     for one in occasions:
         if one not in NOTICES:
             raise ConfigurationError(f"NOTIFY_ON '{one}' is none of: {', '.join(NOTICES)}")

@@ -11,8 +11,9 @@ import pytest
 from tests.queue.redis_maps import RedisMap
 from tests.scheduler.driving import entry
 from tests.servers.redis import redis_server
-from tileharvest.commands.terminal import write_table
-from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, Crew, look, seconds_in_words
+from tileharvest.commands.terminal import write_rows
+from tileharvest.commands.workers import WORKER_COLUMNS
+from tileharvest.monitoring.overview import NOTHING, Crew, look, seconds_in_words
 from tileharvest.queue.orders import pause, set_rate
 from tileharvest.queue.shared_queue import Worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -68,7 +69,8 @@ def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
 
 def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     crew = Crew([worker(host="3f4e5d6c7b8a"), worker(share=None)], moment=100.0)
-    write_table(["map", *WORKER_COLUMNS], [["antworld", *row] for row in crew.rows()])
+    rows = [{"map": "antworld", **one} for one in crew.as_plain()]
+    write_rows(rows, {"map": "map", **WORKER_COLUMNS}, as_json=False, otherwise="")
     *_, first, second = capsys.readouterr().out.splitlines()
     assert len(first.rstrip()) <= 80
     wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "100 s", "3.1", "1,024", "8"]

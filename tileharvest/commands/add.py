@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import SiteCommand
-from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file, setting
@@ -69,7 +69,7 @@ class Command(SiteCommand, ScrapyCommand):
             _write(name, str(file), site)
         if contact is None:
             example = known[-1] if known else _EXAMPLE
-            _say(
+            say(
                 f"next: add contact = \"{example}\" to map '{name}' in {file}: who finds your address in the"
                 " User-Agent can write to you instead of shutting you out"
             )
@@ -106,9 +106,9 @@ def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
 
     `line` gives the answer to a question. An empty answer takes the last of `known`, which other maps have.
     """
-    _say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
+    say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
     if known[:-1]:
-        _say(f"Other maps of yours have: {', '.join(known[:-1])}")
+        say(f"Other maps of yours have: {', '.join(known[:-1])}")
     offer = f"Enter takes {known[-1]}, {_NONE} leaves it out" if known else "Enter leaves it out"
     while True:
         answer = line(f"Mail address or web page ({offer}): ")
@@ -116,7 +116,7 @@ def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
             return known[-1] if known and not answer else ""
         if _CONTACT.fullmatch(answer):
             return answer
-        _say(f"'{answer}' is neither a mail address, such as {_EXAMPLE}, nor a page, such as {_PAGE}")
+        say(f"'{answer}' is neither a mail address, such as {_EXAMPLE}, nor a page, such as {_PAGE}")
 
 
 def _line(question: str) -> str:
@@ -126,14 +126,9 @@ def _line(question: str) -> str:
     try:
         line = sys.stdin.readline()
     except KeyboardInterrupt:
-        _say("")
+        say("")
         raise TileHarvestError("stopped at the question; nothing was added") from None
     return line.strip() if line else _NONE
-
-
-def _say(text: str) -> None:
-    """Writes a line for a person, beside the data on stdout."""
-    sys.stderr.write(f"{text}\n")
 
 
 def _plain(name: str, site: Site) -> dict[str, Any]:

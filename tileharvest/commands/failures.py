@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, ask_queue, queue_owner
-from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.commands.terminal import write_line, write_rows
 from tileharvest.history.summaries import failing
 from tileharvest.middlewares.traffic import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.commands.settings import QueueOwner
+    from tileharvest.commands.terminal import Columns
     from tileharvest.queue.port import Failure, RequestQueue
     from tileharvest.tiles.grid import Tile
 
@@ -83,7 +83,11 @@ class Command(MapCommand, ScrapyCommand):
             in_a_row = None
             if failures and owner.description is not None:
                 in_a_row = ask_history(settings, lambda history: failing(history, name))
-            _write(owner, [_plain(failure, in_a_row or {}) for failure in failures], as_json=opts.json)
+            rows = [_plain(failure, in_a_row or {}) for failure in failures]
+            nothing = f"no request of {owner.in_words} has failed"
+            write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
+            if not opts.json:
+                _explain(name, rows)
 
 
 async def _retry(queue: RequestQueue) -> int:
@@ -99,14 +103,19 @@ async def _clear(queue: RequestQueue) -> int:
     return len(failures)
 
 
-def _write(owner: QueueOwner, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        write_json(rows)
-        return
-    if not rows:
-        write_line(f"no request of {owner.in_words} has failed")
-        return
-    write_table(_COLUMNS, [_line(row) for row in rows])
+_COLUMNS: Final[Columns] = {
+    "tile": "tile",
+    "address": "url",
+    ">status": lambda row: str(row["status"]),
+    ">attempts": "attempts",
+    ">harvests": "harvests",
+    "failed (UTC)": lambda row: f"{datetime.fromisoformat(row['failed']):%Y-%m-%d %H:%M}",
+    "last error": "reason",
+}
+
+
+def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Writes what a person should know of rows that will not come right by themselves."""
     forbidden = [row for row in rows if row["attempts"] == 0]
     lasting = [row for row in rows if row["attempts"] and row["harvests"] >= MANY]
     if forbidden or lasting:
@@ -114,17 +123,7 @@ def _write(owner: QueueOwner, rows: Sequence[dict[str, Any]], *, as_json: bool) 
     if lasting:
         write_line(_told(lasting))
     if forbidden:
-        write_line(_told_of_forbidden(owner.name, forbidden))
-
-
-_COLUMNS = ("tile", "address", ">status", ">attempts", ">harvests", "failed (UTC)", "last error")
-_KEYS = ("tile", "url", "status", "attempts", "harvests", "failed", "reason")
-
-
-def _line(row: dict[str, Any]) -> list[str]:
-    failed = datetime.fromisoformat(row["failed"])
-    shown = {**row, "tile": row["tile"] or "", "failed": f"{failed:%Y-%m-%d %H:%M}"}
-    return [str(shown[key]) for key in _KEYS]
+        write_line(_told_of_forbidden(map_name, forbidden))
 
 
 def _told(lasting: Sequence[dict[str, Any]]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
 from tileharvest.history.settings import open_history_for_reading
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import argparse
 
     from scrapy.settings import BaseSettings
+
+    from tileharvest.commands.terminal import Columns
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -40,15 +42,18 @@ class Command(MapCommand, ScrapyCommand):
         layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
         with open_history_for_reading(settings) as history:
             recorded = tile_versions(history, args[0], layer, tile)
-        if opts.json:
-            write_json([_plain(version) for version in recorded])
-        elif recorded:
-            write_table(
-                ["day", "layer", "tile", "image", ">size", "ETag"],
-                [_line(version) for version in recorded],
-            )
-        else:
-            write_line(f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}")
+        nothing = f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}"
+        write_rows([_plain(one) for one in recorded], _COLUMNS, as_json=opts.json, otherwise=nothing)
+
+
+_COLUMNS: Final[Columns] = {
+    "day": "day",
+    "layer": "layer",
+    "tile": "tile",
+    "image": lambda row: "gone" if row["sha1"] is None else f"{row['sha1']}.{row['extension']}",
+    ">size": lambda row: "" if row["size"] is None else bytes_in_words(row["size"]),
+    "ETag": "etag",
+}
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:
@@ -76,15 +81,3 @@ def _plain(recorded: RecordedVersion) -> dict[str, Any]:
         "etag": version.validator.etag,
         "last_modified": version.validator.last_modified,
     }
-
-
-def _line(recorded: RecordedVersion) -> list[str]:
-    image = recorded.version.image
-    return [
-        recorded.version.day.isoformat(),
-        recorded.layer,
-        str(recorded.tile),
-        image.file_name if image else "gone",
-        bytes_in_words(image.size) if image else "",
-        recorded.version.validator.etag or "",
-    ]

@@ -11,10 +11,11 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, ask_queue, queue_owner
-from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
+from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
 from tileharvest.history.summaries import progress_of
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
-from tileharvest.monitoring.overview import NOTHING, WORKER_COLUMNS, look
+from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.settings import has_queue, workers_on
@@ -113,10 +114,6 @@ def _plain(progress: HarvestSummary | None, figures: Figures | None) -> dict[str
 
 def _write(overview: Overview) -> None:
     write_table(["requests", ">number"], overview.rows())
-    if overview.crew is None:
-        return
-    write_line("")
-    if overview.crew.workers:
-        write_table(WORKER_COLUMNS, overview.crew.rows())
-    else:
-        write_line("no worker")
+    if overview.crew is not None:
+        write_line("")
+        write_rows(overview.crew.as_plain(), WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -17,7 +17,10 @@ from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
+"""A table's columns: each head with the key, or the function of the row, that gives its cells."""
 
 _WIDTH_OF_PIPES = 1_000_000
 """Columns if the output is no terminal: so many that nothing is cut off."""
@@ -47,6 +50,12 @@ def write_error(message: str) -> None:
     sys.stderr.write(f"error: {message}\n")
 
 
+def say(line: str) -> None:
+    """Writes one line on stderr at once. It is for a person, and no error."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def write_line(text: str) -> None:
     """Writes one line on stdout."""
     sys.stdout.write(f"{text}\n")
@@ -55,6 +64,24 @@ def write_line(text: str) -> None:
 def write_json(value: Any) -> None:
     """Writes a value of plain types on stdout, for programs."""
     write_line(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, otherwise: str) -> None:
+    """Writes rows of plain types on stdout: as JSON, as a table, or, if there are none, as the line
+    `otherwise`. Programs get every key, people the columns, in which None is an empty cell."""
+    if as_json:
+        write_json(rows)
+    elif rows:
+        write_table(list(columns), [[_cell(row, of) for of in columns.values()] for row in rows])
+    else:
+        write_line(otherwise)
+
+
+def _cell(row: Mapping[str, Any], of: str | Callable[[Mapping[str, Any]], str]) -> str:
+    value = row[of] if isinstance(of, str) else of(row)
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:

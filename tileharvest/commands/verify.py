@@ -15,6 +15,7 @@ from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -49,39 +50,31 @@ class Command(MapCommand, ScrapyCommand):
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
+        rows = [_plain(one) for one in found.missing]
         if opts.json:
-            write_json(_plain(found))
+            write_json({"images": found.images, "missing": rows, "unnamed": found.unnamed})
         else:
-            _write(found)
+            _write(found, rows)
         if found.missing:
             self.exitcode = ExitStatus.ERROR
 
 
-def _plain(found: Inventory) -> dict[str, Any]:
-    columns = ("map", "layer", "tile", "day", "image", "problem")
+def _plain(missing: Missing) -> dict[str, Any]:
+    named = missing.named
     return {
-        "images": found.images,
-        "missing": [dict(zip(columns, _line(one), strict=True)) for one in found.missing],
-        "unnamed": found.unnamed,
+        "map": named.map_name,
+        "layer": named.layer,
+        "tile": str(named.tile),
+        "day": named.day.isoformat(),
+        "image": named.image.file_name,
+        "problem": missing.why,
     }
 
 
-def _line(missing: Missing) -> list[str]:
-    named = missing.named
-    return [
-        named.map_name,
-        named.layer,
-        str(named.tile),
-        named.day.isoformat(),
-        named.image.file_name,
-        missing.why,
-    ]
-
-
-def _write(found: Inventory) -> None:
-    if found.missing:
+def _write(found: Inventory, rows: Sequence[dict[str, Any]]) -> None:
+    if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
-        write_table(columns, [_line(one) for one in found.missing[:_SHOWN]])
+        write_table(columns, [list(row.values()) for row in rows[:_SHOWN]])
         write_line("")
     missing = f"{len(found.missing):,} of them are missing or damaged" if found.missing else "all are there"
     write_line(f"the history names {found.images:,} images: {missing}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
-from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
-from tileharvest.monitoring.overview import WORKER_COLUMNS, crew_of
+from tileharvest.monitoring.overview import crew_of, seconds_in_words
 from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
 from tileharvest.queue.shared_queue import SharedQueue
 
@@ -23,7 +23,22 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.settings import QueueOwner
+    from tileharvest.commands.terminal import Columns
     from tileharvest.monitoring.overview import Crew
+
+
+WORKER_COLUMNS: Final[Columns] = {
+    "host": "host",
+    ">pid": lambda row: str(row["pid"]),
+    "segment": "segment",
+    ">silent": lambda row: seconds_in_words(row["heartbeat_age_seconds"]),
+    ">req/s": lambda row: f"{row['rate']:,.1f}",
+    ">leased": "leased",
+    ">share": "share",
+}
+"""The columns of `Crew.as_plain`. With a map's name before them they fit into 80 characters."""
+
+NO_WORKER: Final = "no worker"
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -44,12 +59,9 @@ class Command(MapCommand, ScrapyCommand):
             )
         owners = [queue_owner(settings, name) for name in args] or queue_owners(settings)
         crews = asyncio.run(_crews(settings, owners))
-        if opts.json:
-            write_json([{one.kind: one.name, **worker} for one, crew in crews for worker in crew.as_plain()])
-        elif rows := [[one.name, *row] for one, crew in crews for row in crew.rows()]:
-            write_table(["name", *WORKER_COLUMNS], rows)
-        else:
-            write_line("no worker")
+        rows = [{one.kind: one.name, **worker} for one, crew in crews for worker in crew.as_plain()]
+        columns: Columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
+        write_rows(rows, columns, as_json=opts.json, otherwise=NO_WORKER)
 
 
 async def _crews(settings: BaseSettings, owners: Iterable[QueueOwner]) -> list[tuple[QueueOwner, Crew]]:

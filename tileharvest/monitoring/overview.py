@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.shared_queue import Worker
 
 
-WORKER_COLUMNS: Final = ("host", ">pid", "segment", ">silent", ">req/s", ">leased", ">share")
-"""The columns of `Crew.rows`. With a map's name before them they fit into 80 characters."""
-
-
 @dataclass(frozen=True, slots=True)
 class Crew:
     """Who works on a queue."""
@@ -51,21 +47,6 @@ class Crew:
                 "leased": worker.leased,
                 "share": worker.share,
             }
-            for worker in self.workers
-        ]
-
-    def rows(self) -> list[list[str]]:
-        """Returns what people see: a row for each worker, in the order of `WORKER_COLUMNS`."""
-        return [
-            [
-                worker.host,
-                str(worker.pid),
-                worker.segment,
-                seconds_in_words(self.silent(worker)),
-                f"{worker.rate:,.1f}",
-                f"{worker.leased:,}",
-                "" if worker.share is None else f"{worker.share:,}",
-            ]
             for worker in self.workers
         ]
 

@@ -205,7 +205,7 @@ def test_what_is_pushed_into_a_harvest_that_stays_is_asked_and_recorded(stage: S
         stage.files.write(LAST, drawn("changed"))
         asked = len(stage.site.received)
         url = f"{stage.site.url}{address(LAST)}"
-        what = {"tile": [LAST_NAME], "layer and tile": [f"{LAYER}:{LAST_NAME}"], "address": ["--url", url]}
+        what = {"tile": [LAST_NAME], "layer and tile": [f"{LAYER}:{LAST_NAME}"], "address": [url]}
         done = stage.project.scrapy("push", "small", *what[by])
         assert "1 pushed into the queue of map 'small'" in done.stdout
         digest = stage.files.sha1(LAST)
@@ -303,7 +303,7 @@ def test_a_time_without_a_zone_is_one_of_the_maps_zone(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     "what",
-    [["0_2_1"], [LAST_NAME, "--at", "soon"], ["--url", "0.png"]],
+    [["0_2_1"], [LAST_NAME, "--at", "soon"], ["ftp://127.0.0.1/0.png"]],
     ids=["no tile", "no time", "no address"],
 )
 def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, what: list[str]) -> None:
@@ -315,7 +315,7 @@ def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, w
 
 def test_a_pushed_address_that_is_no_tile_is_one_error_and_the_harvest_goes_on(stage: Stage) -> None:
     url = f"{stage.site.url}/{LAYER}/legend.png"
-    stage.project.scrapy("push", "small", "--url", url)
+    stage.project.scrapy("push", "small", url)
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": 20})
     assert done.error == f"{url} is no tile of the map; it was not asked for"

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history, ask_queue, queue_owner
+from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_line, write_rows
 from tileharvest.history.summaries import failing
 from tileharvest.middlewares.traffic import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
-from tileharvest.queue.settings import has_queue
 
 if TYPE_CHECKING:
     import argparse
@@ -68,18 +67,17 @@ class Command(MapCommand, ScrapyCommand):
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
         owner = queue_owner(settings, name)
-        is_there = has_queue(settings, name)
         if opts.retry:
-            number = ask_queue(settings, name, _retry) if is_there else 0
+            number = owner.ask_if_any(_retry, 0)
             write_line(
                 f"{number} requests are back in the queue of {owner.in_words}: a running {owner.run} takes"
                 " them up, else the next one"
             )
         elif opts.clear:
-            number = ask_queue(settings, name, _clear) if is_there else 0
+            number = owner.ask_if_any(_clear, 0)
             write_line(f"{number} failures of {owner.in_words} are forgotten")
         else:
-            failures = ask_queue(settings, name, lambda queue: queue.failures()) if is_there else []
+            failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
             in_a_row = None
             if failures and owner.description is not None:
                 in_a_row = ask_history(settings, lambda history: failing(history, name))

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_queue, queue_owner
-from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.commands.settings import queue_owner
+from tileharvest.commands.terminal import write_answer
 from tileharvest.queue.orders import pause
-from tileharvest.queue.settings import is_worked_on
 
 if TYPE_CHECKING:
     import argparse
@@ -29,20 +28,17 @@ class Command(MapCommand, ScrapyCommand):
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        (name,) = args
-        owner = queue_owner(settings, name)
-        now = datetime.now(owner.zone_info)
-        since = f"{now:%Y-%m-%d %H:%M:%S %Z}"
+        owner = queue_owner(settings, args[0])
+        since = f"{datetime.now(owner.zone_info):%Y-%m-%d %H:%M:%S %Z}"
 
         async def ask(queue: RequestQueue) -> tuple[str | None, bool]:
-            return await pause(queue, since), await is_worked_on(settings, name, queue)
+            return await pause(queue, since), await owner.is_worked_on(queue)
 
-        before, is_running = ask_queue(settings, name, ask)
-        if opts.json:
-            write_json({owner.kind: name, "paused": before or since, "is_running": is_running})
-        else:
-            state = _state_of(before, is_running=is_running)
-            write_line(f"{owner.in_words} {state}; scrapy resume {name} lets it go on")
+        before, is_running = owner.ask(ask)
+        told = {owner.kind: owner.name, "paused": before or since, "is_running": is_running}
+        state = _state_of(before, is_running=is_running)
+        words = f"{owner.in_words} {state}; scrapy resume {owner.name} lets it go on"
+        write_answer(told, words, as_json=opts.json)
 
 
 def _state_of(before: str | None, *, is_running: bool) -> str:

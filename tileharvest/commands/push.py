@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.history import parse_tile
 from tileharvest.commands.map_command import ProjectCommand
-from tileharvest.commands.settings import ask_queue, queue_owner
+from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.tiles.grid import Tile
+    from tileharvest.commands.settings import QueueOwner
 
 
 class Command(ProjectCommand, ScrapyCommand):
+    arguments = range(2, sys.maxsize)
+    usage = "say which: scrapy push NAME TILE..., or NAME URL..."
+
     def syntax(self) -> str:
         return "[options] NAME TILE|URL..."
 
@@ -38,48 +41,37 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--url", action="append", default=[], help="an address, as among the arguments")
         parser.add_argument("--priority", type=int, default=1, help="above 0 it goes first (default: 1)")
         zone = "in the map's zone, or UTC for a spider"
         parser.add_argument("--at", metavar="TIME", help=f"not before, {zone}: 2026-11-20T18:00")
-
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        if not args or not (args[1:] or opts.url):
-            raise UsageError("say which: scrapy push NAME TILE..., or NAME URL...", print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name, *what = args
         owner = queue_owner(settings, name)
         due = None if opts.at is None else _moment(opts.at, owner.zone_info)
-        tiles = [one for one in what if owner.description is not None and "://" not in one]
-        addresses = [one for one in what if one not in tiles] + opts.url
-        order = _spider_order if owner.description is None else _address_order
-        bodies = [_tile_order(*parse_tile(tile), opts.priority) for tile in tiles]
-        bodies += [order(url, opts.priority) for url in addresses]
+        bodies = [_body(owner, one, opts.priority) for one in what]
         changes = Changes([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
-        ask_queue(settings, name, lambda queue: queue.exchange(changes, 0, time.time()))
+        owner.ask(lambda queue: queue.exchange(changes, 0, time.time()))
         write_line(
             f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes them up,"
             f" else the next one"
         )
 
 
-def _tile_order(layer: str | None, tile: Tile, priority: int) -> bytes:
-    """Returns a request without an address. The harvest, which alone has probed the site, fills it in."""
-    return _order(f"tile://{layer or ''}/{tile}", priority, TileQuestion(layer or "", tile))
-
-
-def _address_order(url: str, priority: int) -> bytes:
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"'{url}' is no address: write --url https://map.example.net/day/0/3.png")
-    return _order(url, priority, TileQuestion())
-
-
-def _spider_order(url: str, priority: int) -> bytes:
-    """Returns a request whose answer the spider parses like that of its first requests."""
-    if urlsplit(url).scheme == "":
-        raise ConfigurationError(f"'{url}' is no address: write https://example.net/page")
-    return encode(QueuedRequest(version=VERSION, url=url, priority=priority, dont_filter=True))
+def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
+    """Returns a request as the queue keeps it. Raises ConfigurationError."""
+    if owner.description is None:
+        if urlsplit(what).scheme == "":
+            raise ConfigurationError(f"'{what}' is no address: write https://example.net/page")
+        # The spider parses the answer like that of its first requests.
+        return encode(QueuedRequest(version=VERSION, url=what, priority=priority, dont_filter=True))
+    if "://" not in what:
+        layer, tile = parse_tile(what)
+        # The harvest, which alone has probed the site, fills in the address.
+        return _order(f"tile://{layer or ''}/{tile}", priority, TileQuestion(layer or "", tile))
+    if not what.startswith(("http://", "https://")):
+        raise ConfigurationError(f"'{what}' is no address: write https://map.example.net/day/0/3.png")
+    return _order(what, priority, TileQuestion())
 
 
 def _order(url: str, priority: int, question: TileQuestion) -> bytes:

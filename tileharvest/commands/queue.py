@@ -10,7 +10,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_history, ask_queue, queue_owner
+from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
 from tileharvest.history.summaries import progress_of
@@ -18,7 +18,7 @@ from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_w
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import has_queue, workers_on
+from tileharvest.queue.settings import workers_on
 
 if TYPE_CHECKING:
     import argparse
@@ -40,9 +40,7 @@ class Command(MapCommand, ScrapyCommand):
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args
         owner = queue_owner(settings, name)
-        overview = NOTHING
-        if has_queue(settings, name):
-            overview = ask_queue(settings, name, lambda queue: look(queue, time.time()))
+        overview = owner.ask_if_any(lambda queue: look(queue, time.time()), NOTHING)
         progress = None
         if owner.description is not None:
             progress = ask_history(settings, lambda history: progress_of(history, name))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_queue, queue_owner
-from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.commands.settings import queue_owner
+from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.rates import NO_GAP, parse_rate, rate_in_words
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.orders import set_rate
-from tileharvest.queue.settings import has_queue, orders_for
+from tileharvest.queue.orders import Orders, orders_of, set_rate
 
 if TYPE_CHECKING:
     import argparse
@@ -44,16 +42,14 @@ class Command(MapCommand, ScrapyCommand):
         own = NO_GAP if owner.description is None else rules_for(settings, owner.description).gap
         if rate:
             _check_rate(rate[0])
-            if rate[0] != _OWN:
-                ask_queue(settings, name, lambda queue: set_rate(queue, rate[0]))
-            elif has_queue(settings, name):
-                ask_queue(settings, name, lambda queue: set_rate(queue, None))
-        by_hand = asyncio.run(orders_for(settings, name)).rate
-        if opts.json:
-            told = None if by_hand is None else _in_words(by_hand)
-            write_json({owner.kind: name, "by_hand": told, "own": _in_words(own)})
-        else:
-            write_line(_sentence(owner, by_hand, own))
+            if rate[0] == _OWN:
+                owner.ask_if_any(lambda queue: set_rate(queue, None), None)
+            else:
+                owner.ask(lambda queue: set_rate(queue, rate[0]))
+        by_hand = owner.ask_if_any(orders_of, Orders()).rate
+        words = None if by_hand is None else _in_words(by_hand)
+        told = {owner.kind: name, "by_hand": words, "own": _in_words(own)}
+        write_answer(told, _sentence(owner, by_hand, own), as_json=opts.json)
 
 
 def _check_rate(text: str) -> None:

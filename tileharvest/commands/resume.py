@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_queue, queue_owner
-from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.commands.settings import queue_owner
+from tileharvest.commands.terminal import write_answer
 from tileharvest.queue.orders import resume
-from tileharvest.queue.settings import has_queue, is_worked_on
 
 if TYPE_CHECKING:
     import argparse
@@ -25,22 +24,17 @@ class Command(MapCommand, ScrapyCommand):
         return "Let the harvest of a paused map, or a paused spider, go on"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        (name,) = args
-        owner = queue_owner(settings, name)
-        was_paused, is_running = False, False
+        owner = queue_owner(settings, args[0])
 
         async def ask(queue: RequestQueue) -> tuple[bool, bool]:
-            return await resume(queue), await is_worked_on(settings, name, queue)
+            return await resume(queue), await owner.is_worked_on(queue)
 
-        if has_queue(settings, name):
-            was_paused, is_running = ask_queue(settings, name, ask)
-        if opts.json:
-            write_json({owner.kind: name, "was_paused": was_paused, "is_running": is_running})
-        elif not was_paused:
-            write_line(f"{owner.in_words} was not paused")
+        was_paused, is_running = owner.ask_if_any(ask, (False, False))
+        if not was_paused:
+            state = "was not paused"
         elif is_running:
-            write_line(f"{owner.in_words} goes on")
+            state = "goes on"
         else:
-            write_line(
-                f"{owner.in_words} is no longer paused: {owner.nobody}; scrapy {owner.run} {name} does"
-            )
+            state = f"is no longer paused: {owner.nobody}; scrapy {owner.run} {owner.name} does"
+        told = {owner.kind: owner.name, "was_paused": was_paused, "is_running": is_running}
+        write_answer(told, f"{owner.in_words} {state}", as_json=opts.json)

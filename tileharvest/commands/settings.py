@@ -14,7 +14,7 @@ from scrapy.spiderloader import get_spider_loader
 from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
-from tileharvest.queue.settings import open_beside
+from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def quieten(settings: BaseSettings, level: str) -> None:
 class QueueOwner:
     """To whom a queue belongs: a map, or a spider that harvests no map."""
 
+    settings: BaseSettings
     name: str
     description: MapDescription | None
     """None for a spider."""
@@ -67,12 +68,32 @@ class QueueOwner:
     def zone_info(self) -> ZoneInfo:
         return ZoneInfo("UTC") if self.description is None else self.description.zone_info
 
+    def ask(self, question: Callable[[RequestQueue], Awaitable[Told]]) -> Told:
+        """Returns what the queue says. It is opened beside whoever works on it, and made if there is none.
+
+        Do not call it from within an event loop. Raises QueueError.
+        """
+
+        async def ask() -> Told:
+            async with open_beside(self.settings, self.name) as queue:
+                return await question(queue)
+
+        return asyncio.run(ask())
+
+    def ask_if_any(self, question: Callable[[RequestQueue], Awaitable[Told]], otherwise: Told) -> Told:
+        """Does the same, but makes no queue: where there is none it returns `otherwise`."""
+        return self.ask(question) if has_queue(self.settings, self.name) else otherwise
+
+    async def is_worked_on(self, queue: RequestQueue) -> bool:
+        """Tells whether anybody works on the open queue. Raises QueueError."""
+        return await is_worked_on(self.settings, self.name, queue)
+
 
 def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
     """Returns the map or the spider of that name, the map if there are both. Raises ConfigurationError, which
     names what is nearest."""
     if not _own_spiders(settings):
-        return QueueOwner(name, described_map(settings, name))
+        return QueueOwner(settings, name, described_map(settings, name))
     owners = {owner.name: owner for owner in queue_owners(settings)}
     if name not in owners:
         hint = nearest(name, owners, f"there are {', '.join(owners)}")
@@ -84,7 +105,7 @@ def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
     """Returns all maps and spiders that may have a queue, maps first. Raises ConfigurationError."""
     spiders = _own_spiders(settings)
     maps = all_maps(settings) if maps_file(settings).exists() or not spiders else {}
-    return [QueueOwner(name, maps.get(name)) for name in dict.fromkeys([*maps, *spiders])]
+    return [QueueOwner(settings, name, maps.get(name)) for name in dict.fromkeys([*maps, *spiders])]
 
 
 def _own_spiders(settings: BaseSettings) -> list[str]:
@@ -101,20 +122,6 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
         return None
     with history:
         return question(history)
-
-
-def ask_queue(settings: BaseSettings, name: str, question: Callable[[RequestQueue], Awaitable[Told]]) -> Told:
-    """Returns what the queue of a map or a spider says. It is opened beside whoever works on it,
-    and made if there is none.
-
-    Do not call it from within an event loop. Raises QueueError.
-    """
-
-    async def ask() -> Told:
-        async with open_beside(settings, name) as queue:
-            return await question(queue)
-
-    return asyncio.run(ask())
 
 
 def progress_interval(settings: BaseSettings) -> float:

@@ -66,6 +66,14 @@ def write_json(value: Any) -> None:
     write_line(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def write_answer(value: Any, words: str, *, as_json: bool) -> None:
+    """Writes on stdout what programs are told, or else what people are."""
+    if as_json:
+        write_json(value)
+    else:
+        write_line(words)
+
+
 def write_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, otherwise: str) -> None:
     """Writes rows of plain types on stdout: as JSON, as a table, or, if there are none, as the line
     `otherwise`. Programs get every key, people the columns, in which None is an empty cell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -42,14 +43,14 @@ NO_WORKER: Final = "no worker"
 
 
 class Command(MapCommand, ScrapyCommand):
+    # Without names it lists those of all.
+    arguments = range(sys.maxsize)
+
     def syntax(self) -> str:
         return "[options] [NAME...]"
 
     def short_desc(self) -> str:
         return "List the workers of maps and spiders: host, pid, segment, last heard of, rate, leased, share"
-
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        """Any number of names will do, and none means all."""
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if queue_kind(settings) is not QueueKind.REDIS:

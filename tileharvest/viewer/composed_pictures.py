@@ -8,26 +8,33 @@ from typing import TYPE_CHECKING
 from tileharvest.pictures.composer import ComposerStoppedError, PastLayer
 from tileharvest.pictures.pixels import LARGEST
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
-from tileharvest.viewer.replies import AFTER_ASKING, FOR_EVER, NEVER, RefusedError, Reply, quoted, unknown
+from tileharvest.viewer.replies import (
+    AFTER_ASKING,
+    FOR_EVER,
+    NEVER,
+    RefusedError,
+    knows,
+    not_modified,
+    quoted,
+    reply,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
+    from aiohttp import web
+
     from tileharvest.history.outlines import LayerOutline
     from tileharvest.pictures.composer import Composer
     from tileharvest.tiles.grid import Tile
-    from tileharvest.viewer.replies import Caller
     from tileharvest.viewer.served_maps import ServedMaps
 
 
 def composed_picture(
-    served: ServedMaps,
-    composer: Composer,
-    names: Sequence[str],
-    query: Sequence[tuple[str, str]],
-    caller: Caller,
-) -> Reply:
+    served: ServedMaps, composer: Composer, names: Sequence[str], request: web.BaseRequest
+) -> web.Response:
     """Replies with the picture of a tile on a day, both in the address; the layer is a parameter.
 
     The reply may be kept for ever where the day is before the map's last one: the past does not change.
@@ -35,28 +42,28 @@ def composed_picture(
     while the viewer is being stopped. May be called by several threads.
     """
     map_name, tile_name, picture_name = names
-    layer_name = Parameters(query, ("layer",)).text("layer")
+    layer_name = Parameters(request.query.items(), ("layer",)).text("layer")
     tile, day = parse_tile(tile_name), _day_of(picture_name)
     past = _past(served, map_name, layer_name, tile, day)
     try:
-        return _composed(composer, past, tile, caller)
+        return _composed(composer, past, tile, request)
     except ComposerStoppedError:
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
 
 
-def _composed(composer: Composer, past: PastLayer, tile: Tile, caller: Caller) -> Reply:
+def _composed(composer: Composer, past: PastLayer, tile: Tile, request: web.BaseRequest) -> web.Response:
     composition = composer.composition(past, tile)
     if composition is None:
         raise unknown(f"there was nothing at {tile} by {past.day}")
     tag = f'"{composition.key}"'
     lasts = FOR_EVER if past.day < past.settled else AFTER_ASKING
     headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
-    if caller.knows(tag):
-        return Reply(b"", headers, HTTPStatus.NOT_MODIFIED)
+    if knows(request, tag):
+        return not_modified(headers)
     picture = composer.picture(past, composition)
     if not picture.whole:
         headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
-    return Reply(picture.body, headers)
+    return reply(picture.body, headers)
 
 
 def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: date) -> PastLayer:

@@ -8,13 +8,13 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.viewer.replies import AFTER_ASKING, Reply, tag_of, tagged
+from tileharvest.viewer.replies import AFTER_ASKING, tag_of, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
-    from tileharvest.viewer.replies import Caller
+    from aiohttp import web
 
 FOLDER: Final = resources.files("tileharvest.viewer").joinpath("page")
 """Read as a resource, because on scrapyd it lies in a zipped egg."""
@@ -49,9 +49,9 @@ class PageFile:
     zipped: bytes | None
     """The compressed body; None where compression does not make it smaller."""
 
-    def answer(self, caller: Caller) -> Reply:
-        headers = {"Content-Type": self.kind, "Cache-Control": AFTER_ASKING, "Vary": "Accept-Encoding"}
-        return tagged(self.body, self.tag, headers, caller, self.zipped)
+    def answer(self, request: web.BaseRequest) -> web.Response:
+        headers = {"Content-Type": self.kind, "Cache-Control": AFTER_ASKING}
+        return tagged(self.body, self.tag, headers, request, self.zipped)
 
 
 def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:

@@ -1,20 +1,22 @@
-"""Replies to a request, before they become HTTP: JSON, pictures, files, refusals. Pure."""
+"""What replies have in common: headers, ETags, compression, refusals."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from aiohttp import web
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_ECHOED: Final = 80
 """How many characters of a client's own text a message repeats."""
+
+JSON: Final = "application/json"
 
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 """For an address that names its content. A year is the longest time that caches are used to (RFC 9111)."""
@@ -28,42 +30,56 @@ _COMPRESSED_FROM: Final = 2048
 """Bytes from which on a body is compressed. What fits into one or two packets anyway gains nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """Status, body and headers. The security headers are added when it becomes HTTP."""
-
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-    status: int = HTTPStatus.OK
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """What a client says of itself, as far as answers depend on it."""
-
-    known: str = ""
-    """The value of the header If-None-Match."""
-    takes_gzip: bool = False
-
-    def knows(self, tag: str) -> bool:
-        """Says whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
-
-        `*` counts as its name, so ask only for what is known to exist.
-        """
-        return self.known.strip() == "*" or self.names(tag)
-
-    def names(self, tag: str) -> bool:
-        """Says what `knows` does, but `*` does not count."""
-        return bool(self.known) and tag in (part.strip().removeprefix("W/") for part in self.known.split(","))
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    " img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    # aiohttp would tell its version and Python's.
+    "Server": "TileHarvest",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""The headers of every reply: the page loads nothing from elsewhere, nobody frames it, and nothing sent is
+taken for a script."""
 
 
-def takes_gzip(accepted: str) -> bool:
-    """Says whether a value of Accept-Encoding accepts gzip by its name."""
-    for part in accepted.split(","):
+def reply(body: bytes, headers: Mapping[str, str], status: int = HTTPStatus.OK) -> web.Response:
+    """Replies with these headers and those that every reply has."""
+    return web.Response(body=body, status=status, headers={**HEADERS, **headers})
+
+
+def not_modified(headers: Mapping[str, str]) -> web.Response:
+    """Replies to a client that has the body already."""
+    return reply(b"", headers, HTTPStatus.NOT_MODIFIED)
+
+
+def knows(request: web.BaseRequest, tag: str) -> bool:
+    """Tells whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
+
+    `*` counts as its name, so ask only for what is known to exist. aiohttp takes the ETag `"*"` for that.
+    """
+    return _said(request, "If-None-Match").strip() == "*" or is_named(request, tag)
+
+
+def is_named(request: web.BaseRequest, tag: str) -> bool:
+    """Tells what `knows` does, but `*` does not count."""
+    return tag in (part.strip().removeprefix("W/") for part in _said(request, "If-None-Match").split(","))
+
+
+def takes_gzip(request: web.BaseRequest) -> bool:
+    """Tells whether Accept-Encoding accepts gzip by its name. aiohttp looks for the letters only, and so
+    sends it to those who refuse it, too."""
+    for part in _said(request, "Accept-Encoding").split(","):
         name, _, weight = part.partition(";")
         if name.strip().lower() == "gzip":
             return weight.replace(" ", "").rstrip("0") not in {"q=", "q=0."}
     return False
+
+
+def _said(request: web.BaseRequest, name: str) -> str:
+    return ",".join(request.headers.getall(name, ()))
 
 
 class RefusedError(Exception):
@@ -90,24 +106,19 @@ def quoted(text: str) -> str:
     return f"'{shown.encode(errors='replace').decode()}'"
 
 
-def error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Reply:
+def error(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     """Replies `{"error": message}`, which no cache keeps."""
     body = msgspec.json.encode({"error": message})
-    named = {"Content-Type": "application/json", "Cache-Control": NEVER}
-    return Reply(body, {**named, **(headers or {})}, status)
+    return reply(body, {"Content-Type": JSON, "Cache-Control": NEVER, **(headers or {})}, status)
 
 
-def json(value: Any, caller: Caller) -> Reply:
+def json(value: Any, request: web.BaseRequest) -> web.Response:
     """Replies with a value of plain types. Its ETag is made of the body, so an equal reply is sent once."""
     body = msgspec.json.encode(value)
-    zips = caller.takes_gzip and len(body) >= _COMPRESSED_FROM
+    zips = len(body) >= _COMPRESSED_FROM and takes_gzip(request)
     zipped = gzip.compress(body, compresslevel=1, mtime=0) if zips else None
-    headers = {
-        "Content-Type": "application/json",
-        "Cache-Control": _SOON_STALE,
-        "Vary": "Accept-Encoding",
-    }
-    return tagged(body, tag_of(body), headers, caller, zipped)
+    headers = {"Content-Type": JSON, "Cache-Control": _SOON_STALE}
+    return tagged(body, tag_of(body), headers, request, zipped)
 
 
 def tag_of(body: bytes) -> str:
@@ -116,15 +127,15 @@ def tag_of(body: bytes) -> str:
 
 
 def tagged(
-    body: bytes, tag: str, headers: Mapping[str, str], caller: Caller, zipped: bytes | None = None
-) -> Reply:
-    """Replies with an ETag: 304 to a caller that has it, and `zipped` to a caller that takes gzip.
+    body: bytes, tag: str, headers: Mapping[str, str], request: web.BaseRequest, zipped: bytes | None
+) -> web.Response:
+    """Replies with an ETag: 304 to a client that has it, and `zipped` to a client that takes gzip.
 
     A compressed reply has the ETag in its weak form, because its bytes differ.
     """
-    named = {**headers, "ETag": tag}
-    if caller.knows(tag):
-        return Reply(b"", named, HTTPStatus.NOT_MODIFIED)
-    if zipped is None or not caller.takes_gzip:
-        return Reply(body, named)
-    return Reply(zipped, {**named, "ETag": f"W/{tag}", "Content-Encoding": "gzip"})
+    named = {**headers, "Vary": "Accept-Encoding", "ETag": tag}
+    if knows(request, tag):
+        return not_modified(named)
+    if zipped is None or not takes_gzip(request):
+        return reply(body, named)
+    return reply(zipped, {**named, "ETag": f"W/{tag}", "Content-Encoding": "gzip"})

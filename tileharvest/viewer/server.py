@@ -17,7 +17,7 @@ from aiohttp import web
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
-from tileharvest.viewer.application import FAILED, Application, as_response
+from tileharvest.viewer.application import FAILED, Application
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import error
 from tileharvest.viewer.served_maps import MapsFile, ServedMaps
@@ -145,9 +145,9 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("a request of %s failed", request.remote, exc_info=exc)
-            response = as_response(error(status, FAILED))
+            response = error(status, FAILED)
         else:
-            response = as_response(error(status, "this is no request that HTTP knows"))
+            response = error(status, "this is no request that HTTP knows")
         response.force_close()
         return response
 

@@ -11,6 +11,7 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.extensions.addon import TileHarvest
 from tileharvest.extensions.prometheus import Prometheus
+from tileharvest.maps.settings import setting
 
 
 def test_scrapy_finds_it_by_its_short_name() -> None:
@@ -26,7 +27,7 @@ def test_it_brings_scheduler_and_defaults() -> None:
     settings = Settings()
     TileHarvest().update_settings(settings)
     assert settings["SCHEDULER"] == "tileharvest.scheduler.Scheduler"
-    assert settings["MAX_ATTEMPTS"] == 5
+    assert setting(settings, "MAX_ATTEMPTS") == 5
     assert settings["EXTENSIONS"] == {Prometheus: 500}
 
 

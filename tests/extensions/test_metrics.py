@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +34,8 @@ def worker(host: str, heartbeat: float, share: int | None = 2) -> Worker:
 
 
 FLEET = Overview(
-    COUNTS, Crew([worker("box", 90.0), worker("crate", 95.0, share=None)], 100.0), 12.5, dead_letters=9
+    replace(COUNTS, oldest_lease=12.5, dead=9),
+    Crew([worker("box", 90.0), worker("crate", 95.0, share=None)], 100.0),
 )
 
 

@@ -108,7 +108,7 @@ def test_what_is_no_request_is_counted(server: RedisServer) -> None:
         one.push(entry("1"))
         world.ask("DEL", "requests")
         assert one.lease() == []
-        assert one.run(look(one.queue, 0.0)).dead_letters == 1
+        assert one.run(look(one.queue, 0.0)).counts.dead == 1
 
 
 def test_what_a_person_has_told_the_map_is_shown() -> None:

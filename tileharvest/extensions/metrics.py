@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Crew, Overview
+    from tileharvest.queue.port import Counts
 
 FRESH: Final = 5.0
 """Seconds for which what the queue has told is told again, however often the page is asked for."""
@@ -46,7 +47,7 @@ class MetricsPage:
         if overview is not None:
             self._tell_queue(overview)
             if overview.crew is not None:
-                self._tell_fleet(overview, overview.crew)
+                self._tell_fleet(overview.counts, overview.crew)
         if harvest is not None:
             self._tell_process(harvest)
 
@@ -61,10 +62,10 @@ class MetricsPage:
         self._tell("done", "Requests finished in the newest segment", counts.done)
         self._tell("seen", "Different requests accepted in the newest segment", counts.seen)
 
-    def _tell_fleet(self, overview: Overview, crew: Crew) -> None:
-        oldest = overview.oldest_lease or 0.0
+    def _tell_fleet(self, counts: Counts, crew: Crew) -> None:
+        oldest = counts.oldest_lease or 0.0
         self._tell("oldest_lease_seconds", "Age of the oldest lease, 0 without any", oldest)
-        self._tell("dead_letters", "Entries that are no requests", overview.dead_letters)
+        self._tell("dead_letters", "Entries that are no requests", counts.dead)
         self._tell("workers", "Workers heard of lately", len(crew.workers))
         rate, leased, share, silent = (
             self._gauge(f"worker_{name}", what, "host", "pid")

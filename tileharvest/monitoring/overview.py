@@ -58,19 +58,16 @@ class Overview:
     counts: Counts
     crew: Crew | None = None
     """None where the queue does not know its workers: a local one has one at most."""
-    oldest_lease: float | None = None
-    """Seconds since it was handed out; None if nothing is leased, and where it is not known."""
-    dead_letters: int = 0
-    """Entries in Redis that are no requests. A local queue has such entries among its failures."""
     orders: Orders = field(default_factory=Orders)
     """What a person has told the map's harvest to do."""
 
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told: the names stay, and what is not known is None."""
+        oldest = self.counts.oldest_lease
         return {
             **self.counts.as_plain(),
-            "oldest_lease_seconds": None if self.oldest_lease is None else round(self.oldest_lease, 3),
-            "dead_letters": self.dead_letters,
+            "oldest_lease_seconds": None if oldest is None else round(oldest, 3),
+            "dead_letters": self.counts.dead,
             "workers": None if self.crew is None else self.crew.as_plain(),
             "paused": self.orders.paused,
             "rate": None if self.orders.rate is None else rate_in_words(self.orders.rate),
@@ -80,8 +77,9 @@ class Overview:
         """Returns what people see of all but the workers: a name and a number in each row."""
         rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
         if self.crew is not None:
-            oldest = "" if self.oldest_lease is None else seconds_in_words(self.oldest_lease)
-            rows += [["oldest lease", oldest], ["dead letters", f"{self.dead_letters:,}"]]
+            oldest = self.counts.oldest_lease
+            rows.append(["oldest lease", "" if oldest is None else seconds_in_words(oldest)])
+            rows.append(["dead letters", f"{self.counts.dead:,}"])
         if self.orders.paused is not None:
             rows.append(["paused since", self.orders.paused])
         if self.orders.rate is not None:
@@ -100,10 +98,8 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     """
     orders = await orders_of(queue)
     counts = await queue.counts(now)
-    if not isinstance(queue, SharedQueue):
-        return Overview(counts, orders=orders)
-    crew = await crew_of(queue, now)
-    return Overview(counts, crew, counts.oldest_lease, counts.dead, orders)
+    crew = await crew_of(queue, now) if isinstance(queue, SharedQueue) else None
+    return Overview(counts, crew, orders)
 
 
 async def crew_of(queue: SharedQueue, now: float) -> Crew:

@@ -80,7 +80,7 @@ def outage_limits(settings: BaseSettings) -> OutageLimits:
     try:
         return OutageLimits(int(after), pause, longest, patience)
     except (OverflowError, ValueError):
-        said = ", ".join(f"{name} {settings[name]!r}" for name in names)
+        said = ", ".join(f"{name} {setting(settings, name)!r}" for name in names)
         raise ConfigurationError(
             f"{said} cannot be: the first is at least 1, the second above 0 and not above the third, the last"
             " not below 0"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.outlines import MapOutline, map_names, map_outline
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.maps.maps_file import load_maps
+from tileharvest.maps.maps_file import load_maps, stamp_of
 from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
@@ -64,29 +64,22 @@ class MapsFile:
     def __init__(self, file: Path) -> None:
         """Raises ConfigurationError as `load_maps` does."""
         self._file = file
-        self._state = self._look()
+        self._stamp = stamp_of(file)
         self._described = self._read()
 
     def described(self) -> Mapping[str, MapDescription]:
         """Returns the maps in the file's order; while the file is wrong, those that it described before."""
-        state = self._look()
-        if state != self._state:
-            self._state = state
+        stamp = stamp_of(self._file)
+        if stamp != self._stamp:
+            self._stamp = stamp
             try:
                 self._described = self._read()
             except ConfigurationError as error:
                 _log.warning("%s; until then it counts as it was before", error)
         return self._described
 
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            status = self._file.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size
-
     def _read(self) -> Mapping[str, MapDescription]:
-        # Not `_look`: a file that is there and cannot be read is to be one clear line.
+        # Not by the stamp: a file that is there and cannot be read is to be one clear line.
         return load_maps(self._file) if self._file.exists() else {}
 
 

@@ -51,6 +51,9 @@ class SiteProbeSpider(Spider):
         """What the site's robots.txt allows, once it was read."""
         self.ending: TileHarvestError | None = None
 
+    async def probed(self, site: Site) -> None:
+        """Asks more of a site that was probed. Raises TileHarvestError."""
+
     async def start(self) -> AsyncIterator[Request]:
         try:
             self.site, self.robots = await probe_politely(
@@ -60,6 +63,7 @@ class SiteProbeSpider(Spider):
                 obeys=self.rules.robots,
                 gap=self.rules.gap.at_least(self.rules.host_gap),
             )
+            await self.probed(self.site)
         except TileHarvestError as error:
             self.ending = error
         nothing: tuple[Request, ...] = ()

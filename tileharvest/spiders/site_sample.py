@@ -19,11 +19,10 @@ from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from random import Random
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.plan import HarvestPlan
     from tileharvest.maps.description import MapDescription
@@ -48,15 +47,11 @@ class SiteSampleSpider(SiteProbeSpider):
     """
 
     @classmethod
-    def update_settings(cls, settings: BaseSettings) -> None:
-        super().update_settings(settings)
-        # A repeat would not be among the requests that were allowed, nor would a redirected one.
-        settings.set("RETRY_TIMES", 0, priority="spider")
-
-    @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
         behave(crawler.settings, spider.rules)
+        # A repeat would not be among the requests that were allowed.
+        crawler.settings.set("RETRY_TIMES", 0, priority="spider")
         crawler.signals.connect(spider.count, signals.request_reached_downloader)
         return spider
 
@@ -83,14 +78,8 @@ class SiteSampleSpider(SiteProbeSpider):
         """Seconds, for the answers of all tiles together."""
         self._failures: list[str] = []
 
-    async def start(self) -> AsyncIterator[Request]:
-        async for request in super().start():
-            yield request
-        if self.site is not None:
-            try:
-                self.plan = await self.sample(self.site)
-            except TileHarvestError as error:
-                self.ending = error
+    async def probed(self, site: Site) -> None:
+        self.plan = await self.sample(site)
 
     def count(self) -> None:
         """Counts a request that is made: Scrapy's signal calls it."""

@@ -36,14 +36,10 @@ _NONE: Final = "-"
 
 
 class Command(SiteCommand, ScrapyCommand):
+    form = "[options] NAME URL"
+    summary = "Probe a map's site and add it to maps.toml under a name of yours"
     arguments = range(2, 3)
     usage = "say a name and the address of the map's page: scrapy add NAME URL"
-
-    def syntax(self) -> str:
-        return "[options] NAME URL"
-
-    def short_desc(self) -> str:
-        return "Probe a map's site and add it to maps.toml under a name of yours"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 class Command(ProjectCommand, crawl.Command):
     """Any spider of the project runs as Scrapy runs it. A spider of tiles is first asked whether it can."""
 
+    form = "[options] <spider>"
+    summary = "Run a spider of the current project, by name"
+    details = (
+        "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
+        " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
+        " or moved. A spider that harvests no map ends with 0; with 1 if its queue failed or it was"
+        " stopped; with 2 if another process works on its queue."
+    )
     requires_crawler_process = True
     arguments = range(1, 2)
     usage = "say which spider: scrapy crawl SPIDER; scrapy list names them"
-
-    def long_desc(self) -> str:
-        return (
-            f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
-            " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
-            " or moved. A spider that harvests no map ends with 0; with 1 if its queue failed or it was"
-            " stopped; with 2 if another process works on its queue."
-        )
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         super().check(settings, args, opts)

@@ -55,8 +55,7 @@ _BROKEN: Final = (
 
 
 class Command(MapCommand, ScrapyCommand):
-    def short_desc(self) -> str:
-        return "List the requests that failed, put them back into the queue, or forget them"
+    summary = "List the requests that failed, put them back into the queue, or forget them"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    def short_desc(self) -> str:
-        return "List a map's harvests with what they found, cost and spared, oldest first"
+    summary = "List a map's harvests with what they found, cost and spared, oldest first"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         with open_history_for_reading(settings) as history:

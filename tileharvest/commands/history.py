@@ -23,20 +23,13 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    form = "[options] NAME [TILE]"
+    summary = "List the versions of a map or of one of its tiles, newest last"
+    details = (
+        "A tile is written zoom_x_y, such as 0_1_1 or -3_-440_216; in a map of several layers layer:zoom_x_y."
+    )
     arguments = range(1, 3)
     usage = "say which map: scrapy history NAME [TILE]"
-
-    def syntax(self) -> str:
-        return "[options] NAME [TILE]"
-
-    def short_desc(self) -> str:
-        return "List the versions of a map or of one of its tiles, newest last"
-
-    def long_desc(self) -> str:
-        return (
-            f"{self.short_desc()}. A tile is written zoom_x_y, such as 0_1_1 or -3_-440_216; in a map"
-            " of several layers layer:zoom_x_y."
-        )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)

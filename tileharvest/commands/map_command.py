@@ -28,9 +28,16 @@ _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 class ProjectCommand:
     """A command that needs the project, and answers a question or says in one line why it cannot.
 
-    A command inherits from this and from ScrapyCommand, in this order, and gives `syntax`, `short_desc`,
-    `answer` and `usage`. This is no ScrapyCommand itself: Scrapy would offer it as one of the commands.
+    A command inherits from this and from ScrapyCommand, in this order, and gives `answer` and what has no
+    value here. This is no ScrapyCommand itself: Scrapy would offer it as one of the commands.
     """
+
+    form: ClassVar[str]
+    """What is written behind the command's word."""
+    summary: ClassVar[str]
+    """What the command does, in one line."""
+    details: ClassVar[str] = ""
+    """What `-h` says behind that."""
 
     requires_project = True
     requires_crawler_process = False
@@ -43,6 +50,15 @@ class ProjectCommand:
     settings: Settings | None
     exitcode: int
     _parser: argparse.ArgumentParser | None = None
+
+    def syntax(self) -> str:
+        return self.form
+
+    def short_desc(self) -> str:
+        return self.summary
+
+    def long_desc(self) -> str:
+        return f"{self.summary}. {self.details}" if self.details else self.summary
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)  # type: ignore[misc]
@@ -99,9 +115,7 @@ class MapCommand(ProjectCommand):
 
     arguments = range(1, 2)
     usage = "say which: scrapy {word} NAME"
-
-    def syntax(self) -> str:
-        return "[options] NAME"
+    form = "[options] NAME"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

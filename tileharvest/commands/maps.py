@@ -31,14 +31,10 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
+    form = "[options]"
+    summary = "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
     arguments = range(1)
     usage = "scrapy maps takes no arguments"
-
-    def syntax(self) -> str:
-        return "[options]"
-
-    def short_desc(self) -> str:
-        return "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         descriptions = all_maps(settings)

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    def short_desc(self) -> str:
-        return (
-            "Pause a map or a spider: requests on the way finish, no further one starts until"
-            " scrapy resume NAME"
-        )
+    summary = (
+        "Pause a map or a spider: requests on the way finish, no further one starts until scrapy resume NAME"
+    )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         owner = queue_owner(settings, args[0])

@@ -52,15 +52,12 @@ class _PlanReport(NamedTuple):
 
 
 class Command(SiteCommand, ScrapyCommand):
-    def short_desc(self) -> str:
-        return "Say what a harvest will cost: tiles, requests, bytes and time, before its first request"
-
-    def long_desc(self) -> str:
-        return (
-            f"{self.short_desc()}. From the last harvest, without asking the site; for a map that has none,"
-            " from a sample of its tiles. Tells how the next harvest will walk,"
-            " and why. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
-        )
+    summary = "Say what a harvest will cost: tiles, requests, bytes and time, before its first request"
+    details = (
+        "From the last harvest, without asking the site; for a map that has none,"
+        " from a sample of its tiles. Tells how the next harvest will walk,"
+        " and why. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -30,14 +30,10 @@ if TYPE_CHECKING:
 
 
 class Command(ProjectCommand, ScrapyCommand):
+    form = "[options] NAME TILE|URL..."
+    summary = "Put tiles or addresses into a running harvest or crawl, or into the next one"
     arguments = range(2, sys.maxsize)
     usage = "say which: scrapy push NAME TILE..., or NAME URL..."
-
-    def syntax(self) -> str:
-        return "[options] NAME TILE|URL..."
-
-    def short_desc(self) -> str:
-        return "Put tiles or addresses into a running harvest or crawl, or into the next one"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    def short_desc(self) -> str:
-        return (
-            "Show what waits in the queue of a map or a spider: pending per lane, delayed, leased, failed;"
-            " how far the harvest is; and the workers"
-        )
+    summary = (
+        "Show what waits in the queue of a map or a spider: pending per lane, delayed, leased, failed;"
+        " how far the harvest is; and the workers"
+    )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         (name,) = args

@@ -27,14 +27,10 @@ _OWN: Final = "default"
 
 
 class Command(MapCommand, ScrapyCommand):
+    form = "[options] NAME [2/s | 30/min | 100/h | default]"
+    summary = "Show or set how fast a map is asked, or a spider asks, also while it runs"
     arguments = range(1, 3)
     usage = "say which map, and how fast: scrapy rate NAME 2/s"
-
-    def syntax(self) -> str:
-        return "[options] NAME [2/s | 30/min | 100/h | default]"
-
-    def short_desc(self) -> str:
-        return "Show or set how fast a map is asked, or a spider asks, also while it runs"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name, *rate = args

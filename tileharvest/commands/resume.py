@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    def short_desc(self) -> str:
-        return "Let the harvest of a paused map, or a paused spider, go on"
+    summary = "Let the harvest of a paused map, or a paused spider, go on"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         owner = queue_owner(settings, args[0])

@@ -23,21 +23,15 @@ if TYPE_CHECKING:
 
 
 class Command(ProjectCommand, ScrapyCommand):
+    form = "[options] [NAME...]"
+    summary = "Show maps on every day of their history, in a browser"
+    details = (
+        "Without names all maps are shown. It only reads, also beside a running"
+        " harvest. Anyone who can reach the host and port can look: there are no passwords."
+    )
     # The viewer says which names it does not know.
     arguments = range(sys.maxsize)
     log_level = "WARNING"
-
-    def syntax(self) -> str:
-        return "[options] [NAME...]"
-
-    def short_desc(self) -> str:
-        return "Show maps on every day of their history, in a browser"
-
-    def long_desc(self) -> str:
-        return (
-            f"{self.short_desc()}. Without names all maps are shown. It only reads, also beside a running"
-            " harvest. Anyone who can reach the host and port can look: there are no passwords."
-        )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

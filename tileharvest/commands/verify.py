@@ -26,20 +26,14 @@ _SHOWN: Final = 20
 
 
 class Command(MapCommand, ScrapyCommand):
+    form = "[options] [NAME]"
+    summary = "Compare history and store, both ways, and list the images that are missing"
+    details = (
+        "It only reads, also beside a running harvest. Exit status: 0 if nothing"
+        " is missing, else 1. Images that no version names do no harm."
+    )
     arguments = range(2)
     usage = "scrapy verify, or for one map: scrapy verify NAME"
-
-    def syntax(self) -> str:
-        return "[options] [NAME]"
-
-    def short_desc(self) -> str:
-        return "Compare history and store, both ways, and list the images that are missing"
-
-    def long_desc(self) -> str:
-        return (
-            f"{self.short_desc()}. It only reads, also beside a running harvest. Exit status: 0 if nothing"
-            " is missing, else 1. Images that no version names do no harm."
-        )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -43,14 +43,10 @@ NO_WORKER: Final = "no worker"
 
 
 class Command(MapCommand, ScrapyCommand):
+    form = "[options] [NAME...]"
+    summary = "List the workers of maps and spiders: host, pid, segment, last heard of, rate, leased, share"
     # Without names it lists those of all.
     arguments = range(sys.maxsize)
-
-    def syntax(self) -> str:
-        return "[options] [NAME...]"
-
-    def short_desc(self) -> str:
-        return "List the workers of maps and spiders: host, pid, segment, last heard of, rate, leased, share"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if queue_kind(settings) is not QueueKind.REDIS:

@@ -131,7 +131,6 @@ class Application:
         if not is_image_name(name):
             raise unknown(f"{quoted(name)} is no image: write its sha1 and its extension, as in a view")
         sha1, _, extension = name.partition(".")
-        sha1, _, extension = name.partition(".")
         tag = f'"{sha1}"'
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": tag}
         # The name tells the content: for a client that has it no disk is asked.

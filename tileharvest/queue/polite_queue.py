@@ -283,7 +283,7 @@ class PoliteQueue:
             # next one will, unless it was for a moment only.
             _logger.warning("%s", error)
             self._ahead -= len(leases)
-            await self._queue.exchange(Changes(returned=leases), 0, now)
+            await self._queue.exchange(Changes(returned=list(leases)), 0, now)
             return (), now + self._hosts.ahead
         ahead = self._hosts.ahead
         _logger.debug("requests of map '%s' start at %s", self._map_name, starts)

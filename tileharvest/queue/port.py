@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Protocol
 
@@ -66,18 +66,19 @@ class Failure:
     """The time of it, in seconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Changes:
-    """What a scheduler has to tell the queue. It is applied in the order of the fields, all or nothing."""
+    """What a scheduler has to tell the queue. It is applied in the order of the fields, all or nothing. It is
+    false where there is nothing to tell."""
 
-    pushed: Sequence[Entry] = ()
-    taken_up: Sequence[int] = ()
+    pushed: list[Entry] = field(default_factory=list)
+    taken_up: list[int] = field(default_factory=list)
     """Ids of failures that leave the failure list. Those that `pushed` brings back are pushed without
     fingerprint where it may have been seen in their segment: they are no duplicates of themselves."""
-    finished: Sequence[Lease] = ()
-    failed: Sequence[tuple[Lease, str]] = ()
+    finished: list[Lease] = field(default_factory=list)
+    failed: list[tuple[Lease, str]] = field(default_factory=list)
     """Leases that go to the failure list, each with a reason."""
-    returned: Sequence[Lease] = ()
+    returned: list[Lease] = field(default_factory=list)
     """Leases that were never started. They go back to their lane, and the attempt does not count."""
     is_seeded: bool = False
     """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
@@ -87,6 +88,19 @@ class Changes:
     """Leases of this worker that have not started."""
     share: int | None = None
     """Requests that it may have on the way. Only queues that several workers share look at it."""
+
+    def __bool__(self) -> bool:
+        ended = self.finished or self.failed or self.returned
+        return bool(self.pushed or self.taken_up or ended or self.is_seeded)
+
+    def go_on(self, later: Changes) -> None:
+        """Adds what was said later."""
+        self.pushed += later.pushed
+        self.taken_up += later.taken_up
+        self.finished += later.finished
+        self.failed += later.failed
+        self.returned += later.returned
+        self.is_seeded = self.is_seeded or later.is_seeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import QueueError
@@ -60,43 +59,6 @@ class WorkerListener(Protocol):
         """End the crawl, because the queue cannot go on. This is told once. Nothing more is leased, and what
         was leased is offered again when the queue is next opened."""
         ...
-
-
-@dataclass(slots=True)
-class _Untold:
-    """What the queue is to be told, in the order in which it was said. It is false when there is nothing."""
-
-    pushed: list[Entry] = field(default_factory=list)
-    taken_up: list[int] = field(default_factory=list)
-    finished: list[Lease] = field(default_factory=list)
-    failed: list[tuple[Lease, str]] = field(default_factory=list)
-    returned: list[Lease] = field(default_factory=list)
-    is_seeded: bool = False
-
-    def __bool__(self) -> bool:
-        ended = self.finished or self.failed or self.returned
-        return bool(self.pushed or self.taken_up or ended or self.is_seeded)
-
-    def changes(self, in_flight: int, ahead: int) -> Changes:
-        return Changes(
-            self.pushed,
-            self.taken_up,
-            self.finished,
-            self.failed,
-            self.returned,
-            self.is_seeded,
-            in_flight,
-            ahead,
-        )
-
-    def put_back(self, changes: Changes) -> None:
-        """Puts what was taken and not told before what was said since."""
-        self.pushed[:0] = changes.pushed
-        self.taken_up[:0] = changes.taken_up
-        self.finished[:0] = changes.finished
-        self.failed[:0] = changes.failed
-        self.returned[:0] = changes.returned
-        self.is_seeded = self.is_seeded or changes.is_seeded
 
 
 class Leases:
@@ -207,7 +169,7 @@ class QueueWorker:
         self._heartbeat = lease_seconds / HEARTBEATS
         self._heard = clock()
         """When the queue last let every lease of this worker last for its full time."""
-        self._untold = _Untold()
+        self._untold = Changes()
         self._leases = Leases()
         self._exchanging: asyncio.Task[None] | None = None
         self._alive: asyncio.Task[None] | None = None
@@ -371,7 +333,8 @@ class QueueWorker:
             answer = await self._queue.exchange(changes, wanted, self._clock())
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
             # Otherwise the end of a parent could be told later without its children.
-            self._untold.put_back(changes)
+            changes.go_on(self._untold)
+            self._untold = changes
             self._exchanging = None
             self._fail(as_queue_error(error))
             return
@@ -383,9 +346,11 @@ class QueueWorker:
             self._tell()
 
     def _taken(self) -> Changes:
-        untold, self._untold = self._untold, _Untold()
-        self._leases.let_go((*untold.finished, *(lease for lease, _ in untold.failed), *untold.returned))
-        return untold.changes(self._listener.in_flight, self._leases.waiting)
+        """Returns what the queue is to be told now."""
+        told, self._untold = self._untold, Changes()
+        told.in_flight, told.ahead = self._listener.in_flight, self._leases.waiting
+        self._leases.let_go((*told.finished, *(lease for lease, _ in told.failed), *told.returned))
+        return told
 
     def _take_in(self, answer: Exchange, wanted: int) -> None:
         # This comes first, because what was lost may be among what is leased now.

@@ -10,14 +10,14 @@ from tileharvest.harvest.plan import (
     Expense,
     HarvestPlan,
     duration_in_words,
-    paced,
     plan_by_last,
+    timed,
     two_digits,
 )
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.outcomes import Outcome
 
@@ -134,30 +134,17 @@ def test_a_pace_that_has_become_slower_since_counts() -> None:
     assert faster.expected.seconds == pytest.approx(300.0)
 
 
-@pytest.mark.parametrize(
-    ("pace", "crawl_gap", "each"),
-    [
-        pytest.param(rules(), NO_GAP, 0.05, id="as many at once as allowed, as fast as the site answers"),
-        pytest.param(rules(Gap(0.2, 0.4)), NO_GAP, 0.3, id="as the map's delay brings on average"),
-        pytest.param(rules(Gap(0.2, 0.4), Gap(0.5, 0.5)), NO_GAP, 0.5, id="as the host's rate brings"),
-        pytest.param(rules(Gap(0.2, 0.4)), Gap(2, 2), 2.0, id="as robots.txt wants it"),
-        pytest.param(rules(Gap(0.01, 0.01), concurrency=1), NO_GAP, 0.2, id="slower, where the site is"),
-    ],
-)
-def test_a_sampled_harvest_takes_as_long_as_pace_and_site_bring(
-    pace: Rules, crawl_gap: Gap, each: float
-) -> None:
+def test_each_request_of_a_sampled_harvest_takes_as_long_as_one_of_the_sample() -> None:
     least, expected, most = (
         Expense(tiles, requests, math.nan, missing=200)
         for tiles, requests in ((300, 800), (400, 1000), (500, 1200))
     )
-    sampled = HarvestPlan(expected, most, least, is_exact=False)
-    plan = paced(sampled, pace, looking=3, crawl_gap=crawl_gap, latency=0.2)
+    plan = timed(HarvestPlan(expected, most, least, is_exact=False), looking=3, each=0.3)
     assert plan.least is not None
     assert (plan.least.tiles, plan.expected.tiles, plan.most.tiles) == (300, 400, 500)
     assert (plan.least.requests, plan.expected.requests, plan.most.requests) == (803, 1003, 1203)
     assert math.isnan(plan.expected.received_bytes)
-    assert plan.expected.seconds == pytest.approx(1003 * each)
+    assert plan.expected.seconds == pytest.approx(1003 * 0.3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tileharvest.walk.audit import LEAST_AUDITED
 if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
-    from tileharvest.maps.rates import Gap
     from tileharvest.politeness.rules import Rules
 
 FIRST_LEVEL: Final = 4
@@ -113,20 +112,19 @@ def _present(harvest: HarvestSummary) -> int:
     return sum(counts.values()) - counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.GONE, 0)
 
 
-def paced(plan: HarvestPlan, rules: Rules, *, looking: int, crawl_gap: Gap, latency: float) -> HarvestPlan:
+def timed(plan: HarvestPlan, *, looking: int, each: float) -> HarvestPlan:
     """Returns the plan of a sample with the look at the site, and with the time that everything takes.
 
-    `looking`: requests before the first one for a tile; `crawl_gap`: between two requests, as robots.txt
-    wants it; `latency`: seconds from a request to its answer.
+    `looking`: requests before the first one for a tile; `each`: seconds that a request of the sample took,
+    which was made at the harvest's pace.
     """
-    each = max(_mean_gap(rules), crawl_gap.mean, latency / rules.concurrency)
 
-    def timed(expense: Expense) -> Expense:
+    def with_time(expense: Expense) -> Expense:
         requests = looking + expense.requests
         return expense._replace(requests=requests, seconds=requests * each)
 
-    least = None if plan.least is None else timed(plan.least)
-    return plan._replace(expected=timed(plan.expected), least=least, most=timed(plan.most))
+    least = None if plan.least is None else with_time(plan.least)
+    return plan._replace(expected=with_time(plan.expected), least=least, most=with_time(plan.most))
 
 
 def _mean_gap(rules: Rules) -> float:

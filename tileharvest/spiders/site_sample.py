@@ -10,7 +10,7 @@ from scrapy import Request, signals
 from scrapy.http import Response
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.plan import paced
+from tileharvest.harvest.plan import timed
 from tileharvest.harvest.sample import Sample, estimate
 from tileharvest.harvest.walks import walk_over
 from tileharvest.queue.requests import STATE, RequestState
@@ -74,8 +74,6 @@ class SiteSampleSpider(SiteProbeSpider):
         self._random = random
         self._tiles = 0
         """Asked about so far."""
-        self._waited = 0.0
-        """Seconds, for the answers of all tiles together."""
         self._failures: list[str] = []
 
     async def probed(self, site: Site) -> None:
@@ -99,19 +97,15 @@ class SiteSampleSpider(SiteProbeSpider):
                 f"--requests {allowed} are too few for map '{self.description.name}':"
                 f" write --requests {needed}, or more"
             )
+        began = asyncio.get_running_loop().time()
         for place, (layer, sample) in enumerate(zip(site.layers, samples, strict=True)):
             # What a small layer has left over is for those that follow.
             until = self.made + (allowed - self.made) // (len(samples) - place)
             while not sample.is_complete:
                 drawn = sample.draw(until - self.made, self._random.random)
                 sample.take(await self._sizes(layer, drawn))
-        return paced(
-            estimate(samples),
-            self.rules,
-            looking=looking,
-            crawl_gap=self.robots.gap,
-            latency=self._waited / self._tiles,
-        )
+        took = asyncio.get_running_loop().time() - began
+        return timed(estimate(samples), looking=looking, each=took / self._tiles)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """Returns the bytes of those that are there, as `Sample.take` wants them."""
@@ -132,7 +126,6 @@ class SiteSampleSpider(SiteProbeSpider):
 
     async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None
-        began = asyncio.get_running_loop().time()
         meta = {
             "verbatim_url": True,
             "download_slot": layer.host,
@@ -144,7 +137,6 @@ class SiteSampleSpider(SiteProbeSpider):
         try:
             return await self.crawler.engine.download_async(request)
         finally:
-            self._waited += asyncio.get_running_loop().time() - began
             self._on_the_way.release()
 
     def _fail(self, url: str, answer: Response | BaseException) -> None:

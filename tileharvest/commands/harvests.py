@@ -35,7 +35,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:
-    """Adds to what the API tells what it tells elsewhere."""
+    """Returns what the API tells of a harvest, and two numbers that it tells in another place."""
     spared = summary.counts.get(Outcome.SKIPPED, 0)
     return {**summary.as_plain(), "expected": summary.expected, "spared_requests": spared}
 

@@ -101,7 +101,7 @@ class ProjectCommand:
             raise UsageError(self.usage.format(word=word), print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        """Write what was asked for. Raises TileHarvestError, which becomes a line and an exit status."""
+        """Writes what was asked for. Raises TileHarvestError, which becomes a line and an exit status."""
         raise NotImplementedError
 
 

@@ -30,7 +30,7 @@ Told = TypeVar("Told")
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
-    """Log from this level on only, in short lines, unless the user has chosen a level for this run."""
+    """Lets the log show this level and above, in short lines, unless the user has chosen a level."""
     if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", level, priority="cmdline")
         settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")

@@ -147,7 +147,7 @@ class MetricsServer:
         self._runner = runner
 
     async def stop(self) -> None:
-        """Harmless when it does not listen."""
+        """Stops listening; does nothing if it does not listen."""
         runner, self._runner = self._runner, None
         if self._asking is not None:
             self._asking.cancel()

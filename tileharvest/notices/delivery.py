@@ -167,7 +167,7 @@ def _reason(result: AppriseResult) -> str:
 
 
 def _silence() -> None:
-    """Silences them for the rest of the process, because what hangs may log later."""
+    """Silences the talkative loggers for the rest of the process, because what hangs may log later."""
     for name in _TALKATIVE:
         logger = logging.getLogger(name)
         logger.propagate = False

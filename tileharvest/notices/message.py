@@ -42,12 +42,12 @@ class Report:
 
     @property
     def changed(self) -> int:
-        """How many tiles have another version than before."""
+        """The number of tiles that have another version than before."""
         return sum(tiles for outcome, tiles in self.counts.items() if outcome.makes_version)
 
     @property
     def failed(self) -> int:
-        """How many tiles gave no usable answer."""
+        """The number of tiles that gave no usable answer."""
         return self.counts.get(Outcome.FAILED, 0)
 
 

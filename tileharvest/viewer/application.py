@@ -1,4 +1,4 @@
-"""The application: which address is answered by what, and what all replies have in common."""
+"""The application: which address is answered by what, and in which thread."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Application:
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
 
     def close(self) -> None:
-        """Begins nothing more. What is under way in threads comes to its end."""
+        """Lets nothing more begin. What is under way in threads comes to its end."""
         self._composer.stop()
         for threads in (self._questions, self._images, self._composing):
             threads.shutdown(wait=False, cancel_futures=True)

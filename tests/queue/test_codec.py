@@ -11,7 +11,6 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import Request
 
 from tileharvest.queue.codec import (
     Kind,
@@ -20,8 +19,6 @@ from tileharvest.queue.codec import (
     UnwritableRequestError,
     decode,
     encode,
-    headers_as_bytes,
-    headers_as_text,
 )
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
@@ -51,7 +48,7 @@ requests = st.builds(
     kind=st.sampled_from(get_args(Kind)),
     url=st.text(),
     method=st.text(),
-    headers=st.dictionaries(st.binary(), st.lists(st.binary())).map(headers_as_text),
+    headers=st.lists(st.tuples(st.text(), st.lists(st.text()).map(tuple))).map(tuple),
     body=st.binary(),
     cookies=mappings | st.lists(mappings, min_size=1),
     meta=mappings,
@@ -103,17 +100,6 @@ def test_written_request_is_json_for_everybody(queued):
     assert json.loads(encode(queued))["meta" if queued.meta else "v"] == (queued.meta or 2)
 
 
-@given(st.dictionaries(st.binary(min_size=1), st.lists(st.binary(), min_size=1)))
-def test_headers_come_back_byte_for_byte(headers):
-    assert headers_as_bytes(headers_as_text(headers)) == headers
-
-
-def test_headers_of_a_scrapy_request_come_back():
-    request = Request("http://a.example/", headers={"Cookie": [b"a=\xff", "b=ü"], "If-None-Match": '"x"'})
-    again = Request("http://a.example/", headers=headers_as_bytes(headers_as_text(request.headers)))
-    assert again.headers == request.headers
-
-
 def test_request_for_a_tile_is_short_and_readable():
     assert encode(HEAD) == (
         b'{"v":2,"url":"https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400","method":"HEAD",'
@@ -148,8 +134,8 @@ def test_tuples_come_back_as_lists():
         ({"x": Colour.RED}, "meta['x']: a Colour"),
         ({"x": Place(1, 2)}, "meta['x']: a Place"),
         ({"x": datetime(2026, 11, 20, tzinfo=UTC)}, "meta['x']: a datetime"),
-        ({"x": "\ud800"}, "meta['x']: '\\ud800', which has half of a surrogate pair"),
-        ({"\ud800": 1}, "meta: '\\ud800', which has half of a surrogate pair"),
+        ({"x": "\ud800"}, "'utf-8' codec can't encode character '\\ud800'"),
+        ({"\ud800": 1}, "'utf-8' codec can't encode character '\\ud800'"),
         ({"x": 10**5000}, "Exceeds the limit"),
         (
             in_itself(),
@@ -173,7 +159,7 @@ def test_what_json_would_change_is_refused_by_its_place(meta, problem):
         ({"url": "http://a.example/\ud800"}, "surrogates not allowed"),
         ({"priority": True}, "Expected `int`, got `bool` - at `$.priority`"),
         ({"dont_filter": 1}, "Expected `bool`, got `int` - at `$.dont_filter`"),
-        ({"callback": print}, "a builtin_function_or_method is no JSON"),
+        ({"callback": print}, "requires a 'str' object but received a 'builtin_function_or_method'"),
         ({"flags": ["a", 1]}, "Expected `str`, got `int` - at `$.flags[1]`"),
         ({"cookies": [{"name": "a"}, 1]}, "Expected `object`, got `int` - at `$.cookies[1]`"),
         ({"cookies": {"a": b"b"}}, "cookies['a']: a bytes"),
@@ -197,17 +183,17 @@ def test_field_that_could_not_be_read_again_is_refused(fields, problem):
         (encode(HEAD)[:-1], "truncated"),
         (encode(HEAD) + b"{}", "trailing"),
         (b'{"url":"http://a.example/"}', "missing required field `v`"),
-        (b'{"v":1}', "missing required field `url`"),
+        (b'{"v":2}', "missing required field `url`"),
         (b'{"v":3,"url":"http://a.example/","lane":"plus"}', "Invalid enum value 3"),
-        (b'{"v":1,"url":"http://a.example/","lane":"plus"}', "unknown field `lane`"),
-        (b'{"v":1,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
-        (b'{"v":1,"url":"http://a.example/","kind":"os.system"}', "Invalid enum value 'os.system'"),
-        (b'{"v":1,"url":"http://a.example/","priority":"1"}', "Expected `int`"),
-        (b'{"v":1,"url":"http://a.example/","body":"?"}', "base64"),
-        (b'{"v":1,"url":"http://a.example/","meta":{"x":NaN}}', "malformed"),
-        (b'{"v":1,"url":"http://a.example/","headers":[["A",["\xc4\x80"]]]}', "latin-1"),
-        (b'{"v":1,"url":"\xff"}', "utf-8"),
-        (b'{"v":1,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
+        (b'{"v":2,"url":"http://a.example/","lane":"plus"}', "unknown field `lane`"),
+        (b'{"v":2,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
+        (b'{"v":2,"url":"http://a.example/","kind":"os.system"}', "Invalid enum value 'os.system'"),
+        (b'{"v":2,"url":"http://a.example/","priority":"1"}', "Expected `int`"),
+        (b'{"v":2,"url":"http://a.example/","body":"?"}', "base64"),
+        (b'{"v":2,"url":"http://a.example/","meta":{"x":NaN}}', "malformed"),
+        (b'{"v":1,"url":"http://a.example/"}', "Invalid enum value 1"),
+        (b'{"v":2,"url":"\xff"}', "utf-8"),
+        (b'{"v":2,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
     ],
 )
 def test_unreadable_request_is_refused_with_its_problem(body, problem):
@@ -241,29 +227,3 @@ def test_classes_named_in_meta_stay_plain_values():
         "py/object": "os.system",
     }
     assert decode(encode(with_meta(hostile))).meta == hostile
-
-
-def test_a_tile_of_the_first_version_is_read_as_it_was_asked():
-    body = (
-        b'{"v":1,"url":"http://a.example/","meta":{"layer":"day","tile":[-1,2,-2],"late":true,"expected_bytes":9,'
-        b'"download_slot":"a.example"}}'
-    )
-    queued = decode(body)
-    assert queued.question == TileQuestion("day", Tile(-1, 2, -2), LATE)
-    assert (queued.meta, queued.version) == ({"download_slot": "a.example"}, 2)
-
-
-def test_a_pushed_address_of_the_first_version_is_read():
-    queued = decode(b'{"v":1,"url":"http://a.example/","meta":{"layer":"","tile":null,"verbatim_url":true}}')
-    assert (queued.question, queued.meta) == (TileQuestion(), {"verbatim_url": True})
-
-
-def test_what_asks_for_no_tile_is_read_from_the_first_version_as_it_is():
-    queued = decode(b'{"v":1,"url":"http://a.example/","meta":{"tile":[0,9,9]}}')
-    assert (queued.question, queued.meta) == (None, {"tile": [0, 9, 9]})
-
-
-@pytest.mark.parametrize("tile", ["[0,2,2]", "[0,1]", '"0_1_1"', "[0,1,true]"])
-def test_a_tile_of_the_first_version_that_is_none_is_refused(tile):
-    with pytest.raises(UnreadableRequestError, match="nothing of it was run"):
-        decode(f'{{"v":1,"url":"http://a.example/","meta":{{"layer":"day","tile":{tile}}}}}'.encode())

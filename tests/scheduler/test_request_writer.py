@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.http import FormRequest, JsonRequest, Response, XmlRpcRequest
 from scrapy.linkextractors import LinkExtractor
@@ -63,6 +65,13 @@ def test_every_field_comes_back_as_it_was(spider: StubSpider, writer: RequestWri
     expected = plain(request)
     expected["meta"] = {**expected["meta"], STATE: RequestState(attempt=1)}
     assert plain(read) == expected
+
+
+@given(st.dictionaries(st.binary(min_size=1).map(bytes.title), st.lists(st.binary(), min_size=1)))
+def test_headers_come_back_byte_for_byte(headers: dict[bytes, list[bytes]]) -> None:
+    writer = RequestWriter(StubSpider())
+    request = Request(URL, headers=headers)
+    assert writer.read(writer.write(request), attempt=1).headers == request.headers
 
 
 def test_a_plain_request_comes_back_with_its_defaults(writer: RequestWriter) -> None:
@@ -233,12 +242,13 @@ class Planted:
     "body",
     [
         pickle.dumps(Planted()),
-        b'{"v":1,"url":"https://a/","kind":"XmlRpcRequest"}',
-        b'{"v":1,"url":"https://a/","kind":"os.system"}',
-        b'{"v":1,"url":"https://a/","cb":"start"}',
-        b'{"v":1,"url":"https://a/","cb":"__init__"}',
-        b'{"v":1,"url":"https://a/","eb":"name"}',
-        b'{"v":1,"url":"https://a/","cb":"parse.__globals__"}',
+        b'{"v":2,"url":"https://a/","kind":"XmlRpcRequest"}',
+        b'{"v":2,"url":"https://a/","kind":"os.system"}',
+        b'{"v":2,"url":"https://a/","cb":"start"}',
+        b'{"v":2,"url":"https://a/","cb":"__init__"}',
+        b'{"v":2,"url":"https://a/","eb":"name"}',
+        b'{"v":2,"url":"https://a/","headers":[["A",["\xc4\x80"]]]}',
+        b'{"v":2,"url":"https://a/","cb":"parse.__globals__"}',
         b'{"v":3,"url":"https://a/"}',
         b"",
     ],
@@ -251,4 +261,4 @@ def test_foreign_bytes_are_refused_and_load_nothing(writer: RequestWriter, body:
 @pytest.mark.parametrize("url", ["", "no address"])
 def test_an_address_that_scrapy_refuses_is_unreadable(writer: RequestWriter, url: str) -> None:
     with pytest.raises(UnreadableRequestError):
-        writer.read(f'{{"v":1,"url":"{url}"}}'.encode(), attempt=1)
+        writer.read(f'{{"v":2,"url":"{url}"}}'.encode(), attempt=1)

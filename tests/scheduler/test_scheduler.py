@@ -333,9 +333,9 @@ def test_nothing_of_a_foreign_request_is_run(crawls: Crawls, tmp_path: Path) -> 
     planted = tmp_path / "planted"
     bodies = [
         pickle.dumps(Planted(planted)),
-        b'{"v":1,"url":"http://127.0.0.1:1/","kind":"os.system"}',
-        b'{"v":1,"url":"http://127.0.0.1:1/","cb":"__init__"}',
-        b'{"v":1,"url":"http://127.0.0.1:1/","eb":"os.system"}',
+        b'{"v":2,"url":"http://127.0.0.1:1/","kind":"os.system"}',
+        b'{"v":2,"url":"http://127.0.0.1:1/","cb":"__init__"}',
+        b'{"v":2,"url":"http://127.0.0.1:1/","eb":"os.system"}',
     ]
     crawls.push(*[Entry(body, "", None) for body in bodies])
     (crawled,) = crawls.crawl(run())

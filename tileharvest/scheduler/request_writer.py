@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from math import isfinite
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,13 +20,13 @@ from tileharvest.queue.codec import (
     UnwritableRequestError,
     decode,
     encode,
-    headers_as_bytes,
-    headers_as_text,
 )
-from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE, STATE, RequestState, question_of
+from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE, STATE, RequestState
 
 if TYPE_CHECKING:
-    from tileharvest.queue.codec import Kind
+    from collections.abc import Iterable, Mapping
+
+    from tileharvest.queue.codec import Headers, Kind
 
 _KINDS: Final[dict[type[Request], Kind]] = {
     Request: "Request",
@@ -38,6 +39,10 @@ _PATHS: Final = {name: f"{kind.__module__}.{kind.__qualname__}" for kind, name i
 
 _OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency"})
 """Keys of meta that say something of one attempt, or are kept elsewhere in the entry."""
+_NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
+"""The first is known by the kind; the second has done its work when a JsonRequest was made."""
+_NONE: Final = RequestState()
+"""Of a request without a state."""
 
 
 class MistakenOrderError(ValueError):
@@ -54,23 +59,38 @@ class RequestWriter:
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
         self._callbacks = callbacks_of(type(spider))
-        self._names = {function: name for name, function in self._callbacks.items()}
+        methods = {MethodType(function, spider): name for name, function in self._callbacks.items()}
+        self._names: dict[Any, str] = methods
 
     def write(self, request: Request) -> bytes:
         """Returns the request as bytes, without what is of the moment."""
-        kind = _KINDS.get(type(request))
+        kind, callback, errback = _KINDS.get(type(request)), request.callback, request.errback
         if kind is None:
             raise UnwritableRequestError(
                 f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}"
             )
-        found = self._as_dict(request)
-        found["headers"] = headers_as_text(found["headers"]) if found["headers"] else ()
-        found["meta"] = {key: value for key, value in found["meta"].items() if key not in _OF_THE_MOMENT}
+        for field, method in (("callback", callback), ("errback", errback)):
+            if not (method is None or (isinstance(method, MethodType) and method in self._names)):
+                raise UnwritableRequestError(f"its {field} {method!r} is no method of the spider")
+        # Scrapy would look for each name among all members of the spider, 85 us each time: with both that is
+        # half of what a HEAD costs in all. So it is given the names.
+        names: Any = self._names.get(callback), self._names.get(errback)
+        request.callback, request.errback = names
+        try:
+            found = request.to_dict()
+        finally:
+            request.callback, request.errback = callback, errback
+        state: RequestState = request.meta.get(STATE, _NONE)
+        found["meta"] = request.meta.copy()
+        for key in _OF_THE_MOMENT:
+            found["meta"].pop(key, None)
+        found["headers"] = _as_text(found["headers"]) if found["headers"] else ()
+        for name in _NOT_WRITTEN:
+            found.pop(name, None)
         if found["encoding"] == "utf-8":
             # msgspec leaves out a text only if it is the very object of the default.
             del found["encoding"]
-        kept = {name: found[name] for name in Request.attributes if name in found}
-        return encode(QueuedRequest(version=VERSION, kind=kind, question=question_of(request), **kept))
+        return encode(QueuedRequest(version=VERSION, kind=kind, question=state.question, **found))
 
     def read(self, body: bytes, attempt: int) -> Request:
         """Returns the request that an entry's bytes hold, for that attempt."""
@@ -78,40 +98,15 @@ class RequestWriter:
         for field, name in (("callback", queued.callback), ("errback", queued.errback)):
             if name is not None and name not in self._callbacks:
                 raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")
-        found: dict[str, Any] = {
-            **msgspec.structs.asdict(queued),
-            "headers": headers_as_bytes(queued.headers) if queued.headers else {},
-            "meta": {**queued.meta, STATE: RequestState(queued.question, attempt)},
-        }
+        found = msgspec.structs.asdict(queued)
+        found["meta"] = {**queued.meta, STATE: RequestState(queued.question, attempt)}
         if queued.kind != "Request":
             found["_class"] = _PATHS[queued.kind]
         try:
+            found["headers"] = _as_bytes(queued.headers) if queued.headers else {}
             return request_from_dict(found, spider=self._spider)
         except (LookupError, TypeError, ValueError) as error:
             raise _unreadable(f"{error}") from None
-
-    def _as_dict(self, request: Request) -> dict[str, Any]:
-        """Returns what Scrapy makes of it, with the callbacks by name.
-
-        Scrapy would look for each name among all members of the spider, 85 us each time: with both that is
-        half of what a HEAD costs in all. So it is given the names.
-        """
-        callback, errback = request.callback, request.errback
-        names: Any = self._name_of(callback, "callback"), self._name_of(errback, "errback")
-        request.callback, request.errback = names
-        try:
-            return request.to_dict()
-        finally:
-            request.callback, request.errback = callback, errback
-
-    def _name_of(self, callback: Any, field: str) -> str | None:
-        if callback is None:
-            return None
-        is_own = getattr(callback, "__self__", None) is self._spider
-        name = self._names.get(callback.__func__) if is_own and inspect.ismethod(callback) else None
-        if name is None:
-            raise UnwritableRequestError(f"its {field} {callback!r} is no method of the spider")
-        return name
 
 
 def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
@@ -146,6 +141,19 @@ def check_orders(request: Request) -> None:
             raise MistakenOrderError(f"meta['{DELAY}'] cannot be: {error}") from None
     if not -(2**63) <= request.priority < 2**63:
         raise MistakenOrderError(f"priority {request.priority} cannot be kept: it has more than 64 bits")
+
+
+def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
+    """Returns for `QueuedRequest.headers` what `headers` of `Request.to_dict` holds."""
+    return tuple(
+        (name.decode("latin-1"), tuple(value.decode("latin-1") for value in values))
+        for name, values in headers.items()
+    )
+
+
+def _as_bytes(headers: Headers) -> dict[bytes, list[bytes]]:
+    """Returns what `_as_text` was given. Raises ValueError for a text that stands for no bytes."""
+    return {name.encode("latin-1"): [value.encode("latin-1") for value in values] for name, values in headers}
 
 
 def _listed(names: Any) -> str:

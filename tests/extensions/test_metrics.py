@@ -30,7 +30,7 @@ LOCAL = Overview(COUNTS)
 
 
 def worker(host: str, heartbeat: float, share: int | None = 2) -> Worker:
-    return Worker(host, "machine", 7, "2026-11-20", 0.0, heartbeat, 3, share, 40, 1.5)
+    return Worker(host, "machine", 7, "2026-11-20", 0.0, share, 40, 1.5, heartbeat, 3)
 
 
 FLEET = Overview(

@@ -234,15 +234,15 @@ def test_closing_without_a_server_is_harmless(server: RedisServer) -> None:
 @pytest.mark.parametrize(
     ("error", "passes", "wanted"),
     [
-        (BusyLoadingError("Redis is loading the dataset in memory"), True, "still reads its data"),
+        (BusyLoadingError("Redis is loading", status_code="LOADING"), True, "still reads its data"),
         (ConnectionError("Connection closed by server."), True, "does not answer"),
         (TimeoutError("Timeout reading from x"), True, "does not answer"),
         (OSError("no route"), False, "does not answer"),
-        (ClusterDownError("CLUSTERDOWN Hash slot not served"), True, "does not answer"),
+        (ClusterDownError("Hash slot not served", status_code="CLUSTERDOWN"), True, "does not answer"),
         (ResponseError("BUSY Redis is busy running a script."), True, "is kept busy by a script"),
         (ResponseError("MISCONF Redis is configured to save"), False, "cannot write to its disk"),
-        (NoPermissionError("this user has no permissions"), False, "does not allow its user something"),
-        (AskError("1 127.0.0.1:1"), False, "failed"),
+        (NoPermissionError("no permissions", status_code="NOPERM"), False, "does not allow its user"),
+        (AskError("1 127.0.0.1:1", status_code="ASK"), False, "failed"),
         (ResponseError("MOVED 1 127.0.0.1:1"), False, "is a node of a cluster"),
         (ResponseError("unknown command 'EVALSHA'"), False, "Redis must be of version 6 or newer"),
         (

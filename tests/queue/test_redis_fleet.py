@@ -208,7 +208,7 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
 
 def tried_for(worker: Driven, seconds: float) -> None:
     """Its next call has been tried for so long."""
-    worker.queue._passed = iter((0.0, seconds)).__next__
+    worker.queue._told["away"] = seconds
 
 
 def test_a_time_in_which_redis_was_away_is_held_against_nobody(world: RedisMap) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+import msgspec
 
 from tileharvest.queue.port import RequestQueue
 
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
 class Ending(Enum):
     """How far the work of a segment is."""
 
-    GOES_ON = auto()
+    GOES_ON = "goes on"
     """Something waits, is leased or delayed, or another worker is about to end it."""
-    YOURS = auto()
+    YOURS = "yours"
     """Nothing is left, and this worker, no other, is to end it, or to push what is missing."""
-    ENDED = auto()
+    ENDED = "ended"
     """It has been ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(msgspec.Struct, array_like=True):
     """A process that works on a queue. Times are Redis' own, in seconds since 1970."""
 
     host: str
@@ -34,15 +34,15 @@ class Worker:
     segment: str
     """The segment that it works for; empty before it has joined."""
     started: float
-    heartbeat: float
-    """The time at which it was last heard of."""
-    leased: int
-    share: int | None
+    share: int | None = None
     """It may have so many requests on the way at the same time; None without a pace."""
-    finished: int
+    finished: int = 0
     """Requests that it has finished since it started."""
-    rate: float
+    rate: float = 0.0
     """Requests per second that it has finished lately."""
+    heartbeat: float = 0.0
+    """The time at which it was last heard of."""
+    leased: int = 0
 
 
 SILENT: Final = 30.0

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 FORMAT: Final = "3"
 """The format of what is in Redis. It is raised when older scripts could not go on with it."""
 
+KEPT: Final = 35 * 24 * 3600
+"""Seconds after which what is known of a segment is dropped, if nothing was pushed meanwhile. A segment must
+be shorter. What waits is never dropped by time."""
+
 _FIRST: Final = ("common", "segments", "filter")
 """What stands before all scripts."""
 
@@ -170,30 +174,19 @@ def failures(found: Mapping[bytes, bytes]) -> list[Failure]:
 _FAILURE: Final = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw, msgspec.Raw, msgspec.Raw, float])
 
 
-class Facts(msgspec.Struct, array_like=True):
-    """What a worker tells of itself."""
-
-    host: str
-    machine: str
-    pid: int
-    segment: str
-    started: float
-    share: int | None = None
-    finished: int = 0
-    rate: float = 0.0
-
-    def told(self) -> msgspec.Raw:
-        return string(_ENCODER.encode(self))
+def told_worker(worker: Worker) -> msgspec.Raw:
+    """Returns for a script what a worker tells of itself."""
+    return string(_ENCODER.encode(worker))
 
 
-def worker(facts: bytes | None, heartbeat: float, held: int) -> Worker | None:
+def worker(told: bytes | None, heartbeat: float, held: int) -> Worker | None:
     """Returns a worker that was last heard of then and holds so many leases. Returns None for one that has
     just signed off, or is none."""
     try:
-        known = decoded(facts or b"", Facts)
+        known = decoded(told or b"", Worker)
     except msgspec.DecodeError:
         return None
-    return Worker(**msgspec.structs.asdict(known), heartbeat=heartbeat, leased=held)
+    return msgspec.structs.replace(known, heartbeat=heartbeat, leased=held)
 
 
 def remarks(found: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -47,25 +47,14 @@ _PASSING: Final = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "RE
 """Cases in which the server may soon answer otherwise: while another script runs, while it reads its data,
 while a replica takes over."""
 
-_CASES: Final = {
-    "AuthenticationError": "WRONGPASS",
-    "AuthorizationError": "WRONGPASS",
-    "BusyLoadingError": "LOADING",
-    "ClusterDownError": "CLUSTERDOWN",
-    "MasterDownError": "MASTERDOWN",
-    "MovedError": "MOVED",
-    "NoPermissionError": "NOPERM",
-    "OutOfMemoryError": "OOM",
-    "ReadOnlyError": "READONLY",
-    "TryAgainError": "TRYAGAIN",
-}
-"""By class: of these the library takes off the word with which the server's answer begins."""
-
 
 def case_of(error: BaseException) -> str:
     """Returns the case of the error, for its sentence: the first word of the server's answer, or AWAY."""
-    if case := _CASES.get(type(error).__name__):
-        return case
+    if isinstance(error, (AuthenticationError, AuthorizationError)):
+        return "WRONGPASS"
+    if isinstance(error, RedisError) and error.status_code:
+        # The library has taken the word off the answer.
+        return str(error.status_code)
     if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException, OSError)):
         return "AWAY"
     # Redis 6 and 7.0 leave the word out when a script is refused something.

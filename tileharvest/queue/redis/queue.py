@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import time
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,18 +23,15 @@ from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import expired, sentence
-from tileharvest.queue.shared_queue import Ending
+from tileharvest.queue.shared_queue import Ending, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.port import Changes, Counts, Failure, Lease
     from tileharvest.queue.redis.connection import Client
-    from tileharvest.queue.shared_queue import Worker
 
 _logger = logging.getLogger(__name__)
-
-_ENDINGS: Final = {"goes on": Ending.GOES_ON, "yours": Ending.YOURS, "ended": Ending.ENDED}
 
 _AT_ONCE: Final = 10_000
 """Fingerprints in one command."""
@@ -80,16 +77,14 @@ class RedisQueue:
         minus_share: int = 16,
         expected: int = 100_000,
         error_rate: float = 1e-9,
-        kept_seconds: int = 35 * 24 * 3600,
         patience: float = 60.0,
         keeps_doubtful: bool = False,
         server_clock: bool = True,
     ) -> None:
         """Touches nothing yet. `parameters` are those of `connection.connect`.
 
-        A filter has room for the `expected` requests, or for a quarter more than the last segment had. What
-        is known of a segment is dropped when nothing was pushed for `kept_seconds`, which must be longer than
-        a segment; what waits is never dropped by time. Redis is waited for during `patience` seconds.
+        A filter has room for the `expected` requests, or for a quarter more than the last segment had. Redis
+        is waited for during `patience` seconds.
         `keeps_doubtful` keeps what this worker pushes and the filter drops, for `doubtful`.
         `server_clock=False` is for tests: then the times that callers give are taken for the present one.
         """
@@ -101,7 +96,6 @@ class RedisQueue:
         self._keys = calls.Keys(map_name)
         self._lease_seconds = lease_seconds
         self._has_server_clock = server_clock
-        self._passed = time.monotonic
         self._was_short = False
         self._told: dict[str, Any] = {
             "format": calls.FORMAT,
@@ -111,7 +105,7 @@ class RedisQueue:
             "minus_share": minus_share,
             "expected": expected,
             "hashes": math.ceil(-math.log2(error_rate)),
-            "kept": kept_seconds,
+            "kept": calls.KEPT,
             "keeps_doubtful": keeps_doubtful,
             "remembered": max(_REMEMBERED, int(2 * lease_seconds)),
             "server_clock": server_clock,
@@ -124,7 +118,7 @@ class RedisQueue:
         self._client = ""
         self._number = 0
         """The number of the last exchange."""
-        self._facts: calls.Facts | None = None
+        self._own: Worker | None = None
         """What this worker tells of itself. None for a program beside the workers."""
         self._window = 0.0
         self._counted = 0
@@ -164,7 +158,7 @@ class RedisQueue:
         if wanted < 0:
             raise ValueError(f"{wanted} requests cannot be wanted")
         ended = len(changes.finished) + len(changes.failed)
-        if self._facts is None and (wanted or ended or changes.returned):
+        if self._own is None and (wanted or ended or changes.returned):
             self._expect_open()
             raise RuntimeError("only a worker of a queue leases and finishes")
         async with self._turn:
@@ -173,8 +167,8 @@ class RedisQueue:
             self._note_work(now, ended, changes.share)
             told = {**calls.told(changes), "wanted": wanted, "number": self._number}
             answer = calls.exchanged(await self._run("exchange", told))
-        if self._facts is not None:
-            self._facts.finished -= min(answer.refused, ended)
+        if self._own is not None:
+            self._own.finished -= min(answer.refused, ended)
         if changes.is_seeded:
             self._told["was_seeded"] = True
         self._say(answer)
@@ -205,7 +199,7 @@ class RedisQueue:
     async def failures(self) -> Sequence[Failure]:
         """Their times are Redis' own."""
         key = self._keys.named("failures")
-        return calls.failures(await self._link.attempt(lambda client: client.hgetall(key)))
+        return calls.failures(await self._link.attempt(methodcaller("hgetall", key)))
 
     async def forget(self, segment: str) -> None:
         """Reads everything that waits; Redis does nothing else meanwhile, some seconds for a million."""
@@ -215,7 +209,7 @@ class RedisQueue:
         if kept < 1:
             raise ValueError(f"{kept} segments cannot be kept: the current one always is")
         key = self._keys.named("segments")
-        names = await self._link.attempt(lambda client: client.zrange(key, 0, -1))
+        names = await self._link.attempt(methodcaller("zrange", key, 0, -1))
         others = [name for name in map(calls.text_of, names) if name not in (current, "")]
         dropped = others[: max(0, len(others) - (kept - 1))]
         if dropped:
@@ -236,7 +230,7 @@ class RedisQueue:
     async def notes(self, segment: str) -> Mapping[str, str]:
         """Reads what is known of the segment, which is little."""
         key = self._keys.named(f"segment:{segment}")
-        return calls.remarks(await self._link.attempt(lambda client: client.hgetall(key)))
+        return calls.remarks(await self._link.attempt(methodcaller("hgetall", key)))
 
     def hosts(self) -> RedisHosts:
         """Returns what all workers on this Redis know of hosts, for as long as the queue is open."""
@@ -244,9 +238,9 @@ class RedisQueue:
 
     async def join(self, segment: str, harvest: str) -> bool:
         self._expect_open()
-        if self._facts is None:
+        if self._own is None:
             raise RuntimeError("only a worker of a queue joins a harvest")
-        self._segment = self._facts.segment = segment
+        self._segment = self._own.segment = segment
         self._told |= {"joined": calls.string(segment), "harvest": calls.string(harvest)}
         is_first = calls.decoded(await self._run("join"), bool)
         self._told["was_seeded"] = not is_first
@@ -259,10 +253,9 @@ class RedisQueue:
         Raises QueueError if Redis has lost the work, and RuntimeError if this worker has not joined it.
         """
         word = await self._end(segment, is_over=False)
-        if word not in _ENDINGS:
-            lost = f"what it knew of segment '{segment}'"
-            raise QueueError(sentence("lost", self._link.queue, lost))
-        return _ENDINGS[word]
+        if word == "lost":
+            raise QueueError(sentence(word, self._link.queue, f"what it knew of segment '{segment}'"))
+        return Ending(word)
 
     async def ended(self, segment: str) -> None:
         """Nothing is done if another worker has the right to end it by now."""
@@ -271,19 +264,15 @@ class RedisQueue:
     async def doubtful(self, segment: str) -> Mapping[bytes, bytes]:
         """Returns those that workers with `keeps_doubtful` have pushed. They are kept as long as the
         filter."""
-        found: dict[bytes, bytes] = await self._link.attempt(
-            lambda client: client.hgetall(self._keys.named(f"doubtful:{segment}"))
-        )
+        key = self._keys.named(f"doubtful:{segment}")
+        found: dict[bytes, bytes] = await self._link.attempt(methodcaller("hgetall", key))
         return found
 
     async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
         key = self._keys.named(f"doubtful:{segment}")
-
-        async def confirm(client: Client, some: Sequence[bytes]) -> None:
-            await client.hdel(key, *some)
-
         for first in range(0, len(fingerprints), _AT_ONCE):
-            await self._link.attempt(partial(confirm, some=fingerprints[first : first + _AT_ONCE]))
+            some = fingerprints[first : first + _AT_ONCE]
+            await self._link.attempt(methodcaller("hdel", key, *some))
 
     async def workers(self) -> Sequence[Worker]:
         """Returns those that were heard of within the time of a lease. What is no worker is left out. This
@@ -306,7 +295,7 @@ class RedisQueue:
         """Closing twice is harmless, and so is closing when Redis is gone."""
         was_open, self._is_open = self._is_open, False
         try:
-            if was_open and self._facts is not None:
+            if was_open and self._own is not None:
                 await self._link.attempt(self._sign_off, patience=0.0)
         except QueueError as error:
             _logger.debug("this worker is listed until it is forgotten: %s", error)
@@ -318,11 +307,11 @@ class RedisQueue:
         try:
             await self._link.check_server()
             self._client = secrets.token_hex(8)
-            self._number, self._segment, self._facts = 0, None, None
+            self._number, self._segment, self._own = 0, None, None
             self._told |= {"client": self._client, "now": now, "joined": False}
             if is_worker:
                 self._window = now
-                self._facts = calls.Facts(*_machine(), os.getpid(), "", await self.time(now))
+                self._own = Worker(*_machine(), os.getpid(), "", await self.time(now))
             self._is_open = True
             word, found = calls.decoded(await self._run("open"), tuple[str, msgspec.Raw])
             said = calls.text_of(found)
@@ -340,23 +329,23 @@ class RedisQueue:
     async def _run(self, name: str, particular: Mapping[str, Any] | None = None) -> bytes:
         """Returns the answer of a script, which is told of the last time that the caller gave."""
         self._expect_open()
-        worker = self._facts is not None and self._facts.told()
-        argument, began = {**self._told, "worker": worker, **(particular or {})}, self._passed()
+        worker = self._own is not None and calls.told_worker(self._own)
+        argument, began = {**self._told, "worker": worker, **(particular or {})}, time.monotonic()
 
         async def run(client: Client) -> bytes:
-            return await calls.run(client, name, self._keys, {**argument, "away": self._passed() - began})
+            return await calls.run(client, name, self._keys, {"away": time.monotonic() - began, **argument})
 
         return await self._link.attempt(run)
 
     def _note_work(self, now: float, ended: int, share: int | None) -> None:
         """Take note of what this worker tells of itself."""
-        facts = self._facts
-        if facts is not None:
-            facts.share = share
-            facts.finished += ended
+        own = self._own
+        if own is not None:
+            own.share = share
+            own.finished += ended
             self._counted += ended
             if now - self._window >= _WINDOW:
-                facts.rate = self._counted / (now - self._window)
+                own.rate = self._counted / (now - self._window)
                 self._window, self._counted = now, 0
 
     def _say(self, answer: calls.Done) -> None:
@@ -387,8 +376,8 @@ class RedisQueue:
         named, found = self._keys.named, []
         held = await client.hgetall(named("held"))
         for name, heard in await client.zrange(named("workers"), 0, -1, withscores=True):
-            facts = await client.hget(named(f"client:{calls.text_of(name)}"), "facts")
-            found.append(calls.worker(facts, heard, int(held.get(name, 0))))
+            told = await client.hget(named(f"client:{calls.text_of(name)}"), "facts")
+            found.append(calls.worker(told, heard, int(held.get(name, 0))))
         return sorted((one for one in found if one is not None), key=lambda one: one.started)
 
     async def _sign_off(self, client: Client) -> None:

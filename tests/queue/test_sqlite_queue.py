@@ -264,7 +264,7 @@ def test_what_is_surely_new_is_looked_up_nowhere(file: Path) -> None:
             statements.push([entry(str(number)) for number in range(500)], 0.0)
         assert [one for one in made if "seen" in one] == []
         assert len([one for one in made if "INTO surely_new" in one]) == 1
-        assert statements.counts().seen == 501
+        assert statements.counts(0.0).seen == 501
 
 
 def test_a_false_alarm_of_the_filter_is_looked_up_and_queued(file: Path) -> None:

@@ -43,10 +43,6 @@ class Segment:
         if self.ends is not None and self.ends <= self.begins:
             raise ValueError(f"segment {self.name} ends before it begins")
 
-    def contains(self, moment: datetime) -> bool:
-        """Returns whether the moment, in whatever zone, lies in the segment."""
-        return self.begins <= moment and (self.ends is None or moment < self.ends)
-
 
 class SegmentResolver(Protocol):
     """Maps a request and a moment to the segment in which the request is made.

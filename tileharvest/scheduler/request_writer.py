@@ -41,8 +41,6 @@ _OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency
 """Keys of meta that say something of one attempt, or are kept elsewhere in the entry."""
 _NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
 """The first is known by the kind; the second has done its work when a JsonRequest was made."""
-_NONE: Final = RequestState()
-"""Of a request without a state."""
 
 
 class MistakenOrderError(ValueError):
@@ -80,7 +78,7 @@ class RequestWriter:
             found = request.to_dict()
         finally:
             request.callback, request.errback = callback, errback
-        state: RequestState = request.meta.get(STATE, _NONE)
+        state: RequestState | None = request.meta.get(STATE)
         found["meta"] = request.meta.copy()
         for key in _OF_THE_MOMENT:
             found["meta"].pop(key, None)
@@ -90,7 +88,8 @@ class RequestWriter:
         if found["encoding"] == "utf-8":
             # msgspec leaves out a text only if it is the very object of the default.
             del found["encoding"]
-        return encode(QueuedRequest(version=VERSION, kind=kind, question=state.question, **found))
+        question = None if state is None else state.question
+        return encode(QueuedRequest(version=VERSION, kind=kind, question=question, **found))
 
     def read(self, body: bytes, attempt: int) -> Request:
         """Returns the request that an entry's bytes hold, for that attempt."""

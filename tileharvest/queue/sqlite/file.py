@@ -76,20 +76,17 @@ _TABLES: Final = (
 
 
 def connect(file: Path | None) -> sqlite3.Connection:
-    """The queue in a file, which is created if it is missing, its folder too; without a file one in memory,
-    which ends with the connection.
+    """Returns the queue in a file, which is created if it is missing, its folder too; without a file one in
+    memory, which ends with the connection.
 
     Raises QueueError for a file of another version or another program, which is not changed;
     sqlite3.Error and OSError for what cannot be opened. One thread after another may use the connection.
     """
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    place = ":memory:" if file is None else file
     # isolation_level=None: sqlite3 begins no transactions by itself.
-    if file is None:
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        _create(connection)
-        connection.execute(_LOG)
-        return connection
-    file.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(file, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         if _is_empty(connection):
             connection.execute(f"PRAGMA page_size = {_PAGE}")
@@ -117,7 +114,7 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _refuse_others(connection: sqlite3.Connection, file: Path) -> None:
+def _refuse_others(connection: sqlite3.Connection, file: Path | None) -> None:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tileharvest.errors import QueueError
@@ -59,11 +60,14 @@ class SqliteQueue:
             raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
         check_filter(expected, error_rate)
         self._file = file
-        self._max_attempts = max_attempts
-        self._lease_seconds = lease_seconds
         self._turns = Turns(minus_share)
-        self._expected = expected
-        self._error_rate = error_rate
+        self._statements_on = partial(
+            Statements,
+            max_attempts=max_attempts,
+            lease_seconds=lease_seconds,
+            expected=expected,
+            error_rate=error_rate,
+        )
         self._lock = None if file is None else WorkerLock(file)
         self._is_worker = False
         self._name = "the queue in memory" if file is None else f"the queue {file}"
@@ -95,18 +99,10 @@ class SqliteQueue:
         return await self._run(lambda statements: self._exchange(statements, changes, wanted, now))
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        def extend(statements: Statements) -> int:
-            statements.settle(now)
-            return statements.extend(leases, now)
-
-        return await self._run(extend)
+        return await self._run(lambda statements: statements.extend(leases, now))
 
     async def counts(self, now: float) -> Counts:
-        def counts(statements: Statements) -> Counts:
-            statements.settle(now)
-            return statements.counts()
-
-        return await self._run(counts)
+        return await self._run(lambda statements: statements.counts(now))
 
     async def failures(self) -> Sequence[Failure]:
         return await self._run(Statements.failures)
@@ -175,14 +171,7 @@ class SqliteQueue:
     def _connect(self) -> None:
         if self._statements is None:
             with self._as_queue_errors():
-                connection = connect(self._file)
-            self._statements = Statements(
-                connection,
-                max_attempts=self._max_attempts,
-                lease_seconds=self._lease_seconds,
-                expected=self._expected,
-                error_rate=self._error_rate,
-            )
+                self._statements = self._statements_on(connect(self._file))
 
     def _let_go(self) -> None:
         # What is in memory goes with its connection.

@@ -137,9 +137,9 @@ class Statements:
 
     def begin_work(self, now: float) -> None:
         """Be the worker from now on, who filters what is pushed. Ends all leases, whatever their time."""
-        self._expected = max(self._expected, self.counts().seen * 5 // 4)
-        self._filters = {}
         self._take_back(_EVER, now, WORKER_ENDED)
+        self._expected = max(self._expected, self.counts(now).seen * 5 // 4)
+        self._filters = {}
 
     def push(self, entries: Sequence[Entry], now: float) -> tuple[int, int]:
         """Queue what is new. Returns how many were duplicates, and how many false alarms.
@@ -204,7 +204,8 @@ class Statements:
         return self._change(_GIVE_BACK, [(lease.id, lease.attempt) for lease in leases])
 
     def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Let these last for the full time from now."""
+        """Let these last for the full time from now, unless they have expired."""
+        self.settle(now)
         until = now + self._lease_seconds
         return self._change(_EXTEND, [(until, lease.id, lease.attempt) for lease in leases])
 
@@ -239,8 +240,9 @@ class Statements:
         leased: int = self._value("SELECT count(*) FROM requests WHERE until IS NOT NULL")
         return leased
 
-    def counts(self) -> Counts:
+    def counts(self, now: float) -> Counts:
         """Reads the indexes of what waits and the fingerprints of the newest segment."""
+        self.settle(now)
         plus, normal, minus, *others = self._connection.execute(_COUNTS).fetchone()
         return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
 

@@ -15,6 +15,7 @@ from tests.contracts import paces
 from tests.contracts.paces import AskedHost
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_server
+from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
@@ -54,7 +55,7 @@ def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
 
     def make() -> RequestQueue:
         hosts = HostFile(folder / "hosts")
-        queue = PoliteQueue(inside, hosts, "world", clock=lambda: 0.0, random=random)
+        queue = PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=random)
         asyncio.run(queue.set_pace(Pace("map.example.net", 100)))
         return queue
 

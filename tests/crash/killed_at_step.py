@@ -43,7 +43,7 @@ STEPS = (
     Step("rows written, not committed", Recorder, "record", before=False),
     Step("rows committed, nobody told", HarvestRecord, "record", before=False),
     Step("all recorded, harvest not ended", HarvestRecord, "finish", before=True),
-    Step("harvest ended and gone tiles recorded, not committed", HarvestRow, "end_and_settle", before=False),
+    Step("harvest ended and gone tiles recorded, not committed", HarvestRow, "end", before=False),
     Step("harvest ended, nobody told", HarvestRecord, "finish", before=False),
 )
 

@@ -10,6 +10,7 @@ from alembic import command
 from sqlalchemy import create_engine
 
 from tileharvest.history import revisions
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata
 from tileharvest.tiles.grid import Tile, TileRange
@@ -71,15 +72,17 @@ def began(
 ) -> HarvestRecord:
     return begin(
         history,
-        map_name=name,
-        segment=segment or day.isoformat(),
-        day=day,
-        started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
-        renderer="overviewer",
-        layers=[Layer(LAYER, 10, "png")],
-        again=again,
-        pushed=pushed,
-        today=today,
+        Beginning(
+            map_name=name,
+            segment=segment or day.isoformat(),
+            day=day,
+            started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+            renderer="overviewer",
+            layers=[Layer(LAYER, 10, "png")],
+            again=again,
+            pushed=pushed,
+        ),
+        today,
     )
 
 

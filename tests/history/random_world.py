@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.history.making import found
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile, TileRange
@@ -47,12 +48,14 @@ class World:
     def harvest(self, day: date, segment: str) -> None:
         harvest = begin(
             self.history,
-            map_name=MAP,
-            segment=segment,
-            day=day,
-            started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
-            renderer="overviewer",
-            layers=[Layer(layer, 8, "png") for layer in LAYERS],
+            Beginning(
+                map_name=MAP,
+                segment=segment,
+                day=day,
+                started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+                renderer="overviewer",
+                layers=[Layer(layer, 8, "png") for layer in LAYERS],
+            ),
         )
         results = [result for layer in LAYERS for zoom in ZOOMS for result in self._results(layer, zoom, day)]
         for start in range(0, len(results), 50):

@@ -9,6 +9,7 @@ import pytest
 from tests.history.making import DAY, END, EVERYWHERE, LATER, LAYER, START, A, B, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history.errors import SegmentFinishedError
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
@@ -34,12 +35,14 @@ SITE = Layer(
 def described(history: History, *layers: Layer) -> list[dict[str, object]]:
     begin(
         history,
-        map_name="world",
-        segment="2021-02-13",
-        day=DAY,
-        started=START,
-        renderer="overviewer",
-        layers=layers,
+        Beginning(
+            map_name="world",
+            segment="2021-02-13",
+            day=DAY,
+            started=START,
+            renderer="overviewer",
+            layers=layers,
+        ),
     )
     with history.reading() as connection:
         rows = connection.exec_driver_sql("SELECT * FROM harvest_layers ORDER BY layer").mappings()
@@ -48,12 +51,7 @@ def described(history: History, *layers: Layer) -> list[dict[str, object]]:
 
 def test_a_new_harvest_is_not_continued(history: History) -> None:
     harvest = began(history)
-    assert (harvest.map_name, harvest.segment, harvest.day, harvest.continued) == (
-        "world",
-        "2021-02-13",
-        DAY,
-        False,
-    )
+    assert (harvest.day, harvest.continued) == (DAY, False)
 
 
 def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> None:
@@ -223,12 +221,14 @@ def test_a_map_that_grew_has_a_depth_per_harvest(history: History) -> None:
     for day, depth in ((DAY, 5), (LATER, 6)):
         harvest = begin(
             history,
-            map_name="world",
-            segment=str(day),
-            day=day,
-            started=START,
-            renderer="overviewer",
-            layers=[Layer(LAYER, depth, "png")],
+            Beginning(
+                map_name="world",
+                segment=str(day),
+                day=day,
+                started=START,
+                renderer="overviewer",
+                layers=[Layer(LAYER, depth, "png")],
+            ),
         )
         ended(harvest)
     assert [summary.depth for summary in harvest_summaries(history, "world")] == [{LAYER: 5}, {LAYER: 6}]

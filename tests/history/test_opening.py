@@ -50,6 +50,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     revision.write_text(dedent(NEXT_REVISION))
     monkeypatch.setattr(revisions, "MIGRATIONS", migrations)
     monkeypatch.setattr(database, "REVISION", NEXT)
+    monkeypatch.setattr(revisions, "REVISION", NEXT)
     return revision
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.history.making import DAY, END, LATER, START, A, B, began, ended, found, image_of
 from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline
 from tileharvest.history.recorded_versions import shown, story
@@ -35,12 +36,14 @@ def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
 def described(history: History, day: date, *layers: Layer, segment: str | None = None) -> None:
     harvest = begin(
         history,
-        map_name="world",
-        segment=segment or day.isoformat(),
-        day=day,
-        started=START,
-        renderer="overviewer",
-        layers=layers,
+        Beginning(
+            map_name="world",
+            segment=segment or day.isoformat(),
+            day=day,
+            started=START,
+            renderer="overviewer",
+            layers=layers,
+        ),
     )
     harvest.finish(END, "finished", settle_gone=True)
 

@@ -12,6 +12,7 @@ from PIL import Image as Pillow
 
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
@@ -159,12 +160,14 @@ def begun(history: History, day: date, name: str = MAP, described: Layer | None 
     both = [Layer(layer, 10, "png", tile_size=SIZE, world="overworld") for layer in (DAY_LAYER, NIGHT_LAYER)]
     return begin(
         history,
-        map_name=name,
-        segment=day.isoformat(),
-        day=day,
-        started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
-        renderer="overviewer",
-        layers=both if described is None else [described],
+        Beginning(
+            map_name=name,
+            segment=day.isoformat(),
+            day=day,
+            started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+            renderer="overviewer",
+            layers=both if described is None else [described],
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.day_costs import spent
 from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
+from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
@@ -192,15 +193,17 @@ class Harvest:
         self._record: HarvestRecord = await asyncio.to_thread(
             begin,
             history,
-            map_name=self.description.name,
-            segment=self.segment.name,
-            day=self.day,
-            started=self._clock(),
-            renderer=site.renderer,
-            layers=site.layers,
-            again=self._again,
-            pushed=self.is_pushed,
-            today=self._today,
+            Beginning(
+                map_name=self.description.name,
+                segment=self.segment.name,
+                day=self.day,
+                started=self._clock(),
+                renderer=site.renderer,
+                layers=site.layers,
+                again=self._again,
+                pushed=self.is_pushed,
+            ),
+            self._today,
         )
         self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued

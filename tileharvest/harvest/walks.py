@@ -119,15 +119,15 @@ class Walks:
         """Returns what is asked of the skipped tiles; the same whenever this is called."""
         if layer not in self._pruned or self._description.audit == 0:
             return Audit()
-        # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
-        return await asyncio.to_thread(self._audit_of, layer)
 
-    def _audit_of(self, layer: str) -> Audit:
-        walk = self._layers[layer].walk
-        known = self._record.skipped(layer, walk.kept())
-        tops = self._record.tops(layer)
-        # Another seed for each harvest, the same for all who have a part in it.
-        return walk.audit(known, tops, self._description.audit, self._record.identity)
+        def draw() -> Audit:
+            walk = self._layers[layer].walk
+            known, tops = self._record.skipped(layer, walk.kept()), self._record.tops(layer)
+            # Another seed for each harvest, the same for all who have a part in it.
+            return walk.audit(known, tops, self._description.audit, self._record.identity)
+
+        # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
+        return await asyncio.to_thread(draw)
 
     def _breach(self, layer: str, audit: Audit, found: Mapping[Tile, Outcome]) -> str | None:
         """Says what shows that skipping was wrong, or returns None; and tells it."""

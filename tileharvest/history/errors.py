@@ -142,10 +142,6 @@ _READ_ONLY: Final = (
     "the history {place} cannot be written here ({said}); nothing was changed;"
     " name the server that takes writes, not a copy of it"
 )
-_SERVER_FULL: Final = (
-    "disk full: the history {place} could not be written; nothing recorded was lost; free space on its server"
-    " and run again"
-)
 _COLLIDED: Final = (
     "the history {place} was written by others at the same time ({said}); nothing recorded was lost;"
     " run again"
@@ -161,7 +157,7 @@ _BY_STATE: Final = {
     "28P01": _LOGIN,  # invalid_password
     "3D000": _NO_DATABASE,  # invalid_catalog_name
     "42501": _USER_NOT_ALLOWED,  # insufficient_privilege
-    "53100": _SERVER_FULL,  # disk_full
+    "53100": _FULL,  # disk_full
     "55P03": _LOCKED,  # lock_not_available
 }
 _PASSING_STATES: Final = {

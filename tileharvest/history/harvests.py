@@ -20,7 +20,6 @@ from tileharvest.history.areas import (
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.day_costs import add_spending
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.harvest_row import Beginning, HarvestRow
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import Recorder
 from tileharvest.history.schema import batches, harvests, layers, proofs, tiles, validators
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
     from tileharvest.history.database import History
+    from tileharvest.history.harvest_row import Beginning, HarvestRow
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
 
@@ -75,8 +74,6 @@ class HarvestRecord:
         history: History,
         row: HarvestRow,
         layer_ids: Mapping[str, int],
-        map_name: str,
-        segment: str,
         today: Callable[[], date] | None,
     ) -> None:
         self.history = history
@@ -87,8 +84,6 @@ class HarvestRecord:
         """The day of all versions it records: that on which it began, also when it is continued later."""
         self._today = today or (lambda: row.day)
         self._recorder = Recorder(row.id, row.day, self._layer_ids)
-        self.map_name = map_name
-        self.segment = segment
         self.continued = row.continued
         self.is_pushed = row.is_pushed
         """Whether it asks for nothing but what a person has pushed."""
@@ -162,10 +157,9 @@ class HarvestRecord:
         """
 
         def write(connection: Connection) -> int:
-            first = update(harvests).where(harvests.c.id == self.id, harvests.c.expected == 0)
-            connection.execute(first.values(expected=tiles))
-            expected = select(harvests.c.expected).where(harvests.c.id == self.id)
-            return int(connection.execute(expected).scalar_one())
+            first = case((harvests.c.expected == 0, tiles), else_=harvests.c.expected)
+            noting = update(harvests).where(harvests.c.id == self.id).values(expected=first)
+            return int(connection.execute(noting.returning(harvests.c.expected)).scalar_one())
 
         return self.history.write(write)
 
@@ -263,10 +257,7 @@ class HarvestRecord:
         """
 
         def write(connection: Connection) -> None:
-            if settle_gone:
-                self._row.end_and_settle(connection, ended, reason)
-            else:
-                self._row.end_and_take_back(connection, ended, reason)
+            self._row.end(connection, ended, reason, settle_gone=settle_gone)
 
         try:
             self.history.write(write)
@@ -372,35 +363,17 @@ class HarvestRecord:
         )
 
 
-def begin(
-    history: History,
-    *,
-    map_name: str,
-    segment: str,
-    day: date,
-    started: datetime,
-    renderer: str,
-    layers: Sequence[Layer],
-    again: bool = False,
-    pushed: bool = False,
-    today: Callable[[], date] | None = None,
-) -> HarvestRecord:
+def begin(history: History, beginning: Beginning, today: Callable[[], date] | None = None) -> HarvestRecord:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
     A continued harvest keeps its day and start; what the site says about its layers now replaces what it said
     before. A new one first ends the map's other unfinished harvest as `interrupted`: its results stay, but
-    what it found gone is neither recorded nor counted. `started` must have a time zone. When several
-    processes call this at once for one map and segment, they get the same harvest, and it is `continued` for
-    all but one. Costs are spent on the day that `today` gives when they arise; without it on the harvest's
-    own day.
+    what it found gone is neither recorded nor counted. When several processes call this at once for one map
+    and segment, they get the same harvest, and it is `continued` for all but one. Costs are spent on the day
+    that `today` gives when they arise; without it on the harvest's own day.
 
     Raises, having changed nothing, SegmentFinishedError where a harvest of this map and segment is finished,
-    unless `again` says that this is meant. With `pushed` another one is begun, which asks for nothing but
-    what a person has pushed since; it ends where `again` asks for everything. Raises HistoryError for a day
-    before the map's latest version: history is only written forwards.
+    unless `again` or `pushed` says that this is meant. Raises HistoryError for a day before the map's latest
+    version: history is only written forwards.
     """
-    if len({layer.name for layer in layers}) != len(layers) or not layers:
-        raise ValueError("a harvest has at least one layer, and each once")
-    beginning = Beginning(map_name, segment, day, started, renderer, layers, again, pushed)
-    row, layer_ids = history.write(beginning)
-    return HarvestRecord(history, row, layer_ids, map_name, segment, today)
+    return HarvestRecord(history, *history.write(beginning), today)

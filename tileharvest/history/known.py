@@ -66,23 +66,18 @@ class Known(Generic[_Value]):
     async def _fetched(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
         task = self._fetching.get(key)
         if task is None:
-            task = asyncio.create_task(self._fetch(key, tile, self._blocks, self._fetching))
-            self._fetching[key] = task
+            task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
         # Whoever is cancelled must not take the answer from the others who wait for the same block.
         return await asyncio.shield(task)
 
-    async def _fetch(
-        self,
-        key: _Key,
-        tile: Tile,
-        blocks: OrderedDict[_Key, dict[Tile, _Value]],
-        fetching: dict[_Key, asyncio.Task[dict[Tile, _Value]]],
-    ) -> dict[Tile, _Value]:
+    async def _fetch(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
+        # Those of now: after `forget` this block belongs into the old ones.
+        blocks, fetching = self._blocks, self._fetching
         area = TileRange.of(tile.ancestor(LEVELS)).at_zoom(tile.zoom)
         try:
             block = await asyncio.get_running_loop().run_in_executor(self._reader, self._query, key[0], area)
         finally:
-            del fetching[key]
+            fetching.pop(key, None)
         blocks[key] = block
         if len(blocks) > MOST_BLOCKS:
             blocks.popitem(last=False)

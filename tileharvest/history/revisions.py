@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import func, inspect, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.connection import revision_of
 from tileharvest.history.errors import NoHistoryError, as_history_errors
+from tileharvest.history.schema import REVISION
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -47,15 +47,14 @@ def upgrade(connection: Connection, place: str, file: Path | None) -> None:
     may do this at once: the first does it. Raises HistoryError, having changed nothing, for a database that
     is no history, or one of a newer revision.
     """
-    config = _config()
     _take_turn(connection)
     revision = revision_of(connection)
     if revision is None:
         _refuse_foreign_tables(place, connection)
-    else:
-        _refuse_unknown(place, revision, config)
-        if revision != _newest(config):
-            _keep(file, revision, place)
+    elif revision != REVISION:
+        _refuse_newer(place, revision)
+        _keep(file, revision, place)
+    config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
@@ -70,7 +69,7 @@ def refuse_to_read(revision: str | None, place: str, file: Path | None) -> NoRet
     """Raises the HistoryError that says why a database of another revision than ours cannot be read."""
     if revision is None:
         raise NoHistoryError.at(place)
-    _refuse_unknown(place, revision, _config())
+    _refuse_newer(place, revision)
     backup = "so make a backup before, with pg_dump" if file is None else "after a backup"
     raise HistoryError(
         f"the history {place} was written by an older TileHarvest (revision {revision});"
@@ -107,13 +106,9 @@ def _copy(folder: Traversable, target: Path) -> None:
             (target / part.name).write_bytes(part.read_bytes())
 
 
-def _newest(config: Config) -> str | None:
-    return ScriptDirectory.from_config(config).get_current_head()
-
-
-def _refuse_unknown(place: str, revision: str, config: Config) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if revision not in known:
+def _refuse_newer(place: str, revision: str) -> None:
+    # Revisions are numbers of four digits, so they sort as text.
+    if revision > REVISION:
         raise HistoryError(
             f"the history {place} was written by a newer TileHarvest (revision {revision});"
             " nothing was changed; update TileHarvest"

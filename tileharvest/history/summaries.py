@@ -82,10 +82,7 @@ class HarvestSummary:
             "counts": counts_as_plain(self.counts),
             "walk": self.walk,
             "walk_reason": self.walk_reason,
-            "requests": self.cost.requests,
-            "received_bytes": self.cost.received_bytes,
-            "stored_bytes": self.cost.stored_bytes,
-            "spared_bytes": self.cost.spared_bytes,
+            **{name: getattr(self.cost, name) for name in COST_COLUMNS if name != "seconds"},
             "seconds_worked": round(self.cost.seconds, 3),
         }
 

@@ -75,13 +75,7 @@ class Tile:
         """
         if self.zoom == 0:
             raise ValueError(f"tile {self} is at the deepest level and has no children")
-        zoom, x, y, half = self.zoom + 1, self.x, self.y, self.reach >> 1
-        return (
-            Tile(zoom, x - half, y + half),
-            Tile(zoom, x + half, y + half),
-            Tile(zoom, x - half, y - half),
-            Tile(zoom, x + half, y - half),
-        )
+        return _four_around(self.x, self.y, self.zoom + 1)
 
     def parent(self) -> Tile:
         """Returns the tile one level up that covers this one.
@@ -116,13 +110,17 @@ def first_level(depth: int) -> tuple[Tile, Tile, Tile, Tile]:
     """
     if depth < 1:
         raise ValueError(f"a map of depth {depth} has no tiles below its whole-map image")
-    unit = 1 << (depth - 1)
-    zoom = 1 - depth
+    return _four_around(0, 0, 1 - depth)
+
+
+def _four_around(x: int, y: int, zoom: int) -> tuple[Tile, Tile, Tile, Tile]:
+    """Returns the four tiles of a zoom that meet at a point, in the order of Overviewer's digits."""
+    reach = 1 << -zoom
     return (
-        Tile(zoom, -unit, unit),
-        Tile(zoom, unit, unit),
-        Tile(zoom, -unit, -unit),
-        Tile(zoom, unit, -unit),
+        Tile(zoom, x - reach, y + reach),
+        Tile(zoom, x + reach, y + reach),
+        Tile(zoom, x - reach, y - reach),
+        Tile(zoom, x + reach, y - reach),
     )
 
 

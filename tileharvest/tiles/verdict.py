@@ -73,13 +73,10 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     """Judges the answer to a HEAD or GET for a tile that is not kept. It is `ign` where the tile exists."""
-    if answer.status in GONE_STATUSES:
-        return Verdict(Outcome.NOTHING)
-    if by_head and answer.status in HEAD_REFUSED:
-        return NextStep.GET_IF_NONE_MATCH
-    if answer.status != HTTPStatus.OK:
+    if answer.status in HEAD_REFUSED and not by_head:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
-    return Verdict(Outcome.IGNORED)
+    verdict = judge_head(answer, None)
+    return Verdict(Outcome.IGNORED) if verdict is NextStep.GET else verdict
 
 
 def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:

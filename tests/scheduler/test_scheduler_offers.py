@@ -93,7 +93,6 @@ def scheduling(queue: Any) -> Scheduling:
         is_history_local=True,
         segment=DAY,
         resolver=None,
-        in_words=str,
         local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
         clock=lambda: 0.0,
         ahead=8,

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import socket
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
@@ -100,7 +101,8 @@ class Fleet:
             return True
         if not self._said_waiting:
             self._said_waiting = True
-            _logger.info("requests wait until %s; run it again then", scheduling.in_words(next_due))
+            due = datetime.fromtimestamp(next_due, scheduling.local_time().tzinfo)
+            _logger.info("requests wait until %s; run it again then", f"{due:%Y-%m-%d %H:%M:%S %Z}")
         return False
 
     def looks_on(self) -> bool:

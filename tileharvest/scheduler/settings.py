@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.history.costs import Traffic
-    from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.redis.start_urls import StartUrls
     from tileharvest.queue.segments import SegmentResolver
     from tileharvest.queue.shared_queue import SharedQueue
@@ -62,8 +60,6 @@ class Scheduling:
     """The one segment of all requests. None for a spider whose next request may belong to another one."""
     resolver: SegmentResolver
     """Tells the segment of a request where there is no such one."""
-    in_words: Callable[[float], str]
-    """Writes a time in seconds since 1970 for a person, in the map's zone."""
     local_time: Callable[[], datetime]
     """The present time in the map's zone."""
     clock: Callable[[], float]
@@ -104,14 +100,15 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     in_memory = arguments.get("dry") == "1" or refused or crawl.is_tool
     kind = QueueKind.MEMORY if in_memory else queue_kind(settings)
     shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is QueueKind.REDIS else None
+    queue = shared or local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
+    hosts = shared.hosts() if shared is not None else _host_file(settings, kind, is_kept=not refused)
     return Scheduling(
         name=name,
-        queue=_polite(settings, name, shared, kind, crawl.traffic, is_kept=not refused),
+        queue=PoliteQueue(queue, hosts, name, crawl.traffic, clock=time.time, random=random.random),
         shared=shared,
         is_history_local=database_url(settings).startswith("sqlite"),
         segment=None if harvest is None else harvest.segment.name,
         resolver=segment_resolver(settings, own.get("segment"), zone, datetime.now(UTC)),
-        in_words=lambda moment: f"{datetime.fromtimestamp(moment, zone):%Y-%m-%d %H:%M:%S %Z}",
         local_time=lambda: datetime.now(zone),
         clock=time.time,
         ahead=_ahead(settings, kind),
@@ -147,24 +144,11 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
     return min(most, max(_LEAST_AHEAD, wanted))
 
 
-def _polite(
-    settings: BaseSettings,
-    name: str,
-    shared: RedisQueue | None,
-    kind: QueueKind,
-    traffic: Traffic,
-    *,
-    is_kept: bool,
-) -> PoliteQueue:
-    """Makes the map's queue, with what all its workers, or all processes of this machine, know of hosts."""
+def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> HostFile:
+    """Returns what all processes of this machine know of hosts. A dry run makes no folder for it."""
     folder = data_folder(settings)
-    if shared is not None:
-        return PoliteQueue(shared, shared.hosts(), name, traffic, clock=time.time, random=random.random)
-    # A dry run makes no folder.
     is_beside_others = is_kept and (kind is QueueKind.SQLITE or folder.is_dir())
-    hosts = HostFile(folder / "hosts" if is_beside_others else None)
-    queue = local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
-    return PoliteQueue(queue, hosts, name, traffic, clock=time.time, random=random.random)
+    return HostFile(folder / "hosts" if is_beside_others else None)
 
 
 def _patience(setting: Any) -> float | None:

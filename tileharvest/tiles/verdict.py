@@ -61,14 +61,30 @@ class Verdict:
 
 
 def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
-    """Judges the answer to a HEAD, given the tile's latest version."""
+    """Judges the answer to a HEAD, given the tile's latest version.
+
+    The tile is unchanged where the answer describes the bytes that the history has. The ETags decide, their
+    strength aside. Without one, Last-Modified and Content-Length decide together. An answer with neither
+    proves nothing.
+    """
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status in HEAD_REFUSED:
         return NextStep.GET_IF_NONE_MATCH
     if answer.status != HTTPStatus.OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
-    return Verdict(Outcome.IGNORED) if is_unchanged(answer, latest) else NextStep.GET
+    if latest is None or latest.image is None:
+        return NextStep.GET
+    seen, stored = answer.validator, latest.validator
+    if seen.etag is not None:
+        is_same = seen.etag == stored.etag or seen.entity == stored.entity
+    else:
+        is_same = (
+            stored.last_modified is not None
+            and seen.last_modified == stored.last_modified
+            and answer.length == latest.image.size
+        )
+    return Verdict(Outcome.IGNORED) if is_same else NextStep.GET
 
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
@@ -97,24 +113,6 @@ def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
         return Verdict(Outcome.NOT_MODIFIED, validator=answer.validator)
     outcome = Outcome.REPLACED if latest.day == today else Outcome.UPDATED
     return Verdict(outcome, image, answer.validator)
-
-
-def is_unchanged(answer: Answer, latest: Version | None) -> bool:
-    """Tells whether the answer to a HEAD describes the bytes that the history has.
-
-    The ETags decide, their strength aside. Where there is none, Last-Modified and Content-Length decide
-    together. An answer with neither proves nothing.
-    """
-    if latest is None or latest.image is None:
-        return False
-    seen, stored = answer.validator, latest.validator
-    if seen.etag is not None:
-        return seen.etag == stored.etag or seen.entity == stored.entity
-    return (
-        stored.last_modified is not None
-        and seen.last_modified == stored.last_modified
-        and answer.length == latest.image.size
-    )
 
 
 def pause_before(attempt: int, base: float, retry_after: float | None) -> float:

@@ -154,12 +154,6 @@ def test_another_concurrency_is_told_with_the_next_exchange(asked: AskedHost) ->
         assert worker.ask().share == concurrency
 
 
-def test_a_pace_of_another_host_is_refused(asked: AskedHost) -> None:
-    worker = asked.map("one")
-    with pytest.raises(ValueError, match=r"other\.example\.net"):
-        worker.set_pace(type(asked.pace())("other.example.net", 1))
-
-
 # Shares
 
 
@@ -287,12 +281,3 @@ def test_one_at_a_time_may_find_out_whether_a_host_is_there_again(asked: AskedHo
     assert second.claim_probe(f"other-{asked.host}", 10.0)
     asked.clock.now += 0.1
     assert [second.claim_probe(asked.host, 10.0), first.claim_probe(asked.host, 10.0)] == [True, False]
-
-
-@pytest.mark.parametrize("seconds", [float("inf"), float("nan")])
-def test_what_is_no_time_is_refused(asked: AskedHost, seconds: float) -> None:
-    worker = asked.map("one")
-    with pytest.raises(ValueError, match=asked.host):
-        worker.rest(asked.host, seconds)
-    with pytest.raises(ValueError, match=asked.host):
-        worker.claim_probe(asked.host, seconds)

@@ -38,7 +38,7 @@ def test_an_old_answer_dispels_no_doubt() -> None:
 def test_a_host_is_down_when_a_probe_fails_too() -> None:
     health = doubted()
     health.next_pause(100.0)
-    assert not health.probe_failed()
+    assert not health.probe_failed(101.0)
     assert health.is_down
 
 
@@ -48,7 +48,7 @@ def test_pauses_double_up_to_the_longest_and_the_last_probe_is_made_when_patienc
     while not given_up:
         pauses.append(health.next_pause(now))
         now += pauses[-1]
-        given_up = health.probe_failed()
+        given_up = health.probe_failed(now)
     assert pauses == [1, 2, 4, 8, 8, 7]
 
 
@@ -64,7 +64,7 @@ def test_the_pause_to_the_probe_after_the_next_is_told() -> None:
 def test_no_patience_is_one_probe() -> None:
     health = doubted(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
     assert health.next_pause(100.0) == 1
-    assert health.probe_failed()
+    assert health.probe_failed(101.0)
 
 
 def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
@@ -72,13 +72,13 @@ def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
     health.next_pause(100.0)
     health.postponed(1000.0)
     assert health.next_pause(1100.0) == 2
-    assert not health.probe_failed()
+    assert not health.probe_failed(1102.0)
 
 
 def test_a_host_that_was_down_is_as_any_other_when_it_answers() -> None:
     health = doubted()
     health.next_pause(100.0)
-    health.probe_failed()
+    health.probe_failed(101.0)
     assert health.probe_answered(103.0) == 3
     assert (health.is_doubted, health.is_down) == (False, False)
     assert [health.failed(200.0) for _ in range(3)] == [False, False, True]
@@ -138,7 +138,7 @@ def raised_from(message: str, cause: BaseException | None = None) -> Exception:
 
 def test_that_it_was_down_before_does_not_confirm_a_later_doubt() -> None:
     health = doubted()
-    health.probe_failed()
+    health.probe_failed(101.0)
     health.probe_answered(200.0)
     assert [health.failed(300.0) for _ in range(3)] == [False, False, True]
     health.probe_answered(301.0)

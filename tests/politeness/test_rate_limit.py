@@ -56,7 +56,7 @@ def test_a_far_start_is_asked_for_when_it_can_be_leased_and_later_by_who_has_som
 def told(host: Host, process: str, name: str, concurrency: int, host_concurrency: int | None = None) -> int:
     """The share of a process."""
     pace = Pace("map.example.net", concurrency, host_concurrency=host_concurrency)
-    return host.stand(process, Account(name), pace, wanted=0, now=NOW).share
+    return host.stand(host.tell(process, Account(name), NOW), pace, wanted=0, now=NOW).share
 
 
 def host_of(askers: Sequence[tuple[str, int]], total: int | None) -> Host:
@@ -64,7 +64,7 @@ def host_of(askers: Sequence[tuple[str, int]], total: int | None) -> Host:
     host = Host()
     for place, (name, concurrency) in enumerate(askers):
         pace = Pace("map.example.net", concurrency, host_concurrency=total)
-        host.limit(f"{place}-a", Account(name), pace, NOW)
+        host.limit(host.tell(f"{place}-a", Account(name), NOW), pace)
     return host
 
 
@@ -98,14 +98,15 @@ def test_shares_are_as_equal_as_the_maps_allow_and_use_all_there_is(
 def test_what_is_kept_can_be_read_again() -> None:
     host = host_of([("world", 3), ("other", 2)], 4)
     account = Account("world", 2, True, 3, Spent(1, 2, 3.0))
-    host.begin("0-a", account, Budget(requests=9, received_bytes=8, seconds=7.0), NOW, amends=False)
-    host.take_starts("world", 2, now=NOW, random=lambda: 0.5)
+    own = host.tell("0-a", account, NOW)
+    host.begin(own, Budget(requests=9, received_bytes=8, seconds=7.0))
+    host.take_starts(own, 2, now=NOW, random=lambda: 0.5)
     assert msgspec.json.decode(msgspec.json.encode(host), type=Host) == host
 
 
 def test_maps_that_are_asked_no_more_are_forgotten() -> None:
     host = host_of([("world", 3), ("other", 2)], 4)
-    host.take_starts("world", 1, now=NOW, random=lambda: 0.5)
+    host.take_starts(host.processes[0], 1, now=NOW, random=lambda: 0.5)
     host.settle(NOW, ["0-a", "1-a"])
     assert [*host.maps] == ["world"]
     host.settle(NOW + LONGEST, [])
@@ -115,7 +116,7 @@ def test_maps_that_are_asked_no_more_are_forgotten() -> None:
 def test_when_the_clock_is_set_back_no_time_before_it_counts() -> None:
     host = host_of([("world", 3)], 4)
     host.maps["world"].gap = Gap.of(1.0)
-    host.take_starts("world", 1, now=NOW, random=lambda: 0.5)
+    host.take_starts(host.processes[0], 1, now=NOW, random=lambda: 0.5)
     host.rest(5 * NOW)
     host.settle(NOW - 10, [])
     assert (host.maps["world"].next_start, host.rests_until) == (NOW + 1, 5 * NOW)
@@ -126,13 +127,12 @@ def test_when_the_clock_is_set_back_no_time_before_it_counts() -> None:
 def test_what_a_process_has_spent_that_ended_counts_until_the_last_one_ends() -> None:
     host = host_of([("world", 3), ("world", 3)], None)
     for process, seconds in (("0-a", 5.0), ("1-a", 3.0)):
-        host.begin(
-            process, Account("world", spent=Spent(4, 10, seconds)), Budget(requests=9), NOW, amends=False
-        )
+        account = Account("world", spent=Spent(4, 10, seconds))
+        host.begin(host.tell(process, account, NOW), Budget(requests=9))
     host.settle(NOW, ["0-a"])
     assert host.spent("world") == Spent(8, 20, 5.0)
     assert host.spent("world", but="1-a") == Spent(4, 10, 5.0)
-    assert host.spend("1-a", Account("world", spent=Spent(4, 10, 3.0)), NOW)
-    assert not host.spend("1-a", Account("world", spent=Spent(5, 10, 3.0)), NOW)
+    assert host.spend(host.tell("1-a", Account("world", spent=Spent(4, 10, 3.0)), NOW))
+    assert not host.spend(host.tell("1-a", Account("world", spent=Spent(5, 10, 3.0)), NOW))
     host.settle(NOW, ["1-a"])
     assert host.spent("world") == Spent()

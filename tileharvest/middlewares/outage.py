@@ -11,7 +11,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from tileharvest.errors import SiteError, TileHarvestError
+from tileharvest.errors import SiteError
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import outage_limits
@@ -19,6 +19,7 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.worker import as_queue_error
 from tileharvest.tiles.verdict import PASSING, Answer
 
 if TYPE_CHECKING:
@@ -124,16 +125,12 @@ class OutageMiddleware:
         try:
             while not await self._probed(host, url, health, politeness):
                 pass
-        # Requests are still held back: the crawl ends.
-        except TileHarvestError as error:
+        except SiteError as error:
             self._crawl.end(error)
-        except Exception as error:
-            if is_closing(self._crawl.crawler.engine):
-                # What it asks may be closed already.
-                return
-            _logger.exception("a mistake in the program stopped the harvest")
-            mistake = f"the harvest stopped ({error!r}); what was found is kept: run again, and report this"
-            self._crawl.end(TileHarvestError(mistake))
+        except Exception as error:  # noqa: BLE001 - or requests would be held back for ever
+            # While the crawl closes, what is asked here may be closed already.
+            if not is_closing(self._crawl.crawler.engine):
+                self._crawl.end(as_queue_error(error))
 
     async def _probed(self, host: str, url: str, health: HostHealth, politeness: Politeness) -> bool:
         """Wait until the next probe is due, and make it. Returns whether it was answered. Raises SiteError
@@ -153,7 +150,7 @@ class OutageMiddleware:
             return True
         if not health.is_down:
             self._say_down(host, failure, health.following_pause(_now()))
-        if health.probe_failed():
+        if health.probe_failed(_now()):
             raise SiteError(
                 f"{host} has not answered for {self._limits.patience:g} s ({failure}): everything that was"
                 " found is kept; run it again to continue"

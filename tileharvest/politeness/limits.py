@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import BudgetError, DaySpentError
-from tileharvest.maps.budgets import OF_DAY, Budget, bytes_in_words
+from tileharvest.maps.budgets import OF_DAY, PARTS, Budget, bytes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +22,8 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
 
     Raises DaySpentError where nothing of that is left. Nothing has been asked then.
     """
-    left = {
-        "requests": (daily.requests, spent.requests),
-        "bytes": (daily.received_bytes, spent.received_bytes),
-        "seconds": (daily.seconds, spent.seconds),
-    }
-    for what, (most, already) in left.items():
+    costs = (spent.requests, spent.received_bytes, spent.seconds)
+    for what, most, already in zip(PARTS, daily.limits, costs, strict=True):
         # A run that could only find out what the site has is not worth asking for, and is in no record.
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:

@@ -50,7 +50,6 @@ class HostHealth:
         self._failures_to_doubt = limits.failures
         self._failures = 0
         self._since = 0.0
-        self._is_last = False
         self._is_confirmed = False
         """Whether anything else than the failures in a row speaks for the doubt."""
         self._pause = limits.pause
@@ -76,7 +75,6 @@ class HostHealth:
         """Returns the seconds until the next probe is to be made, twice as many each time. The last probe is
         made when patience ends."""
         pause = self.following_pause(now)
-        self._is_last = self._left(now) <= pause
         self._pause = min(2 * self._pause, self._limits.longest_pause)
         return pause
 
@@ -93,10 +91,10 @@ class HostHealth:
         """The probe was not made, as another worker makes one. So that one doubts the host, too."""
         self._is_confirmed = True
 
-    def probe_failed(self) -> bool:
+    def probe_failed(self, now: float) -> bool:
         """Notes that a probe got no usable answer. Returns whether the host is to be given up."""
         self.is_down = self._is_confirmed = True
-        return self._is_last
+        return self._left(now) <= 0
 
     def probe_answered(self, now: float) -> float:
         """The host is up. Returns for how many seconds it was doubted."""

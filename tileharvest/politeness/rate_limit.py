@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from tileharvest.maps.budgets import Budget
+from tileharvest.maps.budgets import PARTS, Budget
 from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
 
 if TYPE_CHECKING:
@@ -194,11 +194,10 @@ class Host(msgspec.Struct):
                 if of_map.turn is None or of_map.turn.start <= now - LONGEST:
                     del self.maps[name]
 
-    def limit(self, process: str, account: Account, pace: Pace, now: float) -> None:
+    def limit(self, own: Process, pace: Pace) -> None:
         """The last one who sets a pace sets what holds for all of its map, and of its host."""
-        self.tell(process, account, now)
         of_host = self.own = self.own or Limited()
-        of_map = self.maps.setdefault(account.map, Limited())
+        of_map = self.maps.setdefault(own.account.map, Limited())
         of_host.concurrency, of_host.gap = pace.host_concurrency, pace.host_gap
         of_map.concurrency, of_map.gap = pace.concurrency, pace.gap
 
@@ -211,21 +210,19 @@ class Host(msgspec.Struct):
         own.account, own.heard = account, now
         return own
 
-    def begin(self, process: str, account: Account, budget: Budget, now: float, *, amends: bool) -> Budget:
+    def begin(self, own: Process, budget: Budget, *, amends: bool = False) -> Budget:
         """Let the process spend of the run of its map. Returns the run's budget: this one where no other
         process is at it, or where it `amends` the one before."""
-        self.tell(process, account, now)
-        of_map = self.maps.setdefault(account.map, Limited())
+        of_map = self.maps.setdefault(own.account.map, Limited())
         if of_map.run is None or amends:
             of_map.run = Run(budget, Spent() if of_map.run is None else of_map.run.ended)
         return of_map.run.budget
 
-    def spend(self, process: str, account: Account, now: float) -> bool:
+    def spend(self, own: Process) -> bool:
         """Returns whether the process may make one request besides those that it has told of. If so it counts
         from now on."""
-        own = self.tell(process, account, now)
-        is_left = self._left(account.map, 1) > 0
-        own.account = msgspec.structs.replace(account, ahead=account.ahead + is_left)
+        is_left = self._left(own.account.map, 1) > 0
+        own.account = msgspec.structs.replace(own.account, ahead=own.account.ahead + is_left)
         return is_left
 
     def part(self, process: str) -> None:
@@ -236,13 +233,13 @@ class Host(msgspec.Struct):
             if of_map is not None and of_map.run is not None:
                 of_map.run.ended = _sum([of_map.run.ended, own.account.spent])
 
-    def stand(self, process: str, account: Account, pace: Pace, *, wanted: int, now: float) -> Standing:
+    def stand(self, own: Process, pace: Pace, *, wanted: int, now: float) -> Standing:
         """Tell a process its share, and how many of the wanted requests it may lease. Those count as leased
         ahead from now on."""
+        account = own.account
         if self.own is None or account.map not in self.maps or self.maps[account.map].concurrency is None:
-            self.limit(process, account, pace, now)
+            self.limit(own, pace)
         of_host, of_map = self.own or Limited(), self.maps[account.map]
-        own = self.tell(process, account, now)
         share = self._share(own, of_host, of_map)
         rests_until = self.rests_until if self.rests_until > now else None
         next_start = max(of_host.next_start, of_map.next_start)
@@ -266,11 +263,11 @@ class Host(msgspec.Struct):
         )
 
     def take_starts(
-        self, name: str, number: int, *, now: float, random: Callable[[], float]
+        self, own: Process, number: int, *, now: float, random: Callable[[], float]
     ) -> tuple[list[float], float]:
-        """Returns the starts of so many requests of a map, and when the one after them may start. What was
-        not used before is not saved up."""
-        of_host, of_map = self.own or Limited(), self.maps.setdefault(name, Limited())
+        """Returns the starts of so many requests, and when the one after them may start. What was not used
+        before is not saved up."""
+        of_host, of_map = self.own or Limited(), self.maps.setdefault(own.account.map, Limited())
         starts = []
         for _ in range(number):
             starts.append(max(now, of_host.next_start, of_map.next_start))
@@ -315,13 +312,13 @@ class Host(msgspec.Struct):
         run = self.maps[name].run
         if run is None:
             return wanted
-        spent, limits = self.spent(name), run.budget
-        if is_spent(Budget(None, limits.received_bytes, limits.seconds), spent) is not None:
+        spent, most = self.spent(name), run.budget.requests
+        if spent_part(run.budget, spent, ("bytes", "seconds")) is not None:
             return 0
-        if limits.requests is None:
+        if most is None:
             return wanted
         ahead = sum(mate.account.ahead for mate in self._mates(name))
-        return min(wanted, max(0, limits.requests - spent.requests - ahead))
+        return min(wanted, max(0, most - spent.requests - ahead))
 
     def _share(self, own: Process, of_host: Limited, of_map: Limited) -> int:
         """Returns how many requests the process may have on the way.
@@ -343,25 +340,23 @@ class Host(msgspec.Struct):
 
     def _fair_share(self, own: Process, of_host: Limited) -> int:
         """Returns the share that the process would have if all were told theirs."""
-        shares = [self._share_of_map(process) for process in self.processes]
+        shares = []
+        for process in self.processes:
+            mates, name = self._mates(process.account.map), process.account.map
+            total = (self.maps[name].concurrency if name in self.maps else None) or 0
+            shares.append(total // len(mates) + (mates.index(process) < total % len(mates)))
         if of_host.concurrency is not None:
             shares = _levelled(shares, of_host.concurrency)
         return shares[self.processes.index(own)]
 
-    def _share_of_map(self, process: Process) -> int:
-        mates, of_map = self._mates(process.account.map), self.maps.get(process.account.map)
-        total = 0 if of_map is None or of_map.concurrency is None else of_map.concurrency
-        return _levelled([total] * len(mates), total)[mates.index(process)]
 
-
-def is_spent(budget: Budget, spent: Spent) -> str | None:
-    """Returns the part of the budget that is spent, or None if there is something left of each."""
-    parts = {
-        "requests": (budget.requests, spent.requests),
-        "bytes": (budget.received_bytes, spent.received_bytes),
-        "seconds": (budget.seconds, spent.seconds),
-    }
-    return next((part for part, (most, so_far) in parts.items() if most is not None and so_far >= most), None)
+def spent_part(budget: Budget, spent: Spent, parts: Sequence[str] = PARTS) -> str | None:
+    """Returns the first of these parts of the budget that is spent, or None if there is something left of
+    each."""
+    for part, most, so_far in zip(PARTS, budget.limits, msgspec.structs.astuple(spent), strict=True):
+        if part in parts and most is not None and so_far >= most:
+            return part
+    return None
 
 
 def _sum(several: Sequence[Spent]) -> Spent:

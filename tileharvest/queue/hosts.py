@@ -9,7 +9,6 @@ import os
 import sqlite3
 import tempfile
 import time
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -20,7 +19,7 @@ from tileharvest.politeness.rate_limit import Host
 from tileharvest.queue.sqlite.lock import is_locked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     Result = TypeVar("Result")
 
@@ -109,21 +108,27 @@ class HostFile:
             ) from error
 
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
-        if self._folder and not self._file.exists():
-            # A harvest that is refused before its first request changes nothing, and leaves no file.
-            known = Host(written=now)
-            result = step(known, now)
-            if known == Host(written=now):
-                return result
-        async with self._held() as connection:
-            known = self._settled(connection, host, now)
-            before = msgspec.json.encode(known)
-            result = step(known, now)
-            after = msgspec.json.encode(known)
-            if after != before:
-                connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, after))
+        if not self.process:
+            raise RuntimeError("the hosts are not open")
+        try:
+            connection = await self._begun()
+            try:
+                known = self._settled(connection, host, now)
+                result = step(known, now)
+                connection.execute(
+                    "INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, msgspec.json.encode(known))
+                )
                 connection.execute("COMMIT")
-            return result
+                return result
+            finally:
+                # A step that has failed changes nothing.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise QueueError(
+                f"{self._file}, in which harvests of this machine share their pace, cannot be read or written"
+                f" ({error}); no request was lost; make it readable and writable, then run again"
+            ) from error
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -134,24 +139,6 @@ class HostFile:
             self._forget(self.process)
             os.close(alive)
         self.process = ""
-
-    @asynccontextmanager
-    async def _held(self) -> AsyncIterator[sqlite3.Connection]:
-        """The file, which nobody else reads or writes meanwhile; what is not committed is taken back."""
-        if not self.process:
-            raise RuntimeError("the hosts are not open")
-        try:
-            connection = await self._begun()
-            try:
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            raise QueueError(
-                f"{self._file}, in which harvests of this machine share their pace, cannot be read or written"
-                f" ({error}); no request was lost; make it readable and writable, then run again"
-            ) from error
 
     async def _begun(self) -> sqlite3.Connection:
         """Begin a transaction. This process goes on with whatever else it does meanwhile."""

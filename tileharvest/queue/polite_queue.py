@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from math import isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
-from tileharvest.politeness.rate_limit import Account, Host, Spent, is_spent
+from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
 from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tileharvest.history.costs import Traffic
-    from tileharvest.politeness.rate_limit import Pace, Standing
+    from tileharvest.politeness.rate_limit import Pace, Process, Standing
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.port import Counts, Exchange, Failure, Lease, RequestQueue
 
@@ -62,7 +61,6 @@ class PoliteQueue:
         self._host = ""
         """The host of the map; empty while neither pace nor budget is set."""
         self._pace: Pace | None = None
-        self._is_open = False
         self._is_lost = False
         """Whether the last call has failed."""
         self._held_until: float | None = None
@@ -83,19 +81,16 @@ class PoliteQueue:
         await self._queue.open(now)
         try:
             self._hosts.open()
-            self._is_open = True
-            if self._pace is not None:
-                await self.set_pace(self._pace)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
         """Closing twice is harmless."""
-        was_open, self._is_open, self._held_until = self._is_open, False, None
+        self._held_until = None
         try:
-            if was_open and self._host and not self._is_lost:
-                await self._hosts.change(self._host, self._clock(), self._part)
+            if self._hosts.process and self._host and not self._is_lost:
+                await self._changed(lambda known, own, now: known.part(own.id))
         except QueueError as error:
             _logger.debug("this process counts until it is known to have ended: %s", error)
         finally:
@@ -108,26 +103,15 @@ class PoliteQueue:
     # Rate limit
 
     async def set_pace(self, pace: Pace) -> None:
-        """Keep this pace from now on, in all processes of the map. What has been leased keeps its start. It
-        may be set before the queue is open. Raises ValueError for another host."""
-        if self._pace is not None and pace.host != self._pace.host:
-            raise ValueError(
-                f"'{pace.host}' is not the host of map '{self._map_name}', '{self._pace.host}' is"
-            )
+        """Keep this pace from now on, in all processes of the map. What has been leased keeps its start."""
         self._pace, self._host = pace, pace.host
-        if self._is_open:
-            account = self._account()
-            await self._changed(
-                self._clock(), lambda known, now: known.limit(self._hosts.process, account, pace, now)
-            )
+        await self._changed(lambda known, own, now: known.limit(own, pace))
 
     async def rest(self, host: str, seconds: float) -> None:
         """Leave the host alone for so long: nothing is leased meanwhile to any process of any of its maps.
 
-        Of several rests the one that ends last counts. Raises ValueError for what is no time.
+        Of several rests the one that ends last counts.
         """
-        if not host or not isfinite(seconds):
-            raise ValueError(f"host '{host}' cannot rest for {seconds} s")
         await self._hosts.change(host, self._clock(), lambda known, now: known.rest(now + seconds))
 
     async def take_turn(self, pace: Pace) -> tuple[float, float] | None:
@@ -136,28 +120,25 @@ class PoliteQueue:
         Returns the seconds for which the host rests, then nothing was taken; and those until the request may
         start, which counts from now on. Returns None where the budget allows no further request.
         """
-        self._host, account = pace.host, self._account()
+        self._host = pace.host
 
-        def step(known: Host, now: float) -> tuple[float, float] | None:
-            known.limit(self._hosts.process, account, pace, now)
+        def step(known: Host, own: Process, now: float) -> tuple[float, float] | None:
+            known.limit(own, pace)
             if known.rests_until > now:
                 return known.rests_until - now, 0.0
-            if not known.spend(self._hosts.process, account, now):
+            if not known.spend(own):
                 return None
-            (start,), _ = known.take_starts(self._map_name, 1, now=now, random=self._random)
+            (start,), _ = known.take_starts(own, 1, now=now, random=self._random)
             return 0.0, start - now
 
-        turn = await self._changed(self._clock(), step)
+        turn = await self._changed(step)
         if turn is not None and not turn[0]:
             self.traffic.requests += 1
         return turn
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this process may make the one request that finds out whether a host that was down
-        answers again. For so many seconds no other process may, nor this one a second time. Raises ValueError
-        for what is no time."""
-        if not host or not (isfinite(seconds) and seconds > 0):
-            raise ValueError(f"a probe of host '{host}' cannot take {seconds} s")
+        answers again. For so many seconds no other process may, nor this one a second time."""
         return await self._hosts.change(
             host, self._clock(), lambda known, now: known.claim_probe(now, seconds)
         )
@@ -170,21 +151,15 @@ class PoliteQueue:
         The first process of a run sets what all processes of it may spend together. Of those that come while
         others are at it the budget does not matter, unless it amends the one before.
         """
-        self._host, account = host, self._account()
-
-        def begin(known: Host, now: float) -> Budget:
-            return known.begin(self._hosts.process, account, budget, now, amends=amends)
-
-        self.budget = await self._changed(self._clock(), begin)
+        self._host = host
+        self.budget = await self._changed(lambda known, own, now: known.begin(own, budget, amends=amends))
         if not amends:
             self._seconds_before = max(0.0, self._others.seconds - self.traffic.worked)
 
     async def tell(self) -> None:
         """Tell what was spent by now, and hear what the others have spent."""
-        if self._host and self._is_open:
-            await self._changed(
-                self._clock(), lambda known, now: known.tell(self._hosts.process, self._account(), now)
-            )
+        if self._host:
+            await self._changed(lambda known, own, now: None)
 
     @property
     def spent(self) -> Spent:
@@ -200,10 +175,13 @@ class PoliteQueue:
 
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
         pace = self._pace
-        if pace is None or not self._is_open:
+        if pace is None:
             return await self._queue.exchange(changes, wanted, now)
         began = self._clock()
-        standing = await self._stand(pace, changes, wanted, now)
+        self._in_flight, self._ahead = changes.in_flight, changes.ahead
+        standing = await self._changed(
+            lambda known, own, now: known.stand(own, pace, wanted=wanted, now=now), now
+        )
         self._ahead = changes.ahead + standing.allowed
         try:
             told = replace(changes, share=standing.share)
@@ -225,7 +203,7 @@ class PoliteQueue:
             again = standing.ask_again(next_start, now + ahead, has_some=bool(leases)) - ahead
             self._held_until = again if is_short else None
             self._is_busy = self._is_busy or is_short
-            self.lacking = is_spent(self.budget, standing.spent) if is_short else None
+            self.lacking = spent_part(self.budget, standing.spent) if is_short else None
         # Else nobody was turned away now, but whoever was before is to come again.
         return replace(
             answer,
@@ -258,13 +236,6 @@ class PoliteQueue:
     async def notes(self, segment: str) -> Mapping[str, str]:
         return await self._queue.notes(segment)
 
-    async def _stand(self, pace: Pace, changes: Changes, wanted: int, now: float) -> Standing:
-        self._in_flight, self._ahead = changes.in_flight, changes.ahead
-        account = self._account()
-        return await self._changed(
-            now, lambda known, now: known.stand(self._hosts.process, account, pace, wanted=wanted, now=now)
-        )
-
     async def _started(
         self, leases: Sequence[Lease], standing: Standing, now: float
     ) -> tuple[Sequence[Lease], float]:
@@ -272,12 +243,11 @@ class PoliteQueue:
         hosts."""
         number = len(leases) if standing.has_gap else 0
 
-        def take(known: Host, now: float) -> tuple[list[float], float]:
-            known.tell(self._hosts.process, self._account(), now)
-            return known.take_starts(self._map_name, number, now=now, random=self._random)
+        def take(known: Host, own: Process, now: float) -> tuple[list[float], float]:
+            return known.take_starts(own, number, now=now, random=self._random)
 
         try:
-            starts, next_start = await self._changed(now, take)
+            starts, next_start = await self._changed(take, now)
         except QueueError as error:
             # What was told has been done and is not to be told again, so this exchange must not fail; the
             # next one will, unless it was for a moment only.
@@ -290,14 +260,19 @@ class PoliteQueue:
         timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=False)]
         return timed or leases, next_start
 
-    async def _changed(self, now: float, step: Callable[[Host, float], Result]) -> Result:
-        """Returns the step's result, and learns what the others have spent."""
+    async def _changed(
+        self, step: Callable[[Host, Process, float], Result], now: float | None = None
+    ) -> Result:
+        """Tell of this process, and make the step. Returns its result, and learns what the others have
+        spent."""
 
-        def both(known: Host, now: float) -> tuple[Result, Spent]:
-            return step(known, now), known.spent(self._map_name, but=self._hosts.process)
+        def told(known: Host, now: float) -> tuple[Result, Spent]:
+            result = step(known, known.tell(self._hosts.process, self._account(), now), now)
+            return result, known.spent(self._map_name, but=self._hosts.process)
 
         self._is_lost = True
-        result, self._others = await self._hosts.change(self._host, now, both)
+        moment = self._clock() if now is None else now
+        result, self._others = await self._hosts.change(self._host, moment, told)
         self._is_lost = False
         return result
 
@@ -313,7 +288,3 @@ class PoliteQueue:
                 self._seconds_before + self.traffic.worked,
             ),
         )
-
-    def _part(self, known: Host, now: float) -> None:
-        known.tell(self._hosts.process, self._account(), now)
-        known.part(self._hosts.process)

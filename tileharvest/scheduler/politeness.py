@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tileharvest.errors import BudgetError, QueueError
-from tileharvest.maps.budgets import OF_DAY, PARTS, Budget
+from tileharvest.maps.budgets import OF_DAY, PARTS
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
-from tileharvest.politeness.rate_limit import Pace, is_spent
+from tileharvest.politeness.rate_limit import Pace, spent_part
 from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from datetime import datetime
 
+    from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.polite_queue import PoliteQueue
     from tileharvest.scheduler.worker import QueueWorker
@@ -91,8 +91,8 @@ class Politeness:
         """As last heard."""
         self._stop_before: str | None = None
         """The order to stop that was there when it began, or that it has obeyed."""
-        self._gap: Gap | None = None if rules is not None else NO_GAP
-        """Between two requests, as it was last looked up; None while none may start."""
+        self._pace: Pace | None = None
+        """As the worker, or all processes, were last told."""
         self._worker: QueueWorker | None = None
         self._last_start = float("-inf")
         self._delayed: tuple[Any, float] | None = None
@@ -104,12 +104,12 @@ class Politeness:
         self._telling: set[asyncio.Task[None]] = set()
         self._has_ended = False
         """Whether all were told that a budget is spent."""
-        self._over = asyncio.Event()
+        self.is_over = False
+        """Whether the crawl is about to end, or has ended."""
 
     async def begin(self) -> None:
         """Hear what a person has told the map, and go on hearing. Raises QueueError."""
-        if not self.reasons:
-            self._traffic.start()
+        self._traffic.start()
         self._stop_before = (await orders_of(self._queue)).stop
         await self.look()
         self._looking = asyncio.ensure_future(self._look_on())
@@ -125,16 +125,11 @@ class Politeness:
 
     def cut_short(self) -> None:
         """Nobody waits any more for what is held back."""
-        self._over.set()
+        self.is_over = True
         self._changed.set()
         for timer in (self._timer, self._resting):
             if timer is not None:
                 timer.cancel()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the crawl is about to end, or has ended."""
-        return self._over.is_set()
 
     # Reasons to hold requests back
 
@@ -151,9 +146,14 @@ class Politeness:
     @property
     def pace(self) -> Pace | None:
         """At which requests are to be offered now; None without a map, unless a rate is set by hand."""
-        rules, gap = self._rules, self._gap_now()
+        rules, by_hand = self._rules, self._orders.rate
         if rules is None:
-            return None if self._orders.rate is None else self._pace_by_hand(self._orders.rate)
+            if by_hand is None and self._pace is None:
+                return None
+            # Nobody knows the hosts of a spider before it asks them. So all of its requests keep one gap,
+            # whichever worker makes them.
+            return Pace(f"spider:{self._name}", _ANY, by_hand or NO_GAP)
+        gap = rules.gap_at(self._local_time(), by_hand=by_hand)
         return Pace(
             rules.host,
             rules.concurrency,
@@ -162,24 +162,17 @@ class Politeness:
             rules.host_gap,
         )
 
-    def _pace_by_hand(self, gap: Gap) -> Pace:
-        """Returns the pace of a spider without a map. Nobody knows its hosts before it asks them, so all of
-        its requests keep one gap, from all workers together."""
-        return Pace(f"spider:{self._name}", _ANY, gap)
-
     def offers(self, worker: QueueWorker, pace: Pace | None) -> None:
         """Let the worker offer requests at this pace from now on. If another one was heard of since it was
         looked up, the next look tells it."""
-        self._worker = worker
-        if pace is None:
-            return
-        self._gap = pace.gap
-        worker.keep_apart(pace.least)
+        self._worker, self._pace = worker, pace
+        if pace is not None:
+            worker.keep_apart(pace.least)
 
     def exchanged(self) -> None:
         """The queue has answered. The crawl ends where a budget is spent that something waits for."""
         if self._queue.lacking is not None:
-            self._spend_all(self._queue.lacking)
+            self._end_for_all(self._exceeded(self._queue.lacking))
 
     def comes(self, request: Any) -> bool:
         """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
@@ -198,8 +191,7 @@ class Politeness:
     def received(self) -> None:
         """The traffic has grown by an answer. Where that spends the bytes of the budget, what was leased goes
         back before it starts."""
-        limit = Budget(received_bytes=self._queue.budget.received_bytes)
-        if self._worker is not None and limit and is_spent(limit, self._queue.spent):
+        if self._worker is not None and spent_part(self._queue.budget, self._queue.spent, ("bytes",)):
             self._worker.lease_anew()
 
     def obey(self, crawl_gap: Gap) -> None:
@@ -225,7 +217,7 @@ class Politeness:
         while left is None:
             await self.may_go_on()
             left = await self._take_turn()
-        await self._sleep(left)
+        await asyncio.sleep(left)
         await self.may_go_on()
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
@@ -247,7 +239,7 @@ class Politeness:
             return 0.0
         turn = await self._queue.take_turn(pace)
         if turn is None:
-            raise self._exceeded(is_spent(self._queue.budget, self._queue.spent) or "requests")
+            raise self._exceeded(spent_part(self._queue.budget, self._queue.spent) or "requests")
         rests, waits = turn
         if rests:
             self._sit_out(pace.host, rests)
@@ -294,10 +286,6 @@ class Politeness:
         self._rules = replace(rules, crawl_gap=self._rules.crawl_gap)
         if budget or self._queue.budget:
             await self._queue.allow(rules.host, budget, amends=True)
-        gap = self._gap_now()
-        if gap is not None:
-            await self._keep(gap)
-            self._gap = gap
         await self.look()
 
     # Every second
@@ -306,13 +294,12 @@ class Politeness:
         """Do what a person has told since the last look, and what the hour asks for. Raises QueueError."""
         before, self._orders = self._orders, await orders_of(self._queue)
         self._set(Reason.PAUSED, holds=self._orders.paused is not None)
-        gap = self._gap_now()
-        if gap is None and Reason.QUIET not in self.reasons:
+        is_quiet = self._rules is not None and self._rules.gap_at(self._local_time()) is None
+        if is_quiet and Reason.QUIET not in self.reasons:
             self._say_quiet()
-        self._set(Reason.QUIET, holds=gap is None)
-        if gap is not None and gap != self._gap:
-            await self._keep(gap)
-        self._gap = gap
+        self._set(Reason.QUIET, holds=is_quiet)
+        if not is_quiet:
+            await self._keep_pace()
         self._say_orders(before, self._orders)
         if self._orders.stop != self._stop_before:
             self._stop_before = self._orders.stop
@@ -336,19 +323,17 @@ class Politeness:
         """Raises BudgetError when the time of the run is spent."""
         if self._queue.budget:
             await self._queue.tell()
-            if is_spent(Budget(seconds=self._queue.budget.seconds), self._queue.spent) is not None:
+            if spent_part(self._queue.budget, self._queue.spent, ("seconds",)) is not None:
                 raise self._exceeded("seconds")
 
-    async def _keep(self, gap: Gap) -> None:
-        """Another gap holds, for all processes of the map."""
-        if self._rules is None:
-            pace = self._pace_by_hand(gap)
-            await self._queue.set_pace(pace)
-        elif self._worker is not None and self.pace is not None:
-            pace = replace(self.pace, gap=gap)
-            await self._queue.set_pace(pace)
-        else:
+    async def _keep_pace(self) -> None:
+        """Tell all processes of the map where another pace holds than before. The first pace of a map is told
+        by who lets its requests be offered."""
+        pace = self.pace
+        if pace is None or pace == self._pace or (self._worker is None and self._rules is not None):
             return
+        await self._queue.set_pace(pace)
+        self._pace = pace
         if self._worker is not None:
             self._worker.keep_apart(pace.least)
             # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
@@ -365,12 +350,6 @@ class Politeness:
         self._changed.set()
         self._listener.wake()
 
-    def _gap_now(self) -> Gap | None:
-        by_hand = self._orders.rate
-        if self._rules is None:
-            return by_hand or NO_GAP
-        return self._rules.gap_at(self._local_time(), by_hand=by_hand)
-
     # The end
 
     def _obey_stop(self, spent: str | None) -> None:
@@ -380,9 +359,6 @@ class Politeness:
         if spent is None:
             _logger.info("a person has stopped %s", self._in_words)
         self._listener.end("stopped" if spent is None else self._exceeded(spent))
-
-    def _spend_all(self, part: str) -> None:
-        self._end_for_all(self._exceeded(part))
 
     def _end_for_all(self, error: BudgetError) -> None:
         if not self._has_ended:
@@ -417,12 +393,6 @@ class Politeness:
     def _waited(self) -> None:
         self._timer = None
         self._listener.wake()
-
-    async def _sleep(self, seconds: float) -> None:
-        """Returns when the seconds have passed, at once for less than none, or as soon as it is over."""
-        if seconds > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), seconds)
 
     def _tell(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it soon."""

@@ -75,6 +75,7 @@ class RedisHosts:
     def close(self) -> None:
         """Forget what it knows. The others know what it has told until it has been silent for long."""
         self._known.clear()
+        self.process = ""
 
     async def _swap(self, host: str, *arguments: bytes | str | float) -> tuple[bool, float]:
         """Returns whether it is kept, and Redis' time. Learns what there is now."""
@@ -91,5 +92,6 @@ class RedisHosts:
 
 
 def _key(host: str) -> bytes:
-    """Quoted, as whatever a link names may come here, and a brace would end the hash tag."""
+    """Returns the host's key, in which its name is quoted: a redirect may lead to a host with any name, and a
+    brace in it would end the hash tag."""
     return f"tileharvest:limit:{{{quote(host, safe=':[]', errors='backslashreplace')}}}".encode()

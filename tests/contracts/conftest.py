@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from functools import cache, partial
 from itertools import count
@@ -53,13 +52,13 @@ def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
 
     inside, random = SqliteQueue(**options), Random(1).random
 
-    def make() -> RequestQueue:
-        hosts = HostFile(folder / "hosts")
-        queue = PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=random)
-        asyncio.run(queue.set_pace(Pace("map.example.net", 100)))
-        return queue
+    class AtAPace(PoliteQueue):
+        async def open(self, now: float) -> None:
+            await super().open(now)
+            await self.set_pace(Pace("map.example.net", 100))
 
-    return make
+    hosts = folder / "hosts"
+    return lambda: AtAPace(inside, HostFile(hosts), "world", Traffic(), clock=lambda: 0.0, random=random)
 
 
 def in_redis(folder: Path, **options: Any) -> Callable[[], RequestQueue]:

@@ -20,7 +20,7 @@ NOW = 1000.0
 
 
 def standing(*, share: int = 1, rests_until: float | None = None, askers: int = 1) -> Standing:
-    return Standing(share, 0, rests_until, 0.0, askers, has_gap=True, budget=Budget(), spent=Spent())
+    return Standing(share, 0, rests_until, 0.0, askers, has_gap=True, spent=Spent())
 
 
 @pytest.mark.parametrize(("askers", "pause"), [(1, 0.1), (2, 0.2), (3, 0.3), (9, 0.3)])

@@ -197,7 +197,9 @@ class StoppedScheduler(Scheduler):
         async def ask_stopped(*arguments: Any) -> Any:
             setattr(queue, method, ask)
             await orders.stop(queue)
-            await asyncio.wait_for(scheduler._politeness._over.wait(), 5)
+            async with asyncio.timeout(5):
+                while not scheduler._politeness.is_over:  # noqa: ASYNC110 - it knows of no event
+                    await asyncio.sleep(0.01)
             with suppress(TimeoutError):
                 async with asyncio.timeout(crawler.settings.getfloat("STOPPED_LONG")):
                     while scheduler._is_open:  # noqa: ASYNC110 - it knows of no event

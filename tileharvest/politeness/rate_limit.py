@@ -144,8 +144,6 @@ class Standing:
     askers: int
     """Processes among which the starts are divided."""
     has_gap: bool
-    budget: Budget
-    """Of the run."""
     spent: Spent
     """By all processes of the run."""
 
@@ -182,7 +180,7 @@ class Host(msgspec.Struct):
         """Forget these processes, what is over, and all times where the clock has been set back."""
         if now < self.written - _SET_BACK:
             self.rests_until = self.probed_until = 0.0
-            for limited in self._limited():
+            for limited in (self.own or Limited(), *self.maps.values()):
                 limited.turn = None
         self.written = now
         for process in ended:
@@ -258,7 +256,6 @@ class Host(msgspec.Struct):
             next_start,
             max(parts, host_parts),
             bool(of_map.gap or of_host.gap),
-            Budget() if of_map.run is None else of_map.run.budget,
             self.spent(account.map),
         )
 
@@ -293,15 +290,6 @@ class Host(msgspec.Struct):
             return Spent()
         mates = [mate for mate in self._mates(name) if mate.id != but]
         return _sum([of_map.run.ended, *(mate.account.spent for mate in mates)])
-
-    @property
-    def matters_until(self) -> float:
-        """When nothing of it holds any more but the processes."""
-        starts = [limited.next_start for limited in self._limited()]
-        return max(self.written, self.rests_until, self.probed_until, *starts)
-
-    def _limited(self) -> list[Limited]:
-        return [*([] if self.own is None else [self.own]), *self.maps.values()]
 
     def _mates(self, name: str) -> list[Process]:
         """Returns all processes of a map."""

@@ -12,12 +12,12 @@ from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
 from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from tileharvest.history.costs import Traffic
-    from tileharvest.politeness.rate_limit import Pace, Process, Standing
+    from tileharvest.politeness.rate_limit import Pace, Process
     from tileharvest.queue.hosts import Hosts
-    from tileharvest.queue.port import Counts, Exchange, Failure, Lease, RequestQueue
+    from tileharvest.queue.port import Exchange, Lease, RequestQueue
 
     Result = TypeVar("Result")
 
@@ -53,6 +53,10 @@ class PoliteQueue:
         """`traffic` counts each request when it starts. `clock` gives seconds since 1970, as callers do;
         `random` numbers from 0 to 1. Touches nothing yet."""
         self._queue = queue
+        # With these rate limit and budget have nothing to do.
+        self.counts, self.failures = queue.counts, queue.failures
+        self.forget, self.forget_others, self.discard = queue.forget, queue.forget_others, queue.discard
+        self.note, self.notes = queue.note, queue.notes
         self._hosts = hosts
         self._map_name = map_name
         self.traffic = traffic
@@ -96,9 +100,6 @@ class PoliteQueue:
         finally:
             self._hosts.close()
             await self._queue.close()
-
-    async def discard(self) -> None:
-        await self._queue.discard()
 
     # Rate limit
 
@@ -193,9 +194,8 @@ class PoliteQueue:
         self._is_busy = bool(answer.leases) or (self._is_busy and not wanted)
         leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead
         now += self._clock() - began
-        is_over_reserved = standing.budget.requests is not None and len(leases) < standing.allowed
-        if (leases and standing.has_gap) or is_over_reserved:
-            leases, next_start = await self._started(leases, standing, now)
+        if leases and standing.has_gap:
+            leases, next_start = await self._started(leases, now)
         if wanted > 0:
             is_short = len(leases) < len(answer.leases) or answer.held_until is not None
             if len(answer.leases) == standing.allowed < wanted:
@@ -218,33 +218,12 @@ class PoliteQueue:
         await self.tell()
         return held
 
-    async def counts(self, now: float) -> Counts:
-        return await self._queue.counts(now)
-
-    async def failures(self) -> Sequence[Failure]:
-        return await self._queue.failures()
-
-    async def forget(self, segment: str) -> None:
-        await self._queue.forget(segment)
-
-    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        return await self._queue.forget_others(kept, current)
-
-    async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        return await self._queue.note(segment, key, value)
-
-    async def notes(self, segment: str) -> Mapping[str, str]:
-        return await self._queue.notes(segment)
-
-    async def _started(
-        self, leases: Sequence[Lease], standing: Standing, now: float
-    ) -> tuple[Sequence[Lease], float]:
+    async def _started(self, leases: Sequence[Lease], now: float) -> tuple[Sequence[Lease], float]:
         """Returns the leases, each with its start; and when the next request may start, by the clock of the
         hosts."""
-        number = len(leases) if standing.has_gap else 0
 
         def take(known: Host, own: Process, now: float) -> tuple[list[float], float]:
-            return known.take_starts(own, number, now=now, random=self._random)
+            return known.take_starts(own, len(leases), now=now, random=self._random)
 
         try:
             starts, next_start = await self._changed(take, now)
@@ -257,8 +236,8 @@ class PoliteQueue:
             return (), now + self._hosts.ahead
         ahead = self._hosts.ahead
         _logger.debug("requests of map '%s' start at %s", self._map_name, starts)
-        timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=False)]
-        return timed or leases, next_start
+        timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=True)]
+        return timed, next_start
 
     async def _changed(
         self, step: Callable[[Host, Process, float], Result], now: float | None = None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from math import ceil
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
+from tileharvest.maps.rates import LONGEST
 from tileharvest.queue.hosts import decoded
 from tileharvest.queue.redis.calls import script_of
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-_REMEMBERED: Final = 600
-"""Seconds for which a host is remembered after the last step, and after the last moment that matters."""
+_REMEMBERED: Final = 2 * int(LONGEST)
+"""Seconds for which a host is remembered after the last step: twice the longest gap."""
 
 _WRONG: Final = 0.1
 """Seconds by which the time of a step may differ from Redis' own. Twice as many for each further attempt, as
@@ -61,9 +61,8 @@ class RedisHosts:
             known = self._settled(host, before, moment)
             result = step(known, moment)
             known.writer = secrets.token_hex(4)
-            after, kept = msgspec.json.encode(known), _REMEMBERED + ceil(known.matters_until - moment)
-            told = repr(moment) if self._server_clock else ""
-            is_kept, its_time = await self._swap(host, before, after, kept, told, wrong)
+            after, told = msgspec.json.encode(known), repr(moment) if self._server_clock else ""
+            is_kept, its_time = await self._swap(host, before, after, _REMEMBERED, told, wrong)
             if self._server_clock:
                 # As far as the answer shows that it is wrong.
                 received = now + time.monotonic() - began

@@ -46,21 +46,17 @@ def composed_picture(
     tile, day = parse_tile(tile_name), _day_of(picture_name)
     past = _past(served, map_name, layer_name, tile, day)
     try:
-        return _composed(composer, past, tile, request)
+        composition = composer.composition(past, tile)
+        if composition is None:
+            raise unknown(f"there was nothing at {tile} by {day}")
+        tag = f'"{composition.key}"'
+        lasts = FOR_EVER if day < past.settled else AFTER_ASKING
+        headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
+        if knows(request, tag):
+            return not_modified(headers)
+        picture = composer.picture(past, composition)
     except ComposerStoppedError:
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
-
-
-def _composed(composer: Composer, past: PastLayer, tile: Tile, request: web.BaseRequest) -> web.Response:
-    composition = composer.composition(past, tile)
-    if composition is None:
-        raise unknown(f"there was nothing at {tile} by {past.day}")
-    tag = f'"{composition.key}"'
-    lasts = FOR_EVER if past.day < past.settled else AFTER_ASKING
-    headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
-    if knows(request, tag):
-        return not_modified(headers)
-    picture = composer.picture(past, composition)
     if not picture.whole:
         headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
     return reply(picture.body, headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
@@ -37,76 +37,67 @@ class Command(MapCommand, ScrapyCommand):
     )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        (name,) = args
-        owner = queue_owner(settings, name)
+        owner = queue_owner(settings, args[0])
         overview = owner.ask_if_any(lambda queue: look(queue, time.time()), NOTHING)
-        progress = None
+        progress, harvest = None, None
         if owner.description is not None:
-            progress = ask_history(settings, lambda history: progress_of(history, name))
-        workers = _workers(settings, name, overview)
-        state = _state(settings, owner, overview, has_begun=progress is not None) if workers else None
-        figures = None if progress is None else _figures(progress, overview, state, workers)
-        if opts.json:
-            write_json({**overview.as_plain(), "harvest": _plain(progress, figures)})
-            return
-        if progress is None or figures is None:
-            write_line(_without_figures(owner, state))
+            progress = ask_history(settings, lambda history: progress_of(history, owner.name))
+        crew = overview.crew
+        workers = workers_on(settings, owner.name) if crew is None else len(crew.workers)
+        state = _state(owner, overview, progress, is_worked_on=workers > 0)
+        if progress is None:
+            words = _without_figures(owner, state)
         else:
-            write_line(f"{progress.day}: {in_words(figures)}")
+            figures = Figures.of(progress, state, workers)
+            harvest = {"segment": progress.segment, "day": progress.day.isoformat(), **figures.as_plain()}
+            words = f"{progress.day}: {in_words(figures)}"
+        if opts.json:
+            write_json({**overview.as_plain(), "harvest": harvest})
+            return
+        write_line(words)
         write_line("")
         _write(overview)
 
 
-def _without_figures(owner: QueueOwner, state: State | None) -> str:
+def _without_figures(owner: QueueOwner, state: State) -> str:
     """Says how it stands while the history has no unfinished harvest. It gets one later than the queue, and
     none of a spider."""
+    is_running = state.activity is not Activity.INTERRUPTED
     if owner.description is None:
-        words = "is not running" if state is None else ", ".join(state_in_words(state)) or "is running"
+        words = (", ".join(state_in_words(state)) or "is running") if is_running else "is not running"
         return f"{owner.in_words}: {words}"
-    if state is None:
+    if not is_running:
         return "no harvest is running"
     if state.activity is Activity.BEGINNING:
         return "a harvest begins or ends"
     return f"a harvest waits: {', '.join(state_in_words(state))}"
 
 
-def _workers(settings: BaseSettings, name: str, overview: Overview) -> int:
-    crew = overview.crew
-    return workers_on(settings, name) if crew is None else len(crew.workers)
-
-
-def _state(settings: BaseSettings, owner: QueueOwner, overview: Overview, *, has_begun: bool) -> State:
-    """Returns the state of a harvest or a spider that is worked on, as queue and clock tell it.
+def _state(
+    owner: QueueOwner, overview: Overview, progress: HarvestSummary | None, *, is_worked_on: bool
+) -> State:
+    """Returns the state of a harvest or a spider, as queue, history and clock tell it.
 
     Only a worker knows, for example, that the host is down.
     """
-    paused = overview.orders.paused
+    paused, counts = overview.orders.paused, overview.counts
+    if not is_worked_on:
+        stopped = None if progress is None else progress.stopped
+        return State(Activity.INTERRUPTED, paused_since=paused, stopped=stopped)
     reasons = {Reason.PAUSED} if paused is not None else set()
-    counts = overview.counts
     is_idle = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
     if owner.description is None:
         return State.of(reasons, is_idle=is_idle, paused_since=paused)
-    rules, now = rules_for(settings, owner.description), datetime.now(owner.zone_info)
+    rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
     if rules.gap_at(now) is None:
         reasons.add(Reason.QUIET)
-    quiet_until = moment_in_words(rules.quiet_until(now))
     return State.of(
-        reasons, has_begun=has_begun, is_idle=is_idle, paused_since=paused, quiet_until=quiet_until
+        reasons,
+        has_begun=progress is not None,
+        is_idle=is_idle,
+        paused_since=paused,
+        quiet_until=moment_in_words(rules.quiet_until(now)),
     )
-
-
-def _figures(progress: HarvestSummary, overview: Overview, state: State | None, workers: int) -> Figures:
-    """Returns the figures. If there is no state, nobody works on the harvest."""
-    if state is not None:
-        return Figures.of(progress, state, workers)
-    paused = overview.orders.paused
-    return Figures.of(progress, State(Activity.INTERRUPTED, paused_since=paused, stopped=progress.stopped))
-
-
-def _plain(progress: HarvestSummary | None, figures: Figures | None) -> dict[str, Any] | None:
-    if progress is None or figures is None:
-        return None
-    return {"segment": progress.segment, "day": progress.day.isoformat(), **figures.as_plain()}
 
 
 def _write(overview: Overview) -> None:

@@ -137,4 +137,4 @@ def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
     queue.push(entry("1", priority=-(2**40), attempt=2), now=5.0)
     (lease,) = queue.lease(now=7.5)
     assert (lease.body, lease.segment, lease.priority) == (b"1", DAY, -(2**40))
-    assert (lease.attempt, lease.until) == (2, 107.5)
+    assert lease.attempt == 2

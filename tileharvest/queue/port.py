@@ -46,8 +46,6 @@ class Lease:
     body: bytes
     segment: str
     priority: int
-    until: float
-    """Seconds since 1970 at which it expires."""
     start: float = 0.0
     """It is not made before this, in seconds since 1970, so that all workers together keep the pace."""
 

@@ -106,7 +106,6 @@ class Done(msgspec.Struct, array_like=True):
     refused: int
     next_due: float | bool
     leased_elsewhere: int
-    until: float
     has_more: bool
     """Whether something waits that was not leased."""
     dead: int
@@ -118,7 +117,7 @@ class Done(msgspec.Struct, array_like=True):
     @property
     def leases(self) -> list[Lease]:
         return [
-            Lease(number, attempt, content_of(body), text_of(segment), priority, self.until)
+            Lease(number, attempt, content_of(body), text_of(segment), priority)
             for number, attempt, priority, segment, body in self.leased
         ]
 

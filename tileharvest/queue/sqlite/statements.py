@@ -222,7 +222,7 @@ class Statements:
         self._change(_LEASE, [(until, row[0]) for row in rows])
         names = dict(self._connection.execute("SELECT id, name FROM segments").fetchall())
         return [
-            Lease(number, attempt, body, names[segment], priority, until)
+            Lease(number, attempt, body, names[segment], priority)
             for number, attempt, segment, priority, body in rows
         ]
 

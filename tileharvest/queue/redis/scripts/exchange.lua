@@ -9,9 +9,9 @@
 -- joined, harvest: what the worker works for, if it does
 -- wanted, minus_share
 --
--- The answer: duplicates, refused, when the next is due or false, leases of others, end of the leases, whether
--- something is left that is due, how many are dead, segments whose filters have grown (name, seen, added), and
--- the leases: id, attempt, priority, segment, body.
+-- The answer: duplicates, refused, when the next is due or false, leases of others, whether something is left that
+-- is due, how many are dead, segments whose filters have grown (name, seen, added), and the leases: id, attempt,
+-- priority, segment, body.
 
 -- Whether it is to be made.
 local function push(id, segment, priority, attempt, due, fingerprint, body)
@@ -139,7 +139,7 @@ end
 
 -- What is leased now, by the form of the answer. Of so many offers one is taken from minus first, by all workers
 -- together. What was buried is made up for.
-local function lease(wanted, expiry)
+local function lease(wanted)
     local leased, holders, ends = {}, {}, {}
     local offers, share = tonumber(redis.call('HGET', NUMBERS, 'offers')) or 0, call.minus_share
     while #leased < wanted do
@@ -153,7 +153,7 @@ local function lease(wanted, expiry)
             leased[#leased + 1] = in_answer(id, request)
             holders[#holders + 1] = id
             holders[#holders + 1] = string.format('%s %d %.3f', call.client, request.attempt, now)
-            ends[#ends + 1] = expiry
+            ends[#ends + 1] = now + call.lease_seconds
             ends[#ends + 1] = id
         end
     end
@@ -177,14 +177,14 @@ local function leased_before(leases)
     return leased
 end
 
--- `result`: duplicates, refused, expiry, whether something is left that is due, and what has grown
+-- `result`: duplicates, refused, whether something is left that is due, and what has grown
 local function answered(result, leases)
-    local duplicates, refused, expiry, has_more, grown = unpack(result)
+    local duplicates, refused, has_more, grown = unpack(result)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
     local next_due, dead = due and tonumber(due) - shift, redis.call('LLEN', DEAD)
     local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
     local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
-    return pack({ duplicates, refused, next_due or false, elsewhere, expiry - shift, has_more, dead, grown, leases })
+    return pack({ duplicates, refused, next_due or false, elsewhere, has_more, dead, grown, leases })
 end
 
 -- A call whose answer did not arrive is made again with its number, and is then only answered again: of the leases
@@ -208,9 +208,8 @@ for name, filter in pairs(filters) do
         grown[#grown + 1] = { name, filter.accepted, filter.grown }
     end
 end
-local expiry = now + call.lease_seconds
-local leased = lease(part_of(call.wanted), expiry)
-local result, leases = { duplicates, refused, expiry, waiting() > 0, grown }, {}
+local leased = lease(part_of(call.wanted))
+local result, leases = { duplicates, refused, waiting() > 0, grown }, {}
 for place, one in ipairs(leased) do
     leases[place] = { one[1], one[2] }
 end

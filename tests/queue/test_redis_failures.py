@@ -237,6 +237,12 @@ def test_closing_without_a_server_is_harmless(server: RedisServer) -> None:
         (BusyLoadingError("Redis is loading", status_code="LOADING"), True, "still reads its data"),
         (ConnectionError("Connection closed by server."), True, "does not answer"),
         (TimeoutError("Timeout reading from x"), True, "does not answer"),
+        (ConnectionError("max number of clients reached", status_code="ERR"), True, "does not answer"),
+        (
+            ResponseError("The user executing the script can't run this command", status_code="ERR"),
+            False,
+            "does not allow its user something",
+        ),
         (OSError("no route"), False, "does not answer"),
         (ClusterDownError("Hash slot not served", status_code="CLUSTERDOWN"), True, "does not answer"),
         (ResponseError("BUSY Redis is busy running a script."), True, "is kept busy by a script"),

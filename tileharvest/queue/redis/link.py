@@ -9,8 +9,6 @@ from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
     ConnectionError,  # noqa: A004 - these are the library's own, and no others are meant here
     NoPermissionError,
     ReadOnlyError,
@@ -52,7 +50,7 @@ def case_of(error: BaseException) -> str:
     """Returns the case of the error, for its sentence: the first word of the server's answer, or AWAY."""
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return "WRONGPASS"
-    if isinstance(error, RedisError) and error.status_code:
+    if isinstance(error, RedisError) and error.status_code not in (None, "ERR"):
         # The library has taken the word off the answer.
         return str(error.status_code)
     if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException, OSError)):
@@ -66,10 +64,9 @@ def may_pass(error: BaseException) -> bool:
     being made twice."""
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return False
-    if isinstance(error, (ConnectionError, TimeoutError, BusyLoadingError, ClusterDownError)):
+    if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException)):
         return "certificate" not in str(error).lower()
-    is_answer = isinstance(error, RedisError) and case_of(error) in _PASSING
-    return is_answer or isinstance(error, RedisClusterException)
+    return isinstance(error, RedisError) and case_of(error) in _PASSING
 
 
 class RedisLink:

@@ -1,4 +1,4 @@
--- How much is where, and for how many seconds the oldest lease has been held, or -1.
+-- Counts how much is where. Tells for how many seconds the oldest lease has been held, or -1 where nothing is leased.
 
 settle()
 local oldest

@@ -1,5 +1,5 @@
--- How far the harvest is, in a word. Nothing of it is left when nothing is left at all, but for what a person
--- has pushed for later: what is of another segment is made too, or dropped by who leases it.
+-- Tells how far the harvest is, in a word. The harvest is over when nothing is left but what a person has pushed for
+-- later: what is of another segment is made too, or dropped by the worker that leases it.
 --
 -- joined, harvest: what the worker works for
 -- was_seeded: whether the worker knows that all first requests were pushed

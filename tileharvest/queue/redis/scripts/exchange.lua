@@ -13,7 +13,7 @@
 -- is due, how many are dead, segments whose filters have grown (name, seen, added), and the leases: id, attempt,
 -- priority, segment, body.
 
--- Whether it is to be made.
+-- Queues an entry, and tells whether it is new.
 local function push(id, segment, priority, attempt, due, fingerprint, body)
     if fingerprint and not is_new(segment, fingerprint) then
         if call.keeps_doubtful then
@@ -32,7 +32,8 @@ local function push(id, segment, priority, attempt, due, fingerprint, body)
     return true
 end
 
--- How many were dropped. Segments are opened in the order in which they come, which is that of their age.
+-- Queues all, and tells how many were dropped. Segments are opened in the order in which they come, which is that of
+-- their age.
 local function push_all()
     local duplicates, is_open, last = 0, {}, #call.pushed > 0 and new_ids(#call.pushed)
     for number, entry in ipairs(call.pushed) do
@@ -55,7 +56,7 @@ end
 
 local ended = {}
 
--- Does something with each of these leases that this worker holds, once. How many it does not hold.
+-- Does something with each of these leases that this worker holds, once. Tells how many it does not hold.
 local function end_all(leases, work)
     local ids = {}
     for _, lease in ipairs(leases) do
@@ -99,7 +100,7 @@ local function note_progress(accepted)
     end
 end
 
--- The duplicates, and how many leases were refused.
+-- Applies the changes. Tells how many duplicates there were, and how many leases were refused.
 local function take_in()
     local duplicates = push_all()
     for _, failure in ipairs(call.taken_up) do
@@ -113,7 +114,7 @@ local function take_in()
     return duplicates, refused
 end
 
--- The id of what is offered next. Nil if nothing waits.
+-- Takes the id of what is offered next, or nil if nothing waits.
 local is_empty = {}
 local function next_id(is_turn_of_minus)
     for _, lane in ipairs(is_turn_of_minus and { MINUS, PLUS, NORMAL } or { PLUS, NORMAL, MINUS }) do
@@ -126,7 +127,7 @@ local function next_id(is_turn_of_minus)
     return nil
 end
 
--- For one of so many that are alive: else whoever asks first has all that waits.
+-- A worker gets its part of what waits, as one of those that are alive: else whoever asks first would have all.
 local function part_of(wanted)
     local after = string.format('(%.17g', now - call.lease_seconds)
     local living = redis.call('ZRANGEBYSCORE', WORKERS, after, '+inf')
@@ -137,8 +138,8 @@ local function in_answer(id, request)
     return { tonumber(id), request.attempt, request.priority, request.segment, request.body }
 end
 
--- What is leased now, by the form of the answer. Of so many offers one is taken from minus first, by all workers
--- together. What was buried is made up for.
+-- Leases what is wanted, and gives the leases as in the answer. Of so many offers one is taken from minus first, by
+-- all workers together. What was buried is made up for.
 local function lease(wanted)
     local leased, holders, ends = {}, {}, {}
     local offers, share = tonumber(redis.call('HGET', NUMBERS, 'offers')) or 0, call.minus_share

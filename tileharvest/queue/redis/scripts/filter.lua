@@ -47,7 +47,7 @@ local function grow(name, filter)
     redis.call('SETBIT', seen_key(name), filter.bits - 1, 0)
 end
 
--- Whether a fingerprint is new in the segment, which it is not any more. Three numbers of 40 bits make all of its
+-- Tells whether a fingerprint is new in the segment; now it is seen. Three numbers of 40 bits make all of its
 -- places, after Kirsch and Mitzenmacher: two would be the same for too many requests. A floating-point number still
 -- counts them exactly.
 local function is_new(name, fingerprint)

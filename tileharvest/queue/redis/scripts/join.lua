@@ -1,4 +1,4 @@
--- The worker works for a harvest from now on. Whether its first requests are still to be pushed.
+-- The worker works for a harvest from now on. Tells whether its first requests are still to be pushed.
 --
 -- joined, harvest: its segment, and a name
 

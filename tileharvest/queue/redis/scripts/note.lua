@@ -1,4 +1,5 @@
--- What a remark of a segment was, as a list of one or none; with `value` it is written, with an empty one dropped.
+-- Tells what a remark of a segment was, as a list of one or none. With `value` it is written, with an empty one
+-- dropped.
 --
 -- segment, key, value or false
 

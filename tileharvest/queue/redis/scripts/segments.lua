@@ -61,7 +61,7 @@ local function drop_segment(name)
     until cursor == '0'
 end
 
--- Whether another worker, that is alive, has the right to end the harvest.
+-- Tells whether another worker, which is alive, has the right to end the harvest.
 local function is_closed_elsewhere(closer)
     local heard = closer and closer ~= call.client and tonumber(redis.call('ZSCORE', WORKERS, closer))
     return heard and heard > now - call.lease_seconds

@@ -10,11 +10,11 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from tests.middlewares.making import unopened
+from tests.middlewares.making import run_jumping, unopened
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.politeness.reasons import HeldBackError
 from tileharvest.politeness.robots import Robots
-from tileharvest.queue.requests import state_of
+from tileharvest.queue.requests import STATE, RequestState, state_of
 from tileharvest.scheduler.crawl import Crawl, crawl_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,46 @@ def test_every_request_counts_a_probe_as_well(tested: TrafficMiddleware, traffic
     for request in (Request(URL), Request(URL, method="HEAD"), Request(URL, meta={"retry_times": 1})):
         assert tested.process_request(request) is None
     assert (traffic.requests, traffic.received_bytes) == (3, 0)
+
+
+class Politeness:
+    """Hears of what came, and gives each request its turn."""
+
+    def __init__(self) -> None:
+        self.turns = self.answers = 0
+
+    def received(self) -> None:
+        self.answers += 1
+
+    async def aside(self) -> None:
+        self.turns += 1
+
+
+@pytest.fixture
+def politeness(crawl: Crawl) -> Politeness:
+    made = Politeness()
+    crawl.politeness = made  # type: ignore[assignment]
+    return made
+
+
+def test_where_politeness_counts_requests_they_are_not_counted_again(
+    politeness: Politeness, tested: TrafficMiddleware, traffic: Traffic
+) -> None:
+    assert tested.process_request(Request(URL)) is None
+    assert (traffic.requests, politeness.turns) == (0, 0)
+
+
+def test_what_is_asked_aside_waits_for_its_turn(politeness: Politeness, tested: TrafficMiddleware) -> None:
+    waiting = tested.process_request(Request(URL, meta={STATE: RequestState(is_aside=True)}))
+    assert waiting is not None
+    run_jumping(waiting)
+    assert politeness.turns == 1
+
+
+def test_politeness_hears_of_each_body(politeness: Politeness, tested: TrafficMiddleware) -> None:
+    for response in (Response(URL, 200, body=b"12345"), Response(URL, 304)):
+        tested.process_response(Request(URL), response)
+    assert politeness.answers == 1
 
 
 def test_bodies_count_whatever_their_status_and_pass_untouched(

@@ -35,7 +35,8 @@ class PatientRetryMiddleware:
     Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that our
     scheduler has offered goes back to it with the time before which it is not to be made, so that no timer
     holds it in memory. Others, such as those that probe a site, wait here. As with Scrapy's own,
-    `meta["dont_retry"]` says that a request is not to be repeated.
+    `meta["dont_retry"]` says that a request is not to be repeated. Under another scheduler only the request
+    itself waits for what its host asks.
     """
 
     def __init__(

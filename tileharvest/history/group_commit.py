@@ -86,7 +86,9 @@ class GroupCommit:
         batch.results.append(result)
         if len(batch.results) >= self._most:
             self._make_due(batch)
-        await _durable(batch)
+        failure = await batch.durability
+        if failure is not None:
+            raise _again(failure)
 
     async def flush(self) -> None:
         """Returns when everything given so far is durable, the cost included. Raises as `record`.
@@ -95,7 +97,9 @@ class GroupCommit:
         """
         batch = self._gathering()
         self._make_due(batch)
-        await _durable(batch)
+        failure = await batch.durability
+        if failure is not None:
+            raise _again(failure)
 
     async def close(self) -> None:
         """Flushes. Nothing can be recorded then, even if the flush raises. It may be called twice."""
@@ -149,7 +153,7 @@ class GroupCommit:
 
     def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
         self._committing = None
-        if not _is_late(failure):
+        if failure is not None and not _is_late(failure):
             self._failure = failure
         batch.durability.set_result(failure)
         if self._failure is None:
@@ -159,16 +163,9 @@ class GroupCommit:
             self._batches.popleft().durability.set_result(failure)
 
 
-def _is_late(failure: BaseException | None) -> bool:
+def _is_late(failure: BaseException) -> bool:
     """Says whether others have finished the harvest: it misses nothing then, and costs still add up."""
     return isinstance(failure, HarvestEndedError) and failure.reason == FINISHED
-
-
-async def _durable(batch: _Batch) -> None:
-    """Returns when the batch is durable. Raises what kept it from that."""
-    failure = await batch.durability
-    if failure is not None:
-        raise _again(failure)
 
 
 def _again(failure: BaseException) -> BaseException:

@@ -52,8 +52,10 @@ class Holdings:
         return History.open(self.url) if self.dry_map is None else History.open_read_only(self.url)
 
     def spend(self, day: date, cost: Cost) -> None:
-        """Adds what a dry run has cost to the day's spending, which is kept; else this does nothing. Raises
-        HistoryError."""
+        """Adds what a dry run has cost to the day's spending, which is kept.
+
+        After another run this does nothing: the history has its cost already. Raises HistoryError.
+        """
         if self.dry_map is not None and cost != NO_COST:
             with History.open(self.url) as history:
                 spend(history, self.dry_map, day, cost)

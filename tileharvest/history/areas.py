@@ -84,7 +84,10 @@ def present_cells(
     condition: ColumnElement[bool] | None = None,
     limit: int | None = None,
 ) -> Iterator[Cell]:
-    """Yields the present tiles that fulfil the condition, each once; coarse zooms first, `limit` of each."""
+    """Yields the present tiles that fulfil the condition, each once; coarse zooms first.
+
+    With a limit it yields at most so many of each zoom.
+    """
     cells = select(tiles.c.zoom, tiles.c.x, tiles.c.y)
     for part in _present(layer, areas):
         rows = connection.execute(_of_present(cells, part, condition).limit(limit)).all()

@@ -23,8 +23,10 @@ COST_COLUMNS: Final = tuple(field.name for field in fields(Cost))
 
 
 def spent(history: History, map_name: str, day: date) -> Cost:
-    """Returns what all harvests of the map have cost on that day, whatever day they are of; no cost for an
-    unknown map. Reads one row."""
+    """Returns what all harvests of the map have cost on that day, whatever day they are of.
+
+    An unknown map has cost nothing. Reads one row.
+    """
     query = (
         select(*(spending.c[name] for name in COST_COLUMNS))
         .join_from(spending, maps, maps.c.id == spending.c.map)

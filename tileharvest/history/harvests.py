@@ -147,7 +147,7 @@ class HarvestRecord:
         return self._count(areas)
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many tiles were known when it began: `known`, but for those that it has added."""
+        """Returns how many tiles were known when it began: as `known`, without those that it has added."""
         return self._count(areas, or_(is_unasked(self.id), tiles.c.outcome != Outcome.ADDED.value))
 
     def expect(self, tiles: int) -> int:
@@ -196,7 +196,7 @@ class HarvestRecord:
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns what this harvest, in whatever process, has found for these tiles, as far as it has.
 
-        There may be any number of them: some milliseconds per thousand.
+        There may be any number of tiles. Takes some milliseconds per thousand.
         """
         cells = [(tile.zoom, tile.x, tile.y) for tile in tiles]
         asked = {"in_harvest": self.id, "in_layer": self._layer_ids[layer]}

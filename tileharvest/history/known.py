@@ -29,12 +29,14 @@ _Value = TypeVar("_Value")
 class Known(Generic[_Value]):
     """Answers what was known of a tile before this harvest judged it. Used from one asyncio event loop.
 
-    An answer may be stale: what was recorded after a block was fetched is not seen. For versions that is
-    harmless, because a harvest judges each tile once; and if a tile is judged again after a kill, the program
-    is a new one and so is what it knows. Only a tile that is asked twice by one program may be judged by the
-    older version, which gives another outcome but records the same bytes. For marks it is harmless too, as a
-    mark of this harvest is not trusted before its end. But trust may be withdrawn, by this process or by
-    another one: then call `forget`.
+    An answer may be stale: it does not have what was recorded after its block was fetched.
+
+    For versions that is harmless, because a harvest judges each tile once. After a kill it may judge a tile
+    again, but then another process looks it up anew. Where one process asks for a tile twice, it may judge by
+    the older version: the outcome is another one, and the bytes that are recorded are the same.
+
+    For marks it is harmless too, because no mark of this harvest is trusted before its end. But trust may be
+    withdrawn, by this process or by another one: then call `forget`.
     """
 
     def __init__(self, query: Callable[[str, TileRange], dict[Tile, _Value]], reader: Executor) -> None:
@@ -45,7 +47,7 @@ class Known(Generic[_Value]):
         self._reader = reader
 
     async def of(self, layer: str, tile: Tile) -> _Value | None:
-        """Returns what is known of the tile, or None where that is nothing.
+        """Returns what is known of the tile, or None when nothing is known.
 
         Raises HistoryError when the history cannot be read; a later call asks it again. Raises ValueError for
         a layer that the harvest does not have.
@@ -59,7 +61,7 @@ class Known(Generic[_Value]):
         return block.get(tile)
 
     def forget(self) -> None:
-        """Has the history asked anew from now on. Who is waiting still gets what was known before."""
+        """Forgets all blocks. Whoever waits for a block still gets what was known before."""
         # New ones, as the queries under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
 

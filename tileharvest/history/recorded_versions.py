@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.outlines import in_words, known_map_id
-from tileharvest.history.schema import TILE, is_same_tile, is_tile, layers, maps, tiles, versions
+from tileharvest.history.schema import is_same_tile, is_tile, layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
     from datetime import date
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import TileRange
@@ -112,9 +112,17 @@ def tile_versions(
     Without a tile the list holds every version of the map. Raises HistoryError for an unknown map or
     layer; an unknown tile has no versions.
     """
+    place = (versions.c.zoom, versions.c.x, versions.c.y)
+    query = (
+        select(layers.c.name, *place, *_VERSION)
+        .join_from(layers, versions, versions.c.layer == layers.c.id)
+        .order_by(versions.c.day, layers.c.name, *place)
+    )
+    if tile is not None:
+        query = query.where(versions.c.zoom == tile.zoom, versions.c.x == tile.x, versions.c.y == tile.y)
     with history.reading() as connection:
         map_id = known_map_id(connection, map_name)
-        query = _versions_of(map_id, tile)
+        query = query.where(layers.c.map == map_id)
         if layer is not None:
             query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
         return [
@@ -128,7 +136,7 @@ def named_images(history: History, map_name: str | None = None) -> list[NamedIma
 
     Raises HistoryError for an unknown map.
     """
-    place = (maps.c.name, layers.c.name, *(versions.c[name] for name in TILE[1:]), versions.c.day)
+    place = (maps.c.name, layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, versions.c.day)
     query = (
         select(versions.c.sha1, versions.c.extension, versions.c.size, *place)
         .join_from(versions, layers, layers.c.id == versions.c.layer)
@@ -145,19 +153,6 @@ def named_images(history: History, map_name: str | None = None) -> list[NamedIma
             if image not in found:
                 found[image] = NamedImage(image, name, layer, Tile(zoom, x, y), day)
     return list(found.values())
-
-
-def _versions_of(map_id: int, tile: Tile | None) -> Select[Any]:
-    place = (versions.c.zoom, versions.c.x, versions.c.y)
-    query = (
-        select(layers.c.name, *place, *_VERSION)
-        .join_from(layers, versions, versions.c.layer == layers.c.id)
-        .where(layers.c.map == map_id)
-        .order_by(versions.c.day, layers.c.name, *place)
-    )
-    if tile is None:
-        return query
-    return query.where(versions.c.zoom == tile.zoom, versions.c.x == tile.x, versions.c.y == tile.y)
 
 
 def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> int:

@@ -300,7 +300,7 @@ validators: Final = Table(
 kept have rows too. `versions` has other values: those of the GET, and only for images.
 
 Both are null for a tile that is not there. `harvest` wrote the row last. `whole` says whether it, or a later
-one, has asked everything below without a failure; see `trusting`. `skipped` is the last harvest in which the
+one, has asked everything below without a failure; see `trust`. `skipped` is the last harvest in which the
 tile was unchanged and what lies below it was not asked.
 """
 

@@ -145,8 +145,10 @@ def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
 
 
 def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
-    """Returns when a harvest of that map and segment was finished, in UTC. Returns None if none was, or if
-    another one of the segment was begun since and is unfinished."""
+    """Returns when a harvest of that map and segment was finished, in UTC.
+
+    Returns None if none was, or if another one of the segment was begun since and is unfinished.
+    """
     query = (
         select(harvests.c.ended, harvests.c.reason)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
@@ -185,7 +187,10 @@ def _unfinished(map_name: str) -> Select[Any]:
 
 
 def precedent(history: History, map_name: str) -> Precedent | None:
-    """Returns None for a map of which no harvest was ever finished. Reads all tiles of the map."""
+    """Returns what the map's next harvest can be judged by, or None if no harvest of it was ever finished.
+
+    Reads all tiles of the map.
+    """
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     weight = (
         select(func.coalesce(func.sum(versions.c.size), 0))

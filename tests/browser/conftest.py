@@ -1,4 +1,4 @@
-"""A real browser: Debian's Chromium, led by Playwright, that can reach nothing but this machine."""
+"""A real browser, that can reach nothing but this machine: Debian's Chromium, led by Playwright."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from tests.browser.viewed_maps import Viewer
 
-CHROMIUM: Final = Path("/usr/bin/chromium")
+CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
+"""Chromium without the windows of a desktop. It needs two thirds of the processor's time."""
 PAGE_FOLDER: Final = Path(__file__).resolve().parents[2] / "tileharvest" / "viewer" / "page"
 _ARGUMENTS: Final = (
     "--no-sandbox",  # Tests in containers run as root.
@@ -100,7 +101,7 @@ def browser(held_browser: HeldBrowser) -> Browser:
     """One for all modules that follow each other: what it remembers is in contexts, of which each window has
     its own."""
     if not CHROMIUM.exists():
-        pytest.fail(f"{CHROMIUM} is missing: `make test` installs Debian's package chromium")
+        pytest.fail(f"{CHROMIUM} is missing: `make test` installs Debian's package {CHROMIUM.name}")
     return held_browser.opened()
 
 
@@ -112,12 +113,15 @@ def watch() -> Watch:
 
 @pytest.fixture
 def open_page(
-    request: pytest.FixtureRequest, browser: Browser, watch: Watch, tmp_path: Path
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    watch: Watch,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., Page]]:
     """Open a page with nothing remembered: `open_page(color_scheme="dark", locale="zh-CN", ...)`.
 
     The options are those of Playwright's `new_context`. When the test ends it fails if a page logged an
-    error or asked another host; after any failure the folder of the test has a picture of each page.
+    error or asked another host; after any failure there is a picture of each page.
     """
     pages: list[Page] = []
 
@@ -130,7 +134,7 @@ def open_page(
     with ExitStack() as contexts:
         yield open_page
         if has_failed(request.node) or watch.wrong():
-            take_pictures(pages, tmp_path, request.node)
+            take_pictures(pages, tmp_path_factory, request.node)
     # After the contexts are closed nothing more can be said.
     fail_if_wrong(watch)
 
@@ -162,12 +166,14 @@ def desk(browser: Browser) -> Iterator[Window]:
 
 
 @pytest.fixture
-def screen(request: pytest.FixtureRequest, desk: Window, viewer: Viewer, tmp_path: Path) -> Iterator[Screen]:
+def screen(
+    request: pytest.FixtureRequest, desk: Window, viewer: Viewer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Screen]:
     """The viewer in a window that other tests have used, not opened yet.
 
     Only what a browser remembers is left of them: files, and the choices of language and colours.
     """
-    with desk.lent_to(request.node, tmp_path) as page:
+    with desk.lent_to(request.node, tmp_path_factory) as page:
         yield Screen(page, viewer)
 
 

@@ -13,7 +13,6 @@ from tests.browser.windows import window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -34,10 +33,13 @@ def phone_window(browser: Browser) -> Iterator[Window]:
 
 @pytest.fixture
 def phone(
-    request: pytest.FixtureRequest, phone_window: Window, viewer: Viewer, tmp_path: Path
+    request: pytest.FixtureRequest,
+    phone_window: Window,
+    viewer: Viewer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Screen]:
     """The viewer on a telephone that other tests have used, not opened yet."""
-    with phone_window.lent_to(request.node, tmp_path) as page:
+    with phone_window.lent_to(request.node, tmp_path_factory) as page:
         yield Screen(page, viewer)
 
 

@@ -13,7 +13,6 @@ from tests.browser.watching import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -37,15 +36,15 @@ class Window:
     watch: Watch = field(default_factory=Watch)
 
     @contextmanager
-    def lent_to(self, test: pytest.Item, folder: Path) -> Iterator[Page]:
+    def lent_to(self, test: pytest.Item, places: pytest.TempPathFactory) -> Iterator[Page]:
         """Let a test have the page, which fails if the page then does what it must not.
 
-        After a failure `folder` has a picture of it.
+        After a failure there is a picture of it.
         """
         self.page.mouse.move(0, 0)
         yield self.page
         if has_failed(test) or self.watch.wrong():
-            take_pictures([self.page], folder, test)
+            take_pictures([self.page], places, test)
         unanswered = self.watch.unanswered()
         # What is under way must not be taken for the next test's.
         self.page.goto("about:blank")
@@ -84,7 +83,9 @@ def fail_if_wrong(watch: Watch) -> None:
         pytest.fail("the page did what it must not:\n  " + "\n  ".join(wrong), pytrace=False)
 
 
-def take_pictures(pages: list[Page], folder: Path, test: pytest.Item) -> None:
+def take_pictures(pages: list[Page], places: pytest.TempPathFactory, test: pytest.Item) -> None:
+    """In a folder of their own: that of a test is kept only if it failed before its pages were looked at."""
+    folder = places.mktemp("pictures")
     for number, page in enumerate(pages, start=1):
         path = folder / f"page-{number}.png"
         try:

@@ -5,13 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Bench options, such as: make bench ARGS="ratio --pairs 1"
 ARGS ?=
-# Debian packages whose programs the tests start: nginx serves the test sites, chromium shows the viewer's page,
+# Debian packages whose programs the tests start: nginx serves the test sites, Chromium shows the viewer's page,
 # redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock, tmux is
 # a terminal whose screen can be read.
-DEBIAN_PACKAGES := nginx-light chromium redis-server postgresql libfaketime tmux
+DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql libfaketime tmux
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the
 # third uses the time in which the others wait.
 TEST_PROCESSES ?= 3
+# The tests start hundreds of programs: each would compile anew what it loads, a second or two of a core.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint pythons bench image-check image-constraints clean debian-packages

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended
+from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, put_empty_history
 from tests.history.pyramid import NEW, UPPER, first_harvest, seen
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words, next_walks
 from tileharvest.history.database import History
@@ -28,6 +28,7 @@ CHANGED = "tile 0_1_1 had changed below one that had not"
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[History]:
+    put_empty_history(tmp_path / "history.sqlite")
     with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as opened:
         yield opened
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import LATER, began, empty, ended
+from tests.history.making import LATER, began, empty, ended, put_empty_history
 from tests.history.pyramid import first_harvest
 from tileharvest.history.database import History
 
@@ -70,7 +70,8 @@ def opening(request: pytest.FixtureRequest) -> Opening:
 
 
 @pytest.fixture
-def sqlite_history(url: str) -> Iterator[History]:
+def sqlite_history(file: Path, url: str) -> Iterator[History]:
+    put_empty_history(file)
     with History.open(url) as opened:
         yield opened
 

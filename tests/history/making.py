@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from functools import cache
 from hashlib import sha1
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from alembic import command
 from sqlalchemy import create_engine
 
 from tileharvest.history import revisions
+from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata
@@ -21,8 +25,6 @@ from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tileharvest.history.database import History
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)
@@ -39,6 +41,21 @@ _EMPTYING = "; ".join(
 RECORDED = [outcome for outcome in Outcome if outcome is not Outcome.SKIPPED]
 """The outcomes that a tile's result can have."""
 WITH_IMAGE = {Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED}
+
+
+def put_empty_history(file: Path) -> None:
+    """Makes an empty history there, unless there is a file. The migrations take 40 ms, and run only once."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(_empty_history())
+
+
+@cache
+def _empty_history() -> bytes:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "history.sqlite")
+        History.open(f"sqlite:///{file}").close()
+        return file.read_bytes()
 
 
 def image_of(body: bytes) -> Image:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PIL import Image as Pillow
 
+from tests.history.making import put_empty_history
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
@@ -71,6 +72,7 @@ def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: An
 @asynccontextmanager
 async def opened(folder: Path, day: date = LATER, **keys: Any) -> AsyncIterator[Harvest]:
     """An open harvest, left unfinished unless the block finishes it."""
+    put_empty_history(folder / "history.sqlite")
     harvest = unopened(folder, day, **keys)
     await harvest.open(SITE)
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
 
+from tests.history.making import put_empty_history
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
@@ -108,6 +109,7 @@ class World:
         extension: str = "png",
     ) -> None:
         """A harvest of that day with new images of tiles; None: the tile is gone."""
+        put_empty_history(self.history_file)
         with History.open(f"sqlite:///{self.history_file}") as history:
             harvest = begun(history, day, name, described)
             results = [self._result(name, layer, tile, day, body, extension) for tile, body in found.items()]

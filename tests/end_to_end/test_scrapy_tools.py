@@ -95,6 +95,8 @@ def test_view_opens_the_page_in_a_browser(
     browser.write_text(f'#!/bin/sh\ncp "${{1#file://}}" {seen}\n', encoding="utf-8")
     browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("BROWSER", f"{browser} %s")
+    # Scrapy leaves the page there.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     project.scrapy("view", f"{site.url}/1.html")
     assert "<title>Page 1</title>" in seen.read_text(encoding="utf-8")
 

@@ -27,19 +27,23 @@ RATE: Final = 60
 """Requests per second."""
 
 
-def with_clock(hours: int) -> dict[str, str]:
-    """An environment in which it is so much later. What measures time that passes is left alone, as it knows
-    no hours: a computer's clock that is wrong does not go wrong."""
+def with_clock(hours: int) -> list[str]:
+    """The words that run a program for which it is so much later. What measures time that passes is left
+    alone, as it knows no hours: a computer's clock that is wrong does not go wrong.
+
+    The program itself must be the first for which it is later: libfaketime removes its files only there.
+    """
     found = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     if not found:
         raise RuntimeError("no clock can be wrong here; on Debian: apt-get install libfaketime")
-    return {
+    clock = {
         "LD_PRELOAD": str(found[0]),
         "FAKETIME": f"{hours * 3600:+}s",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         # For another C library than ours, where it lets Python's threads wait for seconds.
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }
+    return ["env", *(f"{name}={value}" for name, value in clock.items())]
 
 
 def first_words(worker: Worker) -> datetime:
@@ -98,7 +102,7 @@ def test_workers_whose_clocks_are_two_hours_apart_harvest_together_at_one_pace(
     server = nginx(small.folder)
     fleet.describe(server.url, requests_per_second=RATE)
     fleet.settings["LOG_LEVEL"] = "DEBUG"
-    early, late = (fleet.start(environment=with_clock(hours), through=()) for hours in (-1, 1))
+    early, late = (fleet.start(through=with_clock(hours)) for hours in (-1, 1))
     fleet.assert_ended_together(early, late)
     assert first_words(late) - first_words(early) > timedelta(hours=1, minutes=59)
     assert_harvested(fleet, small)

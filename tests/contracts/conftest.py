@@ -13,7 +13,7 @@ import pytest
 from tests.contracts import paces
 from tests.contracts.paces import AskedHost
 from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on, redis_cluster, redis_server
 from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.hosts import HostFile
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.servers.redis import RedisServer
+    from tests.servers.redis import RedisCluster, RedisServer
     from tileharvest.queue.port import RequestQueue
 
 _servers = ExitStack()
@@ -62,14 +62,27 @@ def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
 
 
 def in_redis(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
+    return _on(_redis(), **options)
+
+
+def in_cluster(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
+    return _on(_cluster(), **options)
+
+
+def _on(server: RedisServer | RedisCluster, **options: Any) -> Callable[[], RequestQueue]:
     # Some tests push 10,000 requests.
-    return partial(queue_on, _redis(), f"world-{next(_numbers)}", expected=20_000, **options)
+    return partial(queue_on, server, f"world-{next(_numbers)}", expected=20_000, **options)
 
 
 @cache
 def _redis() -> RedisServer:
     """Started when it is first needed."""
     return _servers.enter_context(redis_server())
+
+
+@cache
+def _cluster() -> RedisCluster:
+    return _servers.enter_context(redis_cluster())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -81,7 +94,7 @@ def _stop_servers() -> Iterator[None]:
 LOCAL = [in_memory, in_sqlite, at_a_pace]
 """Have one worker, and take the leases of a former one back when they are opened."""
 
-SHARED = [in_redis]
+SHARED = [in_redis, in_cluster]
 """Have any number of workers, and leave the leases of a former one to their time."""
 
 BACKENDS = [*LOCAL, *SHARED]
@@ -115,6 +128,7 @@ POLITE = {
     "memory": lambda: paces.in_memory,
     "sqlite": lambda: paces.in_sqlite,
     "redis": lambda: paces.in_redis(_redis()),
+    "cluster": lambda: paces.in_redis(_cluster()),
 }
 
 

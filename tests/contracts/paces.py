@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.servers.redis import RedisServer
+    from tests.servers.redis import RedisCluster, RedisServer
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.port import Exchange, RequestQueue
 
@@ -114,7 +114,7 @@ def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue, hos
     return _opened(asked, pace, partial(_polite, asked, map_name, inside, hosts))
 
 
-def in_redis(server: RedisServer) -> Opening:
+def in_redis(server: RedisServer | RedisCluster) -> Opening:
     def opened(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
         def make() -> PoliteQueue:
             inside = queue_on(server, f"{map_name}-of-{asked.host}", **_OPTIONS)

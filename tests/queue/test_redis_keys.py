@@ -8,29 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from redis.asyncio import RedisCluster
 
-from tests.queue.redis_maps import HOST, OF_HOST, RedisMap
 from tests.scheduler.driving import DAY, Driven, entry
-from tests.servers.redis import CLUSTER, queue_on, redis_server
-from tileharvest.maps.rates import Gap
-from tileharvest.politeness.rate_limit import Pace
+from tests.servers.redis import queue_on
 from tileharvest.queue.redis import calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.queue.redis_maps import RedisMap
     from tests.servers.redis import RedisServer
 
 NEXT_DAY = "2021-02-14"
 SCRIPTS = Path(calls.__file__).parent / "scripts"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RedisServer]:
-    with redis_server(*CLUSTER) as running:
-        running.join_cluster()
-        yield running
 
 
 def everything(first: Driven, second: Driven) -> None:
@@ -113,41 +101,6 @@ def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:
     used |= set(re.findall(r"'(BITFIELD)'", lua["filter.lua"]))
     # It has no key for which it could be refused.
     assert used - {"TIME"} == tried
-
-
-def test_a_node_of_a_cluster_allows_all_of_it(cluster: RedisServer) -> None:
-    with RedisMap(cluster) as world:
-        everything(world.worker(expected=5), world.worker(expected=5))
-
-
-def test_the_client_for_clusters_will_do(cluster: RedisServer) -> None:
-    parameters = {"url": cluster.url, "redis_cls": "redis.asyncio.RedisCluster"}
-    with RedisMap(cluster) as world:
-        first, second = (world.worker(expected=5, parameters=parameters) for _ in range(2))
-        assert isinstance(first.queue._link.client, RedisCluster)
-        everything(first, second)
-        clocked = world.worker(parameters=parameters, server_clock=True)
-        assert len(clocked.run(clocked.queue.workers())) == 1
-        world.close_workers()
-        beside = world.beside(parameters=parameters)
-        beside.stop()
-        beside.run(beside.queue.discard())
-        assert world.all_keys() == []
-
-
-@pytest.mark.parametrize("parameters", [{}, {"redis_cls": "redis.asyncio.RedisCluster"}])
-def test_the_maps_of_a_host_keep_one_rate_in_a_cluster_too(
-    cluster: RedisServer, parameters: dict[str, str]
-) -> None:
-    cluster.ask("DEL", OF_HOST)
-    pace, options = Pace(HOST, 100, host_gap=Gap.of(0.25)), {"url": cluster.url, **parameters}
-    with RedisMap(cluster) as world, RedisMap(cluster) as other:
-        workers = [one.polite(pace, parameters=options) for one in (world, other)]
-        found = []
-        for worker in workers:
-            worker.push(*(entry(str(number)) for number in range(9)))
-            found += [lease.start for lease in worker.lease(9)]
-        assert found == [0.0, 0.25, 0.5]
 
 
 @pytest.mark.parametrize("name", ["", "a{b", "a}b"])

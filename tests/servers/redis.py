@@ -9,7 +9,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +19,12 @@ import redis
 from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
 """Options with which every write is on the disk before it is answered."""
-CLUSTER: Final = ("--cluster-enabled", "yes")
-"""Options of a cluster with one node, to which `join_cluster` gives all slots."""
+SLOTS: Final = 16384
+"""The keys of a cluster are spread over so many parts."""
 
 _PATIENCE: Final = 10.0
 """Seconds in which Redis must start or stop. It needs some hundredths."""
@@ -38,6 +39,8 @@ class RedisServer:
         self.folder = folder
         self.socket = folder / "redis.sock"
         self.port = _free_port()
+        self.bus_port = _free_port()
+        """Where the other nodes of a cluster reach it."""
         self._ports = ("--port", "0", "--tls-port") if tls else ("--port",)
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,25 +94,23 @@ class RedisServer:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def join_cluster(self) -> None:
-        """Makes the server a cluster of which it is the only node."""
-        self.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        self._await(lambda: "cluster_state:ok" in _as_text(self.ask("CLUSTER", "INFO")))
-
     def _arguments(self) -> list[str]:
         places = [*self._ports, str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
+        if "--cluster-enabled" in self._options:
+            places += ["--cluster-port", str(self.bus_port)]
         # Protected mode would refuse what the tests of logins ask.
         return [*places, "--save", "", "--logfile", "redis.log", "--protected-mode", "no", *self._options]
 
     def _await_start(self) -> None:
         try:
-            self._await(self._answers)
+            self.await_until(self._answers)
         except TimeoutError:
             self.kill()
             words = (self.folder / "redis.log").read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"Redis does not start: {words or 'it says nothing'}") from None
 
-    def _await(self, is_so: Any) -> None:
+    def await_until(self, is_so: Callable[[], bool]) -> None:
+        """Returns when it is so. Raises TimeoutError, also when the server has ended."""
         end = time.monotonic() + _PATIENCE
         while not is_so():
             if time.monotonic() > end or self._process is None or self._process.poll() is not None:
@@ -155,12 +156,72 @@ def redis_server(*options: str, tls: bool = False) -> Iterator[RedisServer]:
             server.stop()
 
 
-def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> RedisQueue:
+class RedisCluster:
+    """Masters with equal parts of the slots. The first replica is that of the first master, and so on."""
+
+    def __init__(self, masters: Sequence[RedisServer], replicas: Sequence[RedisServer]) -> None:
+        self.masters = masters
+        self.replicas = replicas
+
+    @property
+    def url(self) -> str:
+        """The address of one of its nodes, which knows the others."""
+        return self.masters[0].url
+
+    def part(self, key: str) -> int:
+        """Returns which of the masters has the key: its number in their order."""
+        slot: int = self.masters[0].ask("CLUSTER", "KEYSLOT", key)
+        return slot * len(self.masters) // SLOTS
+
+    def join(self) -> None:
+        """Returns when all nodes know all slots, and each replica has what its master has."""
+        for number, master in enumerate(self.masters):
+            first, after = (-(-part * SLOTS // len(self.masters)) for part in (number, number + 1))
+            master.ask("CLUSTER", "ADDSLOTSRANGE", first, after - 1)
+        nodes = [*self.masters, *self.replicas]
+        for number, node in enumerate(nodes, 1):
+            # Nodes with one epoch would need seconds to agree on others.
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", number)
+            for other in nodes[: number - 1]:
+                node.ask("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
+        for node in nodes:
+            node.await_until(partial(_knows, node, len(nodes)))
+        for replica, master in zip(self.replicas, self.masters, strict=False):
+            replica.ask("CLUSTER", "REPLICATE", master.ask("CLUSTER", "MYID"))
+        for replica in self.replicas:
+            replica.await_until(partial(_has_all, replica))
+
+
+def _knows(node: RedisServer, nodes: int) -> bool:
+    said = node.ask("CLUSTER", "INFO")
+    return b"cluster_state:ok" in said and b"cluster_known_nodes:%d\r" % nodes in said
+
+
+def _has_all(replica: RedisServer) -> bool:
+    return bool(replica.ask("INFO").get("master_link_status") == "up")
+
+
+@contextmanager
+def redis_cluster(*options: str, replicas: int = 0) -> Iterator[RedisCluster]:
+    """Runs three masters until the block ends, the first of them with a replica each."""
+    options += ("--cluster-enabled", "yes")
+    with ExitStack() as running:
+
+        def started(number: int) -> list[RedisServer]:
+            return [running.enter_context(redis_server(*options)) for _ in range(number)]
+
+        cluster = RedisCluster(started(3), started(replicas))
+        cluster.join()
+        yield cluster
+
+
+def queue_on(server: RedisServer | RedisCluster, map_name: str = "world", **options: Any) -> RedisQueue:
     """Returns the queue of a map on this server, not open yet.
 
     It goes by the caller's clock unless the options say otherwise.
     """
-    parameters = options.pop("parameters", {"url": server.socket_url})
+    url = server.socket_url if isinstance(server, RedisServer) else server.url
+    parameters = options.pop("parameters", {"url": url})
     defaults = {"max_attempts": 3, "lease_seconds": 100.0, "minus_share": 0, "expected": 1_000}
     options = defaults | {"server_clock": False, "patience": _PATIENCE} | options
     return RedisQueue(parameters, map_name, **options)
@@ -170,7 +231,3 @@ def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
         return port
-
-
-def _as_text(answer: Any) -> str:
-    return answer.decode() if isinstance(answer, bytes) else str(answer)

@@ -47,9 +47,9 @@ class Hosts(Protocol):
         """The name of who has opened it, which no other has."""
         ...
 
-    @property
-    def ahead(self) -> float:
-        """Seconds by which the clock of what is kept is ahead of the caller's, as far as is known."""
+    def ahead(self, host: str) -> float:
+        """Returns the seconds by which the clock of what is kept of the host is ahead of the caller's, as far
+        as is known."""
         ...
 
     def open(self) -> None:
@@ -76,8 +76,6 @@ class HostFile:
     Nothing is forced to the disk: a power cut ends all processes, and may cost a rest or a gap. What cannot
     be read is begun anew. A step costs some 90 microseconds, and 10 more for each other process of the host.
     """
-
-    ahead = 0.0
 
     def __init__(self, folder: Path | None = None, *, patience: float = _PATIENCE) -> None:
         """Touches nothing yet. Without a folder what is known is forgotten when it is closed."""
@@ -106,6 +104,9 @@ class HostFile:
                 f"{self._folder}, in which harvests of this machine share their pace, cannot be written"
                 f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
             ) from error
+
+    def ahead(self, host: str) -> float:
+        return 0.0
 
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
         if not self.process:

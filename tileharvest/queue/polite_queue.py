@@ -192,7 +192,7 @@ class PoliteQueue:
             raise
         self._ahead = changes.ahead + len(answer.leases)
         self._is_busy = bool(answer.leases) or (self._is_busy and not wanted)
-        leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead
+        leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead(self._host)
         now += self._clock() - began
         if leases and standing.has_gap:
             leases, next_start = await self._started(leases, now)
@@ -233,8 +233,8 @@ class PoliteQueue:
             _logger.warning("%s", error)
             self._ahead -= len(leases)
             await self._queue.exchange(Changes(returned=list(leases)), 0, now)
-            return (), now + self._hosts.ahead
-        ahead = self._hosts.ahead
+            return (), now + self._hosts.ahead(self._host)
+        ahead = self._hosts.ahead(self._host)
         _logger.debug("requests of map '%s' start at %s", self._map_name, starts)
         timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=True)]
         return timed, next_start

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis, RedisCluster, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 from scrapy_redis import connection, defaults
 
 from tileharvest.errors import ConfigurationError
@@ -32,8 +32,9 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     the settings that scrapy-redis has besides, such as REDIS_URL or REDIS_HOST.
 
     Where there is a URL, what it says goes before all others. `redis_cls` in REDIS_PARAMS may name
-    `redis.asyncio.RedisCluster`. On the command line REDIS_PARAMS is JSON. What is left out are parameters of
-    answers and of retries. Raises ConfigurationError for REDIS_PARAMS that are no dict.
+    `redis.asyncio.RedisCluster`; `fitting` finds that out by itself. On the command line REDIS_PARAMS is
+    JSON. What is left out are parameters of answers and of retries. Raises ConfigurationError for
+    REDIS_PARAMS that are no dict.
     """
     own = settings.get("REDIS_PARAMS") or {}
     try:
@@ -74,6 +75,23 @@ def connect(parameters: Mapping[str, Any]) -> Client:
         # `from None`: a URL that cannot be read may show its password in the words of its reader.
         said = masked(" ".join(str(error).split()), {**options, "url": url})
         raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
+
+
+async def fitting(client: Client, parameters: Mapping[str, Any]) -> Client:
+    """Returns the client, or one for all nodes in its place where its server is a node of a cluster.
+
+    One that may not be asked, or is reached by a socket, is taken for a server that stands alone. Raises what
+    the client does."""
+    if isinstance(client, RedisCluster) or "path" in parameters_of(client):
+        return client
+    try:
+        about = await client.info("server")
+    except NoPermissionError:
+        return client
+    if about.get("redis_mode") != "cluster":
+        return client
+    await client.aclose()
+    return connect({**parameters, "redis_cls": RedisCluster})
 
 
 def parameters_of(client: Client) -> dict[str, Any]:

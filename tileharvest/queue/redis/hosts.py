@@ -33,9 +33,10 @@ a way to Redis may take long."""
 class RedisHosts:
     """`Hosts` for all workers of all maps, also in a cluster: each host's key has a hash tag of its own.
 
-    Redis' clock counts. Each step is made here, with what was read last, and kept if that is still what Redis
-    has: mostly one call, and one more where another worker was faster. A step whose answer was lost may be
-    made twice: a start may be left out then, or a probe.
+    Redis' clock counts, in a cluster that of the node which has the host. Each step is made here, with what
+    was read last, and kept if that is still what Redis has: mostly one call, and one more where another
+    worker was faster. A step whose answer was lost may be made twice: a start may be left out then, or a
+    probe. One that a replica had not heard of when it took over is lost: the same start may be given again.
     """
 
     def __init__(self, link: RedisLink, *, silent: float, server_clock: bool = True) -> None:
@@ -46,18 +47,22 @@ class RedisHosts:
         self._server_clock = server_clock
         self._known: dict[str, bytes] = {}
         """As Redis had it last, by host."""
-        self.ahead = 0.0
+        self._ahead: dict[str, float] = {}
+        """By host, as each may be on another node."""
         self.process = ""
 
     def open(self) -> None:
         """The link must be open."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
+    def ahead(self, host: str) -> float:
+        return self._ahead.get(host, 0.0)
+
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
         began, wrong = time.monotonic(), _WRONG
         while True:
             sent = now + (time.monotonic() - began if self._server_clock else 0.0)
-            before, moment = self._known.get(host, b""), sent + self.ahead
+            before, moment = self._known.get(host, b""), sent + self.ahead(host)
             known = self._settled(host, before, moment)
             result = step(known, moment)
             known.writer = secrets.token_hex(4)
@@ -66,7 +71,7 @@ class RedisHosts:
             if self._server_clock:
                 # As far as the answer shows that it is wrong.
                 received = now + time.monotonic() - began
-                self.ahead = min(max(self.ahead, its_time - received), its_time - sent)
+                self._ahead[host] = min(max(self.ahead(host), its_time - received), its_time - sent)
             if is_kept:
                 return result
             wrong *= 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -20,7 +20,7 @@ from redis.exceptions import (
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.redis.connection import connect, masked, parameters_of, place
+from tileharvest.queue.redis.connection import connect, fitting, masked, parameters_of, place
 from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
@@ -95,11 +95,20 @@ class RedisLink:
         """Which queue it is and where, for messages."""
         return f"the queue of map '{self._map_name}' at {place(self.client)}"
 
-    def open(self) -> None:
-        """Raises ConfigurationError for parameters that cannot be; does not connect yet."""
+    async def open(self) -> None:
+        """Connects. Raises ConfigurationError for parameters that cannot be. Raises QueueError if there is no
+        Redis that lets one in, and for one that is too old, or that may throw requests away."""
         if self._client is not None:
             raise RuntimeError("the queue is open already")
         self._client = connect(self._parameters)
+        patience = min(self._patience, _TO_OPEN)
+        try:
+            self._client = await self.attempt(lambda client: fitting(client, self._parameters), patience)
+            for about in await self.attempt(_information, patience):
+                self._check_server(about)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Closing twice is harmless."""
@@ -127,10 +136,7 @@ class RedisLink:
         except (RedisError, RedisClusterException, OSError) as error:
             raise QueueError(self._sentence(error)) from error
 
-    async def check_server(self) -> None:
-        """The first call. Raises QueueError if there is no Redis that lets one in, and for one that is too
-        old, or that may throw requests away."""
-        about = await self.attempt(_information, min(self._patience, _TO_OPEN))
+    def _check_server(self, about: Mapping[str, Any]) -> None:
         version = str(about.get("redis_version", _OLDEST))
         major, _, _ = version.partition(".")
         if major.isdigit() and int(major) < _OLDEST:
@@ -154,10 +160,11 @@ class RedisLink:
         return sentence(case_of(error), self.queue, masked(said, parameters_of(self.client)))
 
 
-async def _information(client: Client) -> dict[str, Any]:
-    """Returns what the server tells of itself, or nothing if it may not be asked."""
+async def _information(client: Client) -> list[dict[str, Any]]:
+    """Returns what each server that is written to tells of itself, or nothing if that may not be asked."""
     try:
-        information: dict[str, Any] = await client.info()
+        if isinstance(client, RedisCluster):
+            return list((await client.info(target_nodes=RedisCluster.PRIMARIES)).values())
+        return [await client.info()]
     except NoPermissionError:
-        return {}
-    return information
+        return []

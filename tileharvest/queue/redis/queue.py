@@ -141,7 +141,7 @@ class RedisQueue:
 
     async def discard(self) -> None:
         """Delete all keys of the map, whatever they hold. This is not one step."""
-        self._link.open()
+        await self._link.open()
         try:
             if present := await self.workers():
                 others = ", ".join(f"{worker.host} (pid {worker.pid})" for worker in present)
@@ -303,9 +303,8 @@ class RedisQueue:
             await self._link.close()
 
     async def _open(self, now: float, *, is_worker: bool) -> None:
-        self._link.open()
+        await self._link.open()
         try:
-            await self._link.check_server()
             self._client = secrets.token_hex(8)
             self._number, self._segment, self._own = 0, None, None
             self._told |= {"client": self._client, "now": now, "joined": False}

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 from scrapy_redis import defaults
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.redis.connection import connect, connection_parameters, masked
+from tileharvest.queue.redis.connection import connect, connection_parameters, fitting, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,9 +124,10 @@ async def refuse_pickled(settings: Mapping[str, Any], name: str) -> None:
     parameters = connection_parameters(settings)
     client = connect(parameters)
     try:
+        client = await fitting(client, parameters)
         command = _COUNTS.get(await client.type(key))
         waiting = 0 if command is None else await client.execute_command(command, key)
-    except (RedisError, OSError) as error:
+    except (RedisError, RedisClusterException, OSError) as error:
         said = masked(" ".join(str(error).split()), parameters)
         raise QueueError(f"Redis does not say whether '{key}' exists ({said}); nothing was changed") from None
     finally:

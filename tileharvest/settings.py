@@ -51,8 +51,7 @@ REDIS_HOST = os.environ.get("REDIS_HOST", "")
 REDIS_PORT = os.environ.get("REDIS_PORT", "")
 REDIS_ENCODING = os.environ.get("REDIS_ENCODING", "utf-8")
 REDIS_PARAMS: dict[str, object] = {}
-"""Anything else that redis-py's clients take, such as `{"socket_timeout": 10}`. The key `redis_cls` may name
-`redis.asyncio.RedisCluster`."""
+"""Anything else that redis-py's clients take, such as `{"socket_timeout": 10}`."""
 
 SEGMENT = "day"
 """The slice of time in which a request is made once: `day`, `hour`, `week`, or an interval such as

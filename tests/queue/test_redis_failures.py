@@ -228,6 +228,25 @@ def test_closing_without_a_server_is_harmless(server: RedisServer) -> None:
     queue.close()
 
 
+@pytest.mark.parametrize("said", ["unable to perform operation; the handler is closed", "no connection"])
+def test_a_connection_that_the_loop_knows_to_be_closed_is_made_again(server: RedisServer, said: str) -> None:
+    """As uvloop says where a node of a cluster was killed."""
+    tries = []
+
+    async def once_more(client: object) -> int:
+        tries.append(client)
+        if len(tries) == 1:
+            raise RuntimeError(said)
+        return len(tries)
+
+    with at(server, patience=5.0).open() as queue:
+        if "handler" in said:
+            assert queue.run(queue.queue._link.attempt(once_more)) == 2
+        else:
+            with pytest.raises(RuntimeError, match="no connection"):
+                queue.run(queue.queue._link.attempt(once_more))
+
+
 # In words
 
 

@@ -129,7 +129,13 @@ class RedisLink:
         )
 
         async def once() -> Result:
-            return await work(self.client)
+            try:
+                return await work(self.client)
+            except RuntimeError as error:
+                # uvloop says so where a server has closed the connection since the last call.
+                if "the handler is closed" not in str(error):
+                    raise
+                raise ConnectionError("the connection is closed") from error
 
         try:
             return await retrying(once)

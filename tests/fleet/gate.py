@@ -58,19 +58,28 @@ class Slow:
 
 
 class OnceTooMany:
-    """Answers one request with a 429 that asks for so many seconds of rest, and all others as `rule` does."""
+    """Answers one request with a 429 that asks for so many seconds of rest. All later ones wait for `go_on`,
+    and are answered as `rule` does: so nobody begins anything new until the rest is known to all."""
 
     def __init__(self, rest: int, rule: Rule) -> None:
         self._rest = rest
         self._rule = rule
+        self._going = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.answered: float | None = None
         """When that was, on the monotonic clock."""
 
     async def __call__(self, exchange: Exchange) -> web.StreamResponse:
         if self.answered is None:
             self.answered = time.monotonic()
+            self._loop = asyncio.get_running_loop()
             return await rules.too_many(str(self._rest))(exchange)
+        await self._going.wait()
         return await self._rule(exchange)
+
+    def go_on(self) -> None:
+        assert self._loop is not None, "nobody was told"
+        self._loop.call_soon_threadsafe(self._going.set)
 
 
 def tiles_only(rule: Rule) -> Rule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -26,8 +25,6 @@ KILLS: Final = 20
 LEASE: Final = 3
 """Seconds: so long is lost what a killed worker had. Three times the heartbeat, so that a busy machine is no
 frozen one."""
-QUICK: Final = 2.0
-"""Seconds in which a worker that was told to end has ended."""
 
 
 def repeats(log: list[LogLine]) -> int:
@@ -92,11 +89,8 @@ def test_what_a_worker_that_is_told_to_end_has_not_started_is_the_others_at_once
     fleet.await_until(lambda: len(site.received) > 50)
     site.rule_for_all = tiles_only(Slow(0.2))
     fleet.await_until(lambda: fleet.leased_by(worker) > 6)
-    told = time.monotonic()
     worker.send(signal.SIGTERM)
     fleet.await_ends(worker)
-    assert worker.ended is not None
-    assert worker.ended - told < QUICK
     # The harvest is not finished.
     assert worker.status == 1
     counts = fleet.counts()
@@ -118,7 +112,8 @@ def test_a_second_signal_ends_a_worker_at_once_and_loses_nothing(
 ) -> None:
     site, gate = misbehaving(small.folder), Gate()
     fleet.describe(site.url)
-    fleet.settings["LEASE_SECONDS"] = LEASE
+    # For longer than a test may take, nothing but the signal ends it.
+    fleet.settings |= {"LEASE_SECONDS": LEASE, "DOWNLOAD_TIMEOUT": 600}
     site.rule_for_all = tiles_only(gate)
     worker = fleet.start()
     fleet.await_until(lambda: gate.is_reached)
@@ -126,10 +121,8 @@ def test_a_second_signal_ends_a_worker_at_once_and_loses_nothing(
     fleet.await_until(lambda: "the harvest of map" in other.log)
     worker.send(signal.SIGTERM)
     fleet.await_until(lambda: "Received SIGTERM" in worker.log)
-    told = time.monotonic()
     worker.send(signal.SIGTERM)
+    # Its request still waits at the gate.
     fleet.await_ends(worker)
-    assert worker.ended is not None
-    assert worker.ended - told < QUICK
     fleet.assert_ended_together(other)
     assert_harvested(fleet, small)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tests.fleet.gate import Slow, tiles_only
@@ -41,6 +40,5 @@ def test_while_a_host_is_down_one_of_three_workers_probes_it_and_no_tile_is_lost
     assert_harvested(fleet, large)
     # Until each worker has had its failures in a row: those on the way with the last one come on top.
     assert len(outage.failures) <= 3 * (2 * AFTER + 6)
-    assert 1 <= len(outage.probes) <= 8
-    # Three that asked for themselves would come at the same moments.
-    assert all(later - earlier > PAUSE / 2 for earlier, later in pairwise(outage.probes))
+    # They follow each other after 0.4, 0.8 and then 1 second: three that asked for themselves would make nine.
+    assert 1 <= len(outage.probes) <= 6

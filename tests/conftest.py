@@ -95,6 +95,13 @@ def shared_maps() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of pytest find what one of them has made for all."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture
 def nginx() -> Iterator[Callable[..., Nginx]]:
     """Start an nginx: `nginx(folder, server=..., location=...)`. All stop when the test ends."""

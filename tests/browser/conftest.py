@@ -146,15 +146,15 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 
 @pytest.fixture(scope="session")
-def published_days(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> PublishedDays:
+def published_days(shared_maps: Path, common_folder: Path) -> PublishedDays:
     """What was published of antworld on each day."""
-    return PublishedDays(harvested_antworld(shared_maps, tmp_path_factory.getbasetemp()))
+    return PublishedDays(harvested_antworld(shared_maps, common_folder))
 
 
 @pytest.fixture(scope="session")
-def viewer(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+def viewer(shared_maps: Path, common_folder: Path) -> Iterator[Viewer]:
     """`scrapy serve` over real maps that were harvested on some days."""
-    with serving(viewed_project(shared_maps, tmp_path_factory.getbasetemp())) as viewer:
+    with serving(viewed_project(shared_maps, common_folder)) as viewer:
         yield viewer
 
 

@@ -24,12 +24,12 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def antworld(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Harvested]:
+def antworld(shared_maps: Path, common_folder: Path) -> list[Harvested]:
     """The four versions of a real map, harvested in turn and undisturbed."""
-    return harvested_antworld(shared_maps, tmp_path_factory.getbasetemp())
+    return harvested_antworld(shared_maps, common_folder)
 
 
 @pytest.fixture(scope="session")
-def small_history(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_history(shared_maps: Path, common_folder: Path) -> Path:
     """The data folder of the small map, harvested once and undisturbed. Read only."""
-    return harvested_small(shared_maps, tmp_path_factory.getbasetemp())
+    return harvested_small(shared_maps, common_folder)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import pickle
 import shutil
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
 from tests.end_to_end.rendering import Rendering
@@ -14,7 +16,7 @@ from tests.servers.nginx import LogLine, nginx
 from tests.servers.published import Step, published, truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ANTWORLD: Final = "antworld"
@@ -24,6 +26,9 @@ SMALL: Final = "small"
 """The name here of the first version of alexjj: 29 tiles."""
 SMALL_DEPTH: Final = 5
 SMALL_DAY: Final = "2016-10-06"
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +72,44 @@ def days(shared_maps: Path, name: str) -> list[str]:
 
 @cache
 def harvested_antworld(shared_maps: Path, below: Path) -> list[Harvested]:
-    """All versions in turn, in a new folder below `below`; once, however many folders of tests ask."""
-    folder = below / "antworld"
-    folder.mkdir()
-    harvested = list(_harvest_in_turn(shared_maps, folder))
-    summaries = Project(folder).harvests(ANTWORLD)
-    return [replace(harvest, summary=summary) for harvest, summary in zip(harvested, summaries, strict=True)]
+    """All versions in turn, in a folder below `below`; once, however many processes and tests ask."""
+
+    def harvest(folder: Path) -> list[Harvested]:
+        harvested = list(_harvest_in_turn(shared_maps, folder))
+        summaries = Project(folder).harvests(ANTWORLD)
+        return [replace(one, summary=summary) for one, summary in zip(harvested, summaries, strict=True)]
+
+    return made_once(below / ANTWORLD, harvest)
 
 
 @cache
 def harvested_small(shared_maps: Path, below: Path) -> Path:
     """The data folder after the harvest of the small map on its day, as `harvested_antworld`."""
-    folder = below / "small"
-    folder.mkdir()
-    project = Project(folder)
-    with nginx(published(shared_maps, "alexjj", 1, folder / "site")) as server:
-        project.add_map(SMALL, server.url)
-        project.crawl(SMALL, SMALL_DAY)
-    return project.data
+
+    def harvest(folder: Path) -> Path:
+        project = Project(folder)
+        with nginx(published(shared_maps, "alexjj", 1, folder / "site")) as server:
+            project.add_map(SMALL, server.url)
+            project.crawl(SMALL, SMALL_DAY)
+        return project.data
+
+    return made_once(below / SMALL, harvest)
+
+
+def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
+    """What `make` returns of the folder, which is new and empty: in the process that comes first.
+
+    The others wait for it, and read what it has made.
+    """
+    kept = folder.with_suffix(".pickle")
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            kept.write_bytes(pickle.dumps(make(folder)))
+        made: Made = pickle.loads(kept.read_bytes())
+        return made
 
 
 def _harvest_in_turn(shared_maps: Path, folder: Path) -> Iterator[Harvested]:

@@ -68,9 +68,9 @@ def fleet(fleet_on: Callable[..., Fleet], redis: RedisServer) -> Fleet:
 
 
 @pytest.fixture(scope="session")
-def antworld(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Harvested]:
+def antworld(shared_maps: Path, common_folder: Path) -> list[Harvested]:
     """The four versions of a real map, harvested in turn by one worker, without Redis."""
-    return harvested_antworld(shared_maps, tmp_path_factory.getbasetemp())
+    return harvested_antworld(shared_maps, common_folder)
 
 
 @pytest.fixture(scope="session")

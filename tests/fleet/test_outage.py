@@ -40,5 +40,5 @@ def test_while_a_host_is_down_one_of_three_workers_probes_it_and_no_tile_is_lost
     assert_harvested(fleet, large)
     # Until each worker has had its failures in a row: those on the way with the last one come on top.
     assert len(outage.failures) <= 3 * (2 * AFTER + 6)
-    # They follow each other after 0.4, 0.8 and then 1 second: three that asked for themselves would make nine.
+    # They come after 0.4, 0.8 and then 1 second: three workers that probe for themselves would make nine.
     assert 1 <= len(outage.probes) <= 6

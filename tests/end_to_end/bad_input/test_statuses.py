@@ -62,8 +62,8 @@ def test_a_server_that_recovers_at_the_fourth_attempt_loses_no_tile(
 def test_pauses_double(refusing: Stage, first_visit: Visit) -> None:
     times = [request.time for request in asked(refusing.site, ILL)]
     gaps = [later - earlier for earlier, later in pairwise(times)]
+    # No request comes too early; on a busy machine each may come late.
     assert [gap >= PAUSE * 2**doublings for doublings, gap in enumerate(gaps)] == [True] * 4
-    assert gaps[3] > 2 * gaps[1]
 
 
 def test_a_server_that_stays_ill_is_asked_five_times(refusing: Stage, first_visit: Visit) -> None:
@@ -143,7 +143,8 @@ def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None
 def test_a_look_at_the_site_that_is_repeated_keeps_the_delay_and_the_budget(stage: Stage) -> None:
     """Of the budget robots.txt takes one, and each attempt at the configuration one."""
     stage.site.rules["/overviewerConfig.js"] = rules.first(9, rules.status(503))
-    done = visit(stage.project, FIRST_DAY, "-s", "DELAY=0.2", "-s", 'BUDGET={"requests": 3}')
+    done = visit(stage.project, FIRST_DAY, "-s", "DELAY=1", "-s", 'BUDGET={"requests": 3}')
     moments = [request.time for request in stage.site.received]
     assert (done.status, len(moments)) == (4, 3)
-    assert all(later - earlier > 0.15 for earlier, later in pairwise(moments))
+    # The earlier one may have come late on a busy machine.
+    assert all(later - earlier > 0.5 for earlier, later in pairwise(moments))

@@ -105,6 +105,10 @@ CLOSE_WHEN_WAITING = 600
 next one is due later than that, the spider closes and says when to run again. True means that it always
 closes, False that it always stays."""
 
+MAPS_AT_ONCE = 16
+"""How many maps one process harvests side by side. A map that waits for a person, for the end of quiet hours
+or for its host leaves its place to another. With 1 they come strictly one after the other."""
+
 # --- Ours: patience --------------------------------------------------------------------------------
 
 RETRY_PAUSE = 1.0

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from tests.middlewares.making import LATER, NOW, run_jumping, unopened
-from tileharvest.commands.display import drawn, in_words, show_progress
+from tileharvest.commands.display import Display, drawn, in_words
 from tileharvest.commands.lookout import Lookout
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
@@ -90,7 +90,9 @@ class Running:
 
 async def shown_for(seconds: float, harvest: Harvest, file: Console, **options: Any) -> None:
     lookout = Lookout(Running(harvest), asyncio.get_running_loop().time)
-    showing = asyncio.ensure_future(show_progress(lookout, file, 60, **options))
+    display = Display(file, 60, maps=1, **options)
+    display.add(lookout)
+    showing = asyncio.ensure_future(display.show())
     await asyncio.sleep(seconds)
     showing.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -128,7 +128,8 @@ def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> No
 def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: bool) -> None:
     describe(stage, delay=LONG)
     stage.project.add_map("other", f"{stage.site.url}/", requests_per_second=1000)
-    with stage.project.running("harvest", "small", "other", "-a", f"day={FIRST_DAY}", "--json") as process:
+    names = ["small", "other", "--at-once", "1"]
+    with stage.project.running("harvest", *names, "-a", f"day={FIRST_DAY}", "--json") as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         if signalled:
             process.send_signal(signal.SIGTERM)

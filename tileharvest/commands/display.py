@@ -1,10 +1,11 @@
-"""Shows how a running harvest gets on: two lines that move on a terminal, one line now and then elsewhere."""
+"""How the harvests of this process get on: lines that move on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +17,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tileharvest.monitoring.figures import Activity
+from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console, RenderableType
 
@@ -35,21 +36,98 @@ _RATE_WIDTH: Final = len("1,234.5 tiles/s")
 _BYTES_WIDTH: Final = len("123.4 MB")
 _LEFT_WIDTH: Final = len("119 min left")
 
+_SPEED_WIDTH: Final = _RATE_WIDTH + 2 + _LEFT_WIDTH
+_DONE_WIDTH: Final = len("123,456/123,456")
+
+_BESIDES: Final = 4
+"""Lines of a terminal that are left for what is written above the maps, and for what stands below them."""
+
 _COLOURS: Final = {Activity.PAUSED: "bold yellow", Activity.QUIET: "yellow", Activity.DOWN: "bold red"}
 """The colours of states that a person should see at once."""
 
 
-async def show_progress(
-    lookout: Lookout, console: Console, interval: float, *, as_json: bool = False
-) -> None:
-    """Shows the harvest's progress until it is cancelled, and then cleans up at once.
+class Display:
+    """Shows the harvests of a process: those under way, and all of them together.
 
-    On a terminal two lines move. Elsewhere, and with `as_json`, a line is written every `interval` seconds.
+    On a terminal lines move: two for a map that is harvested alone, else one for each map and one for the
+    whole. Elsewhere a line is written now and then, with `as_json` one for each map.
     """
-    if console.is_terminal and not as_json:
-        await _move(lookout, console)
-    else:
-        await _write_lines(lookout, console, interval, as_json=as_json)
+
+    def __init__(self, console: Console, interval: float, *, maps: int | None, as_json: bool = False) -> None:
+        """`interval` is in seconds, between two such lines. `maps` is how many will be harvested, or None
+        where there is no end of them."""
+        self._console = console
+        self._interval = interval
+        self._maps = maps
+        self._as_json = as_json
+        self._lookouts: dict[str, Lookout] = {}
+        self._ended = Whole()
+        """What the harvests have brought that are over."""
+        self._shown: list[str] = []
+        """The maps that have a line on the terminal, in the order in which they got it."""
+
+    def add(self, lookout: Lookout) -> None:
+        """A harvest begins."""
+        self._lookouts[lookout.harvest.description.name] = lookout
+
+    def remove(self, name: str) -> None:
+        """The map's harvest is over, whether or not it was ever added."""
+        lookout = self._lookouts.pop(name, None)
+        self._ended = self._ended.with_ended(None if lookout is None else lookout.figures())
+
+    async def show(self) -> None:
+        """Shows them until it is cancelled, and then cleans up at once."""
+        if self._console.is_terminal and not self._as_json:
+            await self._move()
+        else:
+            await self._write_lines()
+
+    async def _write_lines(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            figures = self._figures()
+            lines = [self._as_plain(name, one) for name, one in figures.items()] if self._as_json else []
+            if not self._as_json and self._maps == 1:
+                lines = [f"{name}: {in_words(one)}" for name, one in figures.items()]
+            elif not self._as_json:
+                lines = [self._ended.with_running(figures.values()).in_words(self._maps)]
+            self._console.file.writelines(f"{line}\n" for line in lines)
+            self._console.file.flush()
+
+    def _figures(self) -> dict[str, Figures]:
+        return {name: lookout.figures() for name, lookout in self._lookouts.items()}
+
+    def _as_plain(self, name: str, figures: Figures) -> str:
+        day = self._lookouts[name].harvest.day.isoformat()
+        return json.dumps({"map": name, "day": day, **figures.as_plain()}, ensure_ascii=False)
+
+    async def _move(self) -> None:
+        # A thread of its own would draw again what has not changed. What is written to stdout would tear
+        # apart what moves, if both are the same terminal.
+        with (
+            Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),
+                vertical_overflow="crop",
+            ) as live,
+            _log_above(self._console),
+        ):
+            while True:
+                live.update(self._drawn(), refresh=True)
+                await asyncio.sleep(_REDRAW)
+
+    def _drawn(self) -> RenderableType:
+        figures = self._figures()
+        if self._maps == 1:
+            return Group(*(drawn(name, one) for name, one in figures.items()))
+        self._shown = chosen(self._shown, figures, self._console.height - _BESIDES)
+        return drawn_together(
+            {name: figures[name] for name in self._shown},
+            self._ended.with_running(figures.values()),
+            self._maps,
+        )
 
 
 def in_words(figures: Figures) -> str:
@@ -68,12 +146,55 @@ def in_words(figures: Figures) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def drawn(name: str, figures: Figures) -> RenderableType:
-    """Two lines for a terminal of at least 60 columns: how far it is, and what was found."""
+def chosen(before: Sequence[str], figures: Mapping[str, Figures], lines: int) -> list[str]:
+    """Returns which maps have a line, where there are more than lines. At least one has.
+
+    Those that had one keep it while they are at work, so that nothing jumps. The rest goes to the busiest.
+    """
+    if len(figures) <= lines:
+        kept = [name for name in before if name in figures]
+        return kept + [name for name in figures if name not in kept]
+    kept = [name for name in before if name in figures and figures[name].state.is_at_work]
+    others = [name for name in figures if name not in kept]
+    others.sort(key=lambda name: -_tiles_per_second(figures[name]))
+    return (kept + others)[: max(1, lines)]
+
+
+def drawn_together(shown: Mapping[str, Figures], whole: Whole, maps: int | None) -> RenderableType:
+    """A line for each of these maps, and below them what is not shown and how far the whole is.
+
+    `maps` is how many there will be, or None where that has no end.
+    """
+    grid = _grid()
+    for name, figures in shown.items():
+        colour = _COLOURS.get(figures.state.activity, "")
+        state = _SHORT.get(figures.state.activity)
+        speed = [state.rjust(_SPEED_WIDTH)] if state else _aligned_speed(figures)
+        numbers = Text("  ").join([Text(_done_of_expected(figures).rjust(_DONE_WIDTH)), *map(Text, speed)])
+        numbers.stylize(colour)
+        grid.add_row(Text(name, overflow="ellipsis"), _bar(figures, colour), numbers)
+    hidden = whole.under_way - len(shown)
+    below = [Text(f"and {hidden:,} more under way", "dim")] if hidden else []
+    bar = ProgressBar(total=maps or 1, completed=whole.done if maps else 0)
+    total = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    total.add_column(no_wrap=True)
+    total.add_column(ratio=1)
+    total.add_column(no_wrap=True)
+    total.add_row(Text(whole.maps_in_words(maps), "bold"), bar, Text(whole.work_in_words))
+    return Group(grid, *below, total)
+
+
+def _grid() -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(no_wrap=True, max_width=16)
     grid.add_column(ratio=1)
     grid.add_column(no_wrap=True)
+    return grid
+
+
+def drawn(name: str, figures: Figures) -> RenderableType:
+    """Two lines for a terminal of at least 60 columns: how far it is, and what was found."""
+    grid = _grid()
     state = state_in_words(figures.state)
     colour = _COLOURS.get(figures.state.activity, "")
     numbers = Text("  ").join(
@@ -86,33 +207,6 @@ def drawn(name: str, figures: Figures) -> RenderableType:
     )
     grid.add_row(Text(name, "bold", overflow="ellipsis"), _bar(figures, colour), numbers)
     return Group(grid, _found(figures))
-
-
-async def _write_lines(lookout: Lookout, console: Console, interval: float, *, as_json: bool) -> None:
-    harvest = lookout.harvest
-    while True:
-        await asyncio.sleep(interval)
-        identity = {"map": harvest.description.name, "day": harvest.day.isoformat()}
-        figures = lookout.figures()
-        line = (
-            json.dumps({**identity, **figures.as_plain()}, ensure_ascii=False)
-            if as_json
-            else f"{identity['map']}: {in_words(figures)}"
-        )
-        console.file.write(f"{line}\n")
-        console.file.flush()
-
-
-async def _move(lookout: Lookout, console: Console) -> None:
-    name = lookout.harvest.description.name
-    # A thread of its own would draw again what has not changed.
-    with (
-        Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False) as live,
-        _log_above(console),
-    ):
-        while True:
-            live.update(drawn(name, lookout.figures()), refresh=True)
-            await asyncio.sleep(_REDRAW)
 
 
 @contextmanager
@@ -188,6 +282,10 @@ def _tiles_in_words(figures: Figures) -> str:
     return f"{done:,} of about {expected:,} tiles, {100 * done // expected} %"
 
 
+def _tiles_per_second(figures: Figures) -> float:
+    return 0.0 if figures.rate is None or not figures.state.is_at_work else figures.rate.tiles
+
+
 def _rate_in_words(figures: Figures) -> str | None:
     """Returns None while the harvest does not get on: its rate is that of earlier."""
     if figures.rate is None or not figures.state.is_at_work:
@@ -223,3 +321,12 @@ _WORDS: Final = {
     Activity.DOWN: "the host does not answer",
     Activity.ENDING: "ending",
 }
+
+
+_SHORT: Final = {
+    **_WORDS,
+    Activity.PAUSED: "paused",
+    Activity.QUIET: "quiet hours",
+    Activity.DOWN: "no answer",
+}
+"""The same for a line that has little room."""

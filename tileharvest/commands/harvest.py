@@ -1,23 +1,25 @@
-"""`scrapy harvest NAME... | --all`: harvest maps one after the other, and say how it went."""
+"""`scrapy harvest NAME... | --all`: harvest maps side by side, and say how it went."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy import signals
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.commands.display import show_progress
+from tileharvest.commands.display import Display
 from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.commands.map_command import ProjectCommand
-from tileharvest.commands.settings import progress_interval
+from tileharvest.commands.runner import Runner
+from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import (
     console,
+    say,
     write_error,
     write_json,
     write_line,
@@ -28,27 +30,30 @@ from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.settings import orders_for
-from tileharvest.spiders.overviewer import OverviewerSpider
 from tileharvest.spiders.tiles import TileSpider
-from tileharvest.tiles.outcomes import counts_as_plain
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 
 # Several harvests end with the first of these statuses that occurred.
-_WORST_FIRST = (
-    ExitStatus.ERROR,
-    ExitStatus.USAGE,
-    ExitStatus.UNREACHABLE,
-    ExitStatus.BUDGET,
-    ExitStatus.FAILED_TILES,
-)
+_WORST_FIRST: Final = {
+    ExitStatus.ERROR: "an error, or stopped",
+    ExitStatus.USAGE: "harvested by another process",
+    ExitStatus.UNREACHABLE: "unreachable, or moved",
+    ExitStatus.BUDGET: "ended by a budget",
+    ExitStatus.FAILED_TILES: "with failed tiles",
+}
+
+_MOST_NAMED: Final = 10
+"""Maps that the last line names."""
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
@@ -60,18 +65,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         super().__init__()
         self._names: list[str] = []
         """The maps to harvest."""
-        self._spiders: list[TileSpider] = []
-        """Those of the harvests that have ended, in the order of their maps."""
-        self._passes_over = False
-        """Whether a paused map is left out: it is if the person has not named it alone."""
-        self._passed_over = 0
-        self._under_way: str | None = None
-        """The map that is harvested now."""
-        self._watching: list[asyncio.Task[None]] = []
-        """What shows its progress, and the lookout."""
-        self._is_stopping = False
-        """Whether a person has sent a signal to end all harvests."""
-        self._is_json = False
 
     def syntax(self) -> str:
         return "[options] NAME... | --all"
@@ -83,14 +76,17 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         return (
             f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
             " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
-            " or moved. With --all, and of several maps, a paused one is passed over. Spider arguments:"
-            " -a dry=1 asks and reports but keeps nothing; -a day=2026-11-20 harvests for that day instead of"
-            " today."
+            " or moved. Several maps are harvested side by side; their status is the worst, and a paused one"
+            " is passed over, as it is with --all. Spider arguments: -a dry=1 asks and reports but keeps"
+            " nothing; -a day=2026-11-20 harvests for that day instead of today."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--all", action="store_true", help="harvest every map that is enabled")
+        parser.add_argument(
+            "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
+        )
         parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
@@ -102,158 +98,216 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             raise ConfigurationError(
                 f"write scrapy harvest {opts.spargs['map']}: -a map= is for scrapy crawl"
             )
-        self._names = self._checked_names(args, opts.spargs)
+        if opts.at_once is not None:
+            settings.set("MAPS_AT_ONCE", opts.at_once, priority="cmdline")
+        maps_at_once(settings)
+        progress_interval(settings)
+        self._names = _checked_names(settings, args, opts.spargs)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        self._is_json, names = opts.json, self._names
-        self._passes_over = opts.all or len(names) > 1
-        self._harvest_in_turn(names, opts.spargs)
-        if opts.json:
-            write_json([_report(spider) for spider in self._spiders])
-        for spider in self._spiders:
-            _tell(spider, settings, opts.spargs, is_json=opts.json)
-        if self._under_way is not None:
-            write_error(f"map '{self._under_way}' was left at once; run it again to continue")
-        statuses = {spider.crawl.exit_status for spider in self._spiders}
-        if len(self._spiders) + self._passed_over < len(names):
-            statuses.add(ExitStatus.ERROR)
-        self.exitcode = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
-
-    def _checked_names(self, args: list[str], arguments: dict[str, str]) -> list[str]:
-        """Returns the maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
-        assert self.settings is not None
-        names = args or [name for name, described in all_maps(self.settings).items() if described.enabled]
-        progress_interval(self.settings)
-        for name in names:
-            rules_for(self.settings, harvest_for(self.settings, {**arguments, "map": name}).description)
-        if not names:
-            raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
-        return names
-
-    def _harvest_in_turn(self, names: list[str], arguments: dict[str, str]) -> None:
         assert self.crawler_process is not None
-        asyncio.get_event_loop().create_task(self._harvest_and_stop(names, arguments))
-        # After this crawl there may be another one.
-        self.crawler_process.start(stop_after_crawl=False)
+        harvests = _Harvests(settings, self._names, opts.spargs, as_json=opts.json, is_all=opts.all)
+        runner = Runner(self.crawler_process, harvests, at_once=maps_at_once(settings), arguments=opts.spargs)
+        runner.run(harvests.names())
+        self.exitcode = harvests.report(runner.under_way)
 
-    async def _harvest_and_stop(self, names: list[str], arguments: dict[str, str]) -> None:
-        # To import it too early would install another reactor. It is a module only to mypy.
-        reactor: Any = importlib.import_module("twisted.internet.reactor")
 
-        _call_at_first_signal(self._begin_to_stop)
+def _checked_names(settings: BaseSettings, args: list[str], arguments: dict[str, str]) -> list[str]:
+    """Returns the maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
+    named = dict.fromkeys(args)
+    names = list(named) or [name for name, described in all_maps(settings).items() if described.enabled]
+    for name in names:
+        rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
+    if not names:
+        raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestEnd:
+    """How a map's harvest has ended in this process. It holds nothing of the crawl."""
+
+    name: str
+    day: str
+    counts: Mapping[Outcome, int]
+    requests: int
+    received_bytes: int
+    is_finished: bool
+    """Whether the harvest is complete, also where it was finished by an earlier run."""
+    ending: str | None
+    """Why it has ended, in one line, where there is more to say than that it is complete."""
+    exit_status: ExitStatus
+    goes_on: bool
+    """Whether what was stopped goes on when it is run again."""
+
+    @classmethod
+    def of(cls, spider: TileSpider, settings: BaseSettings, arguments: Mapping[str, str]) -> HarvestEnd:
+        crawl, harvest = spider.crawl, spider.harvest
+        return cls(
+            harvest.description.name,
+            harvest.day.isoformat(),
+            crawl.counts,
+            harvest.traffic.requests,
+            harvest.traffic.received_bytes,
+            crawl.is_finished or crawl.exit_status is ExitStatus.DONE,
+            None if crawl.ending is None else str(crawl.ending),
+            crawl.exit_status,
+            would_go_on(settings, arguments, harvest),
+        )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a person has stopped it."""
+        return not self.is_finished and self.ending is None
+
+    @property
+    def title(self) -> str:
+        cost = f"{self.requests:,} requests, {bytes_in_words(self.received_bytes)} received"
+        return f"{self.name}, {self.day}: {cost}"
+
+    @property
+    def in_words(self) -> str:
+        """Says all in one line."""
+        if self.exit_status is ExitStatus.DONE:
+            state = "done" if self.ending is None else "nothing to do"
+        elif self.is_stopped:
+            state = "stopped"
+        else:
+            state = _WORST_FIRST[self.exit_status]
+        found = ", ".join(
+            f"{outcome} {self.counts[outcome]:,}" for outcome in Outcome if self.counts.get(outcome)
+        )
+        return f"{self.title}; {state}" + (f"; {found}" if found else "")
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told: the names stay."""
+        is_error = self.exit_status is not ExitStatus.DONE
+        return {
+            "map": self.name,
+            "day": self.day,
+            "finished": self.is_finished,
+            "counts": counts_as_plain(self.counts),
+            "requests": self.requests,
+            "received_bytes": self.received_bytes,
+            "error": self.ending if is_error else None,
+            "note": None if is_error else self.ending,
+            "exit_status": int(self.exit_status),
+        }
+
+
+class _Harvests:
+    """The harvests that one command was asked for: in which order they begin, and how they have ended."""
+
+    def __init__(
+        self,
+        settings: BaseSettings,
+        names: Sequence[str],
+        arguments: Mapping[str, str],
+        *,
+        as_json: bool,
+        is_all: bool,
+    ) -> None:
+        self._settings = settings
+        self._names = names
+        self._arguments = arguments
+        self._as_json = as_json
+        self._is_alone = len(names) == 1
+        self._passes_over = is_all or not self._is_alone
+        """Whether a paused map is left out: it is if the person has not named it alone."""
+        self._passed_over = 0
+        self._ends: dict[str, HarvestEnd] = {}
+        self._display = Display(
+            console(sys.stderr), progress_interval(settings), maps=len(names), as_json=as_json
+        )
+        self._showing: asyncio.Task[None] | None = None
+        self._watching: dict[str, asyncio.Task[None]] = {}
+
+    async def names(self) -> AsyncIterator[str]:
+        """Yields the maps in their order. A paused one is passed over: it would keep the person waiting."""
+        self._showing = asyncio.ensure_future(self._display.show())
+        for name in self._names:
+            if self._passes_over and await self._is_paused(name):
+                self._passed_over += 1
+                self._display.remove(name)
+            else:
+                yield name
+
+    async def _is_paused(self, name: str) -> bool:
         try:
-            for name in names:
-                if self._is_stopping:
-                    break
-                if self._passes_over and await self._is_passed_over(name):
-                    self._passed_over += 1
-                    continue
-                self._under_way = name
-                spider = await self._harvest(name, arguments)
-                self._under_way = None
-                if spider is None:
-                    break
-                self._spiders.append(spider)
-        finally:
-            # After a signal Scrapy stops it.
-            if reactor.running and not self._is_stopping:
-                reactor.stop()
-
-    def _begin_to_stop(self) -> None:
-        self._is_stopping = True
-        _say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
-
-    async def _is_passed_over(self, name: str) -> bool:
-        """Tells whether the map is paused, and says so: it would keep the other maps waiting."""
-        assert self.settings is not None
-        try:
-            since = (await orders_for(self.settings, name)).paused
+            since = (await orders_for(self._settings, name)).paused
         except QueueError:
             # The harvest will meet the same error and say so.
             return False
         if since is not None:
-            _say(
+            say(
                 f"map '{name}' is paused since {since} and was passed over;"
                 f" scrapy resume {name} lets it go on"
             )
         return since is not None
 
-    async def _harvest(self, name: str, arguments: dict[str, str]) -> TileSpider | None:
-        assert self.crawler_process is not None
-        crawler = self.crawler_process.create_crawler(OverviewerSpider)
-        # The tasks that watched the map before may not have heard yet that it is over.
-        while self._watching:
-            await cancel(self._watching.pop())
+    def begun(self, name: str, crawler: Crawler) -> None:
+        def opened(spider: Spider) -> None:
+            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
+                is_dry = self._arguments.get("dry") == "1"
+                lookout = Lookout(RunningHarvest(spider, is_dry=is_dry))
+                self._watching[name] = asyncio.ensure_future(lookout.keep_watch())
+                self._display.add(lookout)
 
-        def watch(spider: TileSpider) -> None:
-            if hasattr(spider, "harvest"):
-                lookout = Lookout(RunningHarvest(spider, is_dry=arguments.get("dry") == "1"))
-                interval = progress_interval(crawler.settings)
-                progress = show_progress(lookout, console(sys.stderr), interval, as_json=self._is_json)
-                self._watching.extend(map(asyncio.ensure_future, (lookout.keep_watch(), progress)))
+        crawler.signals.connect(opened, signals.spider_opened, weak=False)
 
-        crawler.signals.connect(watch, signals.spider_opened)
-        try:
-            await self.crawler_process.crawl(crawler, map=name, **arguments)
-        finally:
-            # Nobody waits for them: after a signal the loop ends at once, and the report comes before that.
-            for task in self._watching:
-                task.cancel()
-        return crawler.spider if isinstance(crawler.spider, TileSpider) else None
+    def ended(self, name: str, spider: Spider | None) -> None:
+        watching = self._watching.pop(name, None)
+        if watching is not None:
+            watching.cancel()
+        self._display.remove(name)
+        if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
+            end = self._ends[name] = HarvestEnd.of(spider, self._settings, self._arguments)
+            if not (self._is_alone or self._as_json):
+                write_line(end.in_words)
+                sys.stdout.flush()
+        if len(self._ends) + self._passed_over == len(self._names):
+            self._hide()
 
+    def _hide(self) -> None:
+        # Nobody waits for it: after a signal the loop ends at once, and the report comes before that.
+        if self._showing is not None:
+            self._showing.cancel()
 
-def _call_at_first_signal(called: Callable[[], None]) -> None:
-    """Calls it besides what Scrapy does then. For the second signal Scrapy sets handlers of its own."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        end_cleanly: Any = signal.getsignal(number)
+    def report(self, left: Sequence[str]) -> ExitStatus:
+        """Writes how they have ended, and returns the worst status. `left` are the maps that were left at
+        once."""
+        self._hide()
+        ends = [self._ends[name] for name in self._names if name in self._ends]
+        if self._as_json:
+            write_json([end.as_plain() for end in ends])
+        for end in ends:
+            self._tell(end)
+        for name in left:
+            write_error(f"map '{name}' was left at once; run it again to continue")
+        by_status: dict[ExitStatus, list[str]] = defaultdict(list)
+        for end in ends:
+            by_status[end.exit_status].append(end.name)
+        missing = len(ends) + self._passed_over < len(self._names)
+        worst = next((status for status in _WORST_FIRST if by_status[status]), ExitStatus.DONE)
+        worst = ExitStatus.ERROR if missing else worst
+        if not self._is_alone and by_status[worst] and worst is not ExitStatus.DONE:
+            say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {_named(by_status[worst])}")
+        return worst
 
-        def handle(received: int, frame: Any, end_cleanly: Any = end_cleanly) -> None:
-            # Not called here: what the signal interrupts may be writing to the same stream.
-            loop.call_soon_threadsafe(called)
-            end_cleanly(received, frame)
-
-        signal.signal(number, handle)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def _tell(spider: TileSpider, settings: BaseSettings, arguments: dict[str, str], *, is_json: bool) -> None:
-    """Says how the harvest went, as far as the log has not said it already."""
-    if not is_json and spider.crawl.counts:
-        write_outcomes(_title(spider), spider.crawl.counts)
-    if not is_json and spider.crawl.ending is not None and spider.crawl.ending.exit_status is ExitStatus.DONE:
-        write_line(str(spider.crawl.ending))
-    if not spider.crawl.is_finished and spider.crawl.ending is None:
-        again = "run it again to continue where it stopped"
-        if not would_go_on(settings, arguments, spider.harvest):
-            again = "what was found is kept; run again, it begins anew, in another segment"
-        write_error(f"map '{spider.harvest.description.name}' was stopped; {again}")
-
-
-def _report(spider: TileSpider) -> dict[str, Any]:
-    ending, status = spider.crawl.ending, spider.crawl.exit_status
-    is_error = status is not ExitStatus.DONE
-    return {
-        "map": spider.harvest.description.name,
-        "day": spider.harvest.day.isoformat(),
-        # Also where it was finished by an earlier run.
-        "finished": spider.crawl.is_finished or not is_error,
-        "counts": counts_as_plain(spider.crawl.counts),
-        "requests": spider.harvest.traffic.requests,
-        "received_bytes": spider.harvest.traffic.received_bytes,
-        "error": None if ending is None or not is_error else str(ending),
-        "note": None if ending is None or is_error else str(ending),
-        "exit_status": int(status),
-    }
+    def _tell(self, end: HarvestEnd) -> None:
+        """Says how the harvest went, as far as the log has not said it already."""
+        if self._is_alone and not self._as_json:
+            if end.counts:
+                write_outcomes(end.title, end.counts)
+            if end.ending is not None and end.exit_status is ExitStatus.DONE:
+                write_line(end.ending)
+        if end.is_stopped:
+            again = "run it again to continue where it stopped"
+            if not end.goes_on:
+                again = "what was found is kept; run again, it begins anew, in another segment"
+            write_error(f"map '{end.name}' was stopped; {again}")
 
 
-def _title(spider: TileSpider) -> str:
-    traffic = spider.harvest.traffic
-    return (
-        f"{spider.harvest.description.name}, {spider.harvest.day}:"
-        f" {traffic.requests:,} requests, {bytes_in_words(traffic.received_bytes)} received"
-    )
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -134,3 +134,12 @@ def progress_interval(settings: BaseSettings) -> float:
         if float(value) > 0:
             return float(value)
     raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")
+
+
+def maps_at_once(settings: BaseSettings) -> int:
+    """Returns how many maps one process harvests side by side. Raises ConfigurationError for none."""
+    value = setting(settings, "MAPS_AT_ONCE")
+    with suppress(TypeError, ValueError):
+        if int(value) >= 1:
+            return int(value)
+    raise ConfigurationError(f"MAPS_AT_ONCE {value!r} cannot be: write how many maps, such as 16, or 1")

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from tileharvest.history.costs import Cost
@@ -87,6 +88,11 @@ class State:
     def is_at_work(self) -> bool:
         """Whether anything will get on by itself, and soon."""
         return self.activity in (Activity.RUNNING, Activity.WAITING)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the harvest waits for its site, for a person or for an hour."""
+        return self.activity in (Activity.WAITING, Activity.PAUSED, Activity.QUIET, Activity.DOWN)
 
 
 RUNNING: Final = State(Activity.RUNNING)
@@ -230,3 +236,70 @@ class Figures:
             "tiles_per_second": None if self.rate is None else round(self.rate.tiles, 2),
             "seconds_left": None if left is None else round(left),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Several harvests together, at one moment."""
+
+    done: int = 0
+    """Harvests that are over, however they ended."""
+    under_way: int = 0
+    waiting: int = 0
+    """Harvests under way that something holds up."""
+    tiles: int = 0
+    failures: int = 0
+    requests: int = 0
+    received_bytes: int = 0
+    tiles_per_second: float = 0.0
+
+    def with_ended(self, figures: Figures | None) -> Whole:
+        """Returns it with one more harvest that is over. Nothing is known of one that never began."""
+        ended = replace(self, done=self.done + 1)
+        return ended if figures is None else ended._with(figures)
+
+    def with_running(self, figures: Iterable[Figures]) -> Whole:
+        """Returns it with the harvests that are under way."""
+        whole = self
+        for one in figures:
+            is_at_work = one.state.is_at_work
+            rate = one.rate.tiles if one.rate is not None and is_at_work else 0.0
+            whole = replace(
+                whole._with(one),
+                under_way=whole.under_way + 1,
+                waiting=whole.waiting + (one.state.is_held_up),
+                tiles_per_second=whole.tiles_per_second + rate,
+            )
+        return whole
+
+    def _with(self, figures: Figures) -> Whole:
+        return replace(
+            self,
+            tiles=self.tiles + figures.done,
+            failures=self.failures + figures.failures,
+            requests=self.requests + figures.cost.requests,
+            received_bytes=self.received_bytes + figures.cost.received_bytes,
+        )
+
+    def maps_in_words(self, maps: int | None) -> str:
+        """Says how many maps are done, of so many where there is an end of them."""
+        return f"{self.done:,}/{maps:,} maps" if maps is not None else f"{self.done:,} maps done"
+
+    @property
+    def work_in_words(self) -> str:
+        """Says in few words what was asked for, and how fast."""
+        failed = f"fail {self.failures:,}  " if self.failures else ""
+        size = bytes_in_words(self.received_bytes)
+        return f"{failed}{self.requests:,} requests  {size}  {self.tiles_per_second:,.1f} tiles/s"
+
+    def in_words(self, maps: int | None) -> str:
+        """Says everything in one line."""
+        of_all = f" of {maps:,}" if maps is not None else ""
+        parts = [
+            f"{self.done:,}{of_all} maps done, {self.under_way:,} under way"
+            + (f" of which {self.waiting:,} wait" if self.waiting else ""),
+            f"{self.tiles:,} tiles" + (f", {self.failures:,} failed" if self.failures else ""),
+            f"{self.requests:,} requests, {bytes_in_words(self.received_bytes)}",
+            f"{self.tiles_per_second:,.1f} tiles/s",
+        ]
+        return "; ".join(parts)

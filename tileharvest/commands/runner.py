@@ -1,0 +1,218 @@
+"""Many maps harvested side by side in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tileharvest.commands.terminal import say
+from tileharvest.politeness.reasons import Reason
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.overviewer import OverviewerSpider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler, CrawlerProcessBase
+
+_logger = logging.getLogger(__name__)
+
+_LOOK: Final = 0.5
+"""Seconds between two looks at which maps wait, while there is no place for another one."""
+
+_APART: Final = 0.01
+"""Seconds between the beginnings of two harvests. What has begun asks its site meanwhile, so that the first
+request does not wait for a hundred beginnings."""
+
+_UNMOVED: Final = 10.0
+"""Seconds without a request after which a map is said to wait. Its site is slow, or does not answer."""
+
+_WAITING: Final = 10
+"""So many maps may be under way for each place, those that wait included. Each of them takes a megabyte."""
+
+_HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
+"""The reasons for which a map may wait for minutes or hours."""
+
+
+class RunnerListener(Protocol):
+    """Who is told of the harvests."""
+
+    def begun(self, name: str, crawler: Crawler) -> None:
+        """The map's crawler is made, and is about to start. Its spider comes with Scrapy's signals."""
+        ...
+
+    def ended(self, name: str, spider: Spider | None) -> None:
+        """The map's crawl is over. There is no spider where a mistake in the program kept it from being
+        made."""
+        ...
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How a map under way gets on."""
+
+    requests: int
+    since: float
+    """When it was last seen to have asked for something."""
+    waits: bool = False
+
+
+class Places:
+    """Which maps are under way, and whether there is a place for one more. Pure.
+
+    A map that waits leaves its place to another one: it is paused, has quiet hours, or its host does not
+    answer. When it goes on it is not held up, so for a while more maps may work than there are places.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        """With one place the maps come strictly one after the other, whatever they wait for."""
+        if at_once < 1:
+            raise ValueError(f"{at_once} maps at once are none")
+        self._at_once = at_once
+        self._most = at_once if at_once == 1 else at_once * _WAITING
+        self._maps: dict[str, _Pace] = {}
+
+    def take(self, name: str, now: float) -> None:
+        """The map begins. `now` is in seconds that never go backwards."""
+        self._maps[name] = _Pace(0, now)
+
+    def look(self, name: str, requests: int, *, is_held: bool, now: float) -> None:
+        """The map has made so many requests by now. `is_held` says that it may make none."""
+        pace = self._maps[name]
+        if requests != pace.requests:
+            pace.requests, pace.since = requests, now
+        pace.waits = is_held or now - pace.since >= _UNMOVED
+
+    def leave(self, name: str) -> None:
+        """The map is done."""
+        del self._maps[name]
+
+    @property
+    def is_any_free(self) -> bool:
+        """Whether another map may begin."""
+        working = sum(not pace.waits for pace in self._maps.values())
+        return working < self._at_once and len(self._maps) < self._most
+
+
+class Runner:
+    """Harvests maps side by side in Scrapy's process, a crawler for each.
+
+    The maps come in the order of their source, an asynchronous generator of names. It is asked for the next
+    one when there is a place, and may then wait for as long as it likes. What fails in one harvest is its
+    own: the others go on, and so does the source.
+    """
+
+    def __init__(
+        self,
+        process: CrawlerProcessBase,
+        listener: RunnerListener,
+        *,
+        at_once: int,
+        arguments: Mapping[str, str],
+    ) -> None:
+        """`arguments` are those of each spider, besides the map."""
+        self._process = process
+        self._listener = listener
+        self._arguments = dict(arguments)
+        self._places = Places(at_once)
+        self._crawlers: dict[str, Crawler] = {}
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._beginning: asyncio.Task[None] | None = None
+        self.is_stopping = False
+        """Whether a person has sent a signal to end all harvests."""
+
+    @property
+    def under_way(self) -> list[str]:
+        """The maps whose harvests have begun and not ended, in this order. After `run` these are the ones
+        that were left at once."""
+        return list(self._crawlers)
+
+    def run(self, names: AsyncIterator[str]) -> None:
+        """Returns when the source has ended and so have its harvests, or when a person has ended them.
+
+        It runs Scrapy's event loop, which can be run once. The first SIGINT or SIGTERM lets what is on the
+        way finish, the second ends everything at once.
+        """
+        asyncio.get_event_loop().create_task(self._run(names))
+        # After this crawl there may be another one.
+        self._process.start(stop_after_crawl=False)
+
+    async def _run(self, names: AsyncIterator[str]) -> None:
+        # To import it too early would install another reactor. It is a module only to mypy.
+        reactor: Any = importlib.import_module("twisted.internet.reactor")
+
+        _call_at_first_signal(self._stop)
+        self._beginning = asyncio.ensure_future(self._begin_all(names))
+        try:
+            await asyncio.wait([self._beginning])
+            if not self._beginning.cancelled() and (mistake := self._beginning.exception()) is not None:
+                _logger.error("a mistake in the program has ended the harvests", exc_info=mistake)
+            while self._under_way:
+                await asyncio.wait(self._under_way)
+        finally:
+            # After a signal Scrapy stops it.
+            if reactor.running and not self.is_stopping:
+                reactor.stop()
+
+    def _stop(self) -> None:
+        self.is_stopping = True
+        if self._beginning is not None:
+            self._beginning.cancel()
+        say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
+
+    async def _begin_all(self, names: AsyncIterator[str]) -> None:
+        async for name in names:
+            self._begin(name)
+            await asyncio.sleep(_APART)
+            await self._place()
+
+    async def _place(self) -> None:
+        """Returns when there is a place for another map."""
+        while not self._places.is_any_free:
+            await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
+            now = asyncio.get_running_loop().time()
+            for name, crawler in self._crawlers.items():
+                crawl = crawl_of(crawler)
+                requests = 0 if crawl.harvest is None else crawl.harvest.traffic.requests
+                reasons = set() if crawl.politeness is None else crawl.politeness.reasons
+                self._places.look(name, requests, is_held=not _HELD.isdisjoint(reasons), now=now)
+
+    def _begin(self, name: str) -> None:
+        self._places.take(name, asyncio.get_running_loop().time())
+        self._crawlers[name] = self._process.create_crawler(OverviewerSpider)
+        task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
+        self._under_way[task] = name
+        task.add_done_callback(self._under_way.pop)
+
+    async def _harvest(self, name: str, crawler: Crawler) -> None:
+        try:
+            self._listener.begun(name, crawler)
+            await self._process.crawl(crawler, map=name, **self._arguments)
+        # It is this map's own: the others go on.
+        except Exception as mistake:
+            _logger.error(
+                "a mistake in the program has ended the harvest of map '%s'", name, exc_info=mistake
+            )
+        # Not where everything was ended at once: then the map is still under way.
+        self._places.leave(name)
+        del self._crawlers[name]
+        self._listener.ended(name, crawler.spider)
+
+
+def _call_at_first_signal(called: Callable[[], None]) -> None:
+    """Calls it besides what Scrapy does then. For the second signal Scrapy sets handlers of its own."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        end_cleanly: Any = signal.getsignal(number)
+
+        def handle(received: int, frame: Any, end_cleanly: Any = end_cleanly) -> None:
+            # Not called here: what the signal interrupts may be writing to the same stream.
+            loop.call_soon_threadsafe(called)
+            end_cleanly(received, frame)
+
+        signal.signal(number, handle)

@@ -9,6 +9,8 @@
                                              the viewer on a long history, beside nginx and SQLite alone
     make bench ARGS="fleet --shared 20000"   workers that share a queue in Redis, beside scrapy-redis
     make bench ARGS="walks --walked 1000"    full, pruned and conditional harvests as tiles change
+    make bench ARGS="maps --many 250 --quiet 1000 --described 100 1000"
+                                             many maps side by side in one process
     make bench ARGS="stock"                  stock Scrapy alone
 
 A single crawler has one core to itself, and nginx has another. The cost of the same command on a map of 4
@@ -33,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import fleet, walks
+from bench import fleet, maps, walks
 from bench.cost import Cost, cores, on_core, run
 from bench.harvest import PROJECT, check, harvest_twice
 from bench.site import count, depth_for, generate
@@ -259,7 +261,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "part",
         nargs="?",
-        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "fleet", "walks", "stock"),
+        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "fleet", "walks", "maps", "stock"),
         default="all",
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
@@ -269,6 +271,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shared", type=int, default=SHARED, help="least tiles of the fleet's map")
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS, help="in the fleets")
     parser.add_argument("--walked", type=int, default=SHARED, help="least tiles of the walks' map")
+    parser.add_argument("--many", type=int, default=maps.MAPS, help="busy maps in one process")
+    parser.add_argument("--quiet", type=int, default=maps.QUIET, help="quiet maps in one process")
+    parser.add_argument(
+        "--described", type=int, nargs="*", default=maps.DESCRIBED, help="maps in one maps.toml"
+    )
     return parser.parse_args()
 
 
@@ -292,6 +299,10 @@ def main() -> None:
             result["fleet"] = fleet.measure(bench.folder, console, chosen.shared, chosen.workers)
         if chosen.part in ("all", "walks"):
             result["walks"] = walks.measure(bench.folder, console, chosen.walked)
+        if chosen.part in ("all", "maps"):
+            result["maps"] = maps.measure(
+                bench.folder, console, chosen.many, chosen.quiet, list(chosen.described)
+            )
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

@@ -39,7 +39,7 @@ worker_processes 1;
 {user}
 pid nginx.pid;
 error_log error.log;
-events {{ worker_connections 1024; }}
+events {{ worker_connections 8192; }}
 http {{
     types {{
         text/html html; text/css css; application/javascript js; application/json json;
@@ -48,12 +48,12 @@ http {{
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi; scgi_temp_path scgi;
     log_format lines escape=json '{{"method":"$request_method","target":"$request_uri","status":$status,'
-        '"size":$body_bytes_sent,"time":$msec,"duration":$request_time,"agent":"$http_user_agent",'
+        '"size":$body_bytes_sent,"time":$msec,"duration":$request_time,"agent":"$http_user_agent","host":"$host",'
         '"if_none_match":"$http_if_none_match"}}';
     access_log access.log lines;
     keepalive_requests 1000000;
     server {{
-        listen 127.0.0.1:{port};
+        listen {address}:{port};
         root "{folder}";
         {server}
         location = {ready} {{ access_log off; return 204; }}
@@ -78,6 +78,8 @@ class LogLine:
     duration: float
     """Seconds from the request's first byte to the answer's last byte, to the millisecond."""
     agent: str
+    host: str
+    """The name or number by which the server was asked."""
     if_none_match: str
     """The request's If-None-Match; empty if it had none."""
 
@@ -127,17 +129,26 @@ class Nginx:
 
 
 @contextmanager
-def nginx(folder: Path, *, server: str = "", location: str = "") -> Iterator[Nginx]:
+def nginx(
+    folder: Path, *, server: str = "", location: str = "", address: str = "127.0.0.1"
+) -> Iterator[Nginx]:
     """Serves `folder` until the block ends. `server` and `location` are further directives.
 
+    At the address 0.0.0.0 it is many hosts: 127.0.0.1, 127.0.0.2 and all others of the loopback.
     Raises RuntimeError with nginx's own words if it does not start.
     """
     with tempfile.TemporaryDirectory(prefix="nginx-") as prefix:
         workplace = Path(prefix)
-        with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        with socket.create_server((address, 0), backlog=4096) as listening:
             port = listening.getsockname()[1]
             config = _CONFIG.format(
-                port=port, folder=folder, server=server, location=location, ready=_READY, user=_user()
+                address=address,
+                port=port,
+                folder=folder,
+                server=server,
+                location=location,
+                ready=_READY,
+                user=_user(),
             )
             (workplace / "nginx.conf").write_text(config, encoding="utf-8")
             process = _start(workplace, listening)

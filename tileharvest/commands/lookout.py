@@ -9,10 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.commands.settings import ask_history
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
-from tileharvest.history.summaries import progress_of
 from tileharvest.monitoring.figures import Figures, Recent, State, moment_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
@@ -66,8 +64,7 @@ class RunningHarvest:
         """Asks the history about the map's unfinished harvest. This reads all tiles of the map."""
         if self._is_dry:
             return None
-        settings, name = self._settings, self.harvest.description.name
-        return await asyncio.to_thread(ask_history, settings, lambda history: progress_of(history, name))
+        return await self.harvest.progress()
 
 
 class Lookout:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tileharvest.commands.terminal import say
+from tileharvest.harvest.holdings import HISTORIES
 from tileharvest.politeness.reasons import Reason
-from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.spiders.overviewer import OverviewerSpider
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ class Runner:
         """
         asyncio.get_event_loop().create_task(self._run(names))
         # After this crawl there may be another one.
-        self._process.start(stop_after_crawl=False)
+        with HISTORIES.kept():
+            self._process.start(stop_after_crawl=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
         # To import it too early would install another reactor. It is a module only to mypy.
@@ -202,6 +204,7 @@ class Runner:
         self._places.leave(name)
         del self._crawlers[name]
         self._listener.ended(name, crawler.spider)
+        forget(crawler)
 
 
 def _call_at_first_signal(called: Callable[[], None]) -> None:

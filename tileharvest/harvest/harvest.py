@@ -23,7 +23,7 @@ from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.summaries import finished_at, is_unfinished
+from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import Room
 from tileharvest.tiles.outcomes import Outcome
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.holdings import Holdings
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
+    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
@@ -123,6 +124,13 @@ class Harvest:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
         return await self._looked_up(lambda history: is_unfinished(history, self.description.name), False)
 
+    async def progress(self) -> HarvestSummary | None:
+        """Returns how far the map's unfinished harvest is, by all processes, or None where there is none.
+
+        Reads all tiles of the map. Raises HistoryError.
+        """
+        return await self._looked_up(lambda history: progress_of(history, self.description.name), None)
+
     def _already_harvested(self) -> AlreadyHarvestedError:
         end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
         following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
@@ -187,7 +195,7 @@ class Harvest:
         self.is_open = True
 
     async def _begin(self, site: Site) -> None:
-        history = self._on_close.enter_context(await asyncio.to_thread(self._holdings.open_history))
+        history = await asyncio.to_thread(self._on_close.enter_context, self._holdings.open_history())
         store = await asyncio.to_thread(self._holdings.open_store)
         self._images = StoreWriter(store, self.traffic)
         self._record: HarvestRecord = await asyncio.to_thread(

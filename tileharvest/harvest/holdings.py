@@ -1,10 +1,12 @@
-"""What a harvest writes to: a history and a store, and the way of an image into it."""
+"""What a harvest writes to: a history, which the harvests of a process share, and a store."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.history.costs import NO_COST
 from tileharvest.history.database import History
@@ -12,12 +14,69 @@ from tileharvest.history.day_costs import spend
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from datetime import date
 
     from tileharvest.history.costs import Cost, Traffic
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.versions import Image
+
+
+class OpenHistories:
+    """The histories that this process has open. All its harvests share one of each database.
+
+    So they share its threads, its connections and what SQLAlchemy has prepared, which takes a megabyte and
+    the tenth of a second. May be used by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: dict[str, History] = {}
+        self._users: dict[str, int] = {}
+        self._keepers = 0
+
+    def has(self, url: str) -> bool:
+        """Returns whether the history is open."""
+        return url in self._open
+
+    @contextmanager
+    def borrow(self, url: str) -> Iterator[History]:
+        """Opens the history, or has it from who has opened it. The last one closes it. Raises
+        HistoryError."""
+        with self._lock:
+            if url not in self._open:
+                self._open[url] = History.open(url)
+            self._users[url] = self._users.get(url, 0) + 1
+            history = self._open[url]
+        try:
+            yield history
+        finally:
+            with self._lock:
+                self._users[url] -= 1
+                self._close_unused()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keeps open within the block what was opened once, though nobody may need it for a while."""
+        with self._lock:
+            self._keepers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._keepers -= 1
+                self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self._keepers:
+            return
+        for url in [url for url, users in self._users.items() if not users]:
+            del self._users[url]
+            self._open.pop(url).close()
+
+
+HISTORIES: Final = OpenHistories()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +95,20 @@ class Holdings:
 
         Raises HistoryError where a server cannot be asked.
         """
-        return History.is_begun(self.url)
+        return HISTORIES.has(self.url) or History.is_begun(self.url)
 
-    def open_history(self) -> History:
-        """Raises HistoryError, saying what to do."""
+    def open_history(self) -> AbstractContextManager[History]:
+        """Raises HistoryError, now or within, saying what to do."""
         if self.dry_map is None:
-            return History.open(self.url)
+            return HISTORIES.borrow(self.url)
         if not self.has_history():
             return History.open_temporary()
         with History.open_read_only(self.url) as history:
             return history.dry_copy(self.dry_map)
 
-    def open_to_look(self) -> History:
-        """Opens the history as it is, also for a dry run. Raises HistoryError."""
-        return History.open(self.url) if self.dry_map is None else History.open_read_only(self.url)
+    def open_to_look(self) -> AbstractContextManager[History]:
+        """Opens the history as it is, also for a dry run. Raises HistoryError, now or within."""
+        return HISTORIES.borrow(self.url) if self.dry_map is None else History.open_read_only(self.url)
 
     def spend(self, day: date, cost: Cost) -> None:
         """Adds what a dry run has cost to the day's spending, which is kept.
@@ -57,7 +116,7 @@ class Holdings:
         After another run this does nothing: the history has its cost already. Raises HistoryError.
         """
         if self.dry_map is not None and cost != NO_COST:
-            with History.open(self.url) as history:
+            with HISTORIES.borrow(self.url) as history:
                 spend(history, self.dry_map, day, cost)
 
     def open_store(self) -> TileStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,5 +60,12 @@ def _limited(settings: BaseSettings, description: MapDescription) -> MapDescript
 
 def _from_project(path: str) -> Path:
     """Returns the path. A relative one starts at the project's folder, or else at the present one."""
+    return _project_folder(Path.cwd()) / path
+
+
+@lru_cache(maxsize=1)
+def _project_folder(present: Path) -> Path:
+    """Returns the folder of `scrapy.cfg`, or else the present one. To find it takes a dozen calls of the
+    system, and a harvest asks many times."""
     configuration = closest_scrapy_cfg()
-    return (Path(configuration).parent if configuration else Path.cwd()) / path
+    return Path(configuration).parent if configuration else present

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy import signals
@@ -147,7 +148,7 @@ class Crawl:
 
 
 _CRAWLS: Final[dict[Crawler, Crawl]] = {}
-"""As long as the process lives: it makes few crawlers."""
+"""Until they are forgotten, or as long as the process lives."""
 
 
 def crawl_of(crawler: Crawler) -> Crawl:
@@ -155,6 +156,12 @@ def crawl_of(crawler: Crawler) -> Crawl:
     if crawler not in _CRAWLS:
         _CRAWLS[crawler] = Crawl(crawler)
     return _CRAWLS[crawler]
+
+
+def forget(crawler: Crawler) -> None:
+    """The crawl is over, and nobody asks about it any more. A process that makes many crawlers says so: each
+    takes some megabytes."""
+    _CRAWLS.pop(crawler, None)
 
 
 def harvest_of(crawler: Crawler) -> Harvest:
@@ -168,5 +175,11 @@ def harvest_of(crawler: Crawler) -> Harvest:
 
 def relax_garbage_collection(settings: BaseSettings) -> None:
     """Let the collector of reference cycles look less often, and never again at what was imported."""
-    gc.freeze()
+    _freeze_what_was_imported()
     gc.set_threshold(int(setting(settings, "GC_THRESHOLD")))
+
+
+@cache
+def _freeze_what_was_imported() -> None:
+    """Once in a process: a later crawl would keep for ever what the crawls before it have left."""
+    gc.freeze()

@@ -6,8 +6,9 @@ import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache, partial
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.lanes import Turns
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
+_THREADS: Final = 4
+"""For all queues of a process. A thread for each would make hundreds of them wait for each other's turn in
+Python's interpreter."""
+_numbers: Final = count()
+
 
 class SqliteQueue:
     """A `RequestQueue` with one worker at a time and any number of processes beside it.
@@ -38,9 +44,9 @@ class SqliteQueue:
     looked up. The filter knows what this worker has pushed, and what was pushed before it began: what others
     push meanwhile is to have no fingerprint, or the worker may push it once more.
 
-    All work is done in one thread of its own, so that the event loop never waits for the disk. A call
-    that is cancelled may take effect nevertheless; what it would have leased is offered again when the
-    lease expires.
+    All work is done in one of a few threads, and always in the same, so that the event loop never waits for
+    the disk. A call that is cancelled may take effect nevertheless; what it would have leased is offered
+    again when the lease expires.
     """
 
     def __init__(
@@ -127,17 +133,15 @@ class SqliteQueue:
             return
         thread, self._thread = self._thread, None
         await asyncio.get_running_loop().run_in_executor(thread, self._let_go)
-        thread.shutdown(wait=False)
 
     async def _open(self, opening: Callable[[], None]) -> None:
         self._expect_closed()
         # Set before, so that after a cancellation, which does not stop the opening, `close` undoes it.
-        self._thread = thread = ThreadPoolExecutor(1, thread_name_prefix="queue")
+        self._thread = _thread(next(_numbers) % _THREADS)
         try:
             await self._in_thread(opening)
         except Exception:
             self._thread = None
-            thread.shutdown(wait=False)
             raise
 
     async def _run(self, work: Callable[[Statements], Result]) -> Result:
@@ -231,3 +235,9 @@ class SqliteQueue:
             raise QueueError(sentence(name, self._name, str(error))) from error
         except OSError as error:
             raise QueueError(sentence("SQLITE_CANTOPEN", self._name, error.strerror or str(error))) from error
+
+
+@cache
+def _thread(_: int) -> ThreadPoolExecutor:
+    """Returns one of the threads. It ends with the process."""
+    return ThreadPoolExecutor(1, thread_name_prefix="queue")

@@ -7,8 +7,8 @@ import pytest
 from tileharvest.commands.runner import Places
 
 
-def begun(at_once: int, *names: str) -> Places:
-    places = Places(at_once)
+def begun(at_once: int, *names: str, most: int = 1000) -> Places:
+    places = Places(at_once, most)
     for name in names:
         places.take(name, now=0.0)
     return places
@@ -64,4 +64,9 @@ def test_with_one_place_each_map_waits_for_the_one_before_it() -> None:
 
 def test_no_places_are_refused() -> None:
     with pytest.raises(ValueError, match="0 maps at once"):
-        Places(0)
+        Places(0, 10)
+
+
+def test_no_more_maps_are_under_way_than_the_process_can_hold() -> None:
+    places = begun(8, "one", "two", most=2)
+    assert not places.is_any_free

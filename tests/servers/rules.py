@@ -172,6 +172,21 @@ def hang() -> Rule:
     return answer
 
 
+def endless(chunk: int = 65_536) -> Rule:
+    """Answers GET with a body that never ends, as fast as it is taken. Its header promises an image."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        if exchange.request.method == "HEAD":
+            return await exchange.send_properly()
+        response = web.StreamResponse(headers={"Content-Type": "image/png"})
+        await response.prepare(exchange.request)
+        while True:
+            await response.write(bytes(chunk))
+            await asyncio.sleep(0)
+
+    return answer
+
+
 def reset() -> Rule:
     """Resets the connection: the client gets a RST, and not a byte."""
 

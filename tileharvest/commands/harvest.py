@@ -16,7 +16,7 @@ from tileharvest.commands.display import Display
 from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.settings import maps_at_once, progress_interval
+from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
 from tileharvest.commands.terminal import (
     console,
     say,
@@ -26,7 +26,9 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
+from tileharvest.harvest.order import longest_first
 from tileharvest.harvest.settings import harvest_for, would_go_on
+from tileharvest.history.summaries import last_costs
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.politeness.settings import rules_for
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+    from tileharvest.politeness.rules import Rules
 
 
 # Several harvests end with the first of these statuses that occurred.
@@ -63,7 +67,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
 
     def __init__(self) -> None:
         super().__init__()
-        self._names: list[str] = []
+        self._maps: dict[str, Rules] = {}
         """The maps to harvest."""
 
     def syntax(self) -> str:
@@ -102,25 +106,30 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             settings.set("MAPS_AT_ONCE", opts.at_once, priority="cmdline")
         maps_at_once(settings)
         progress_interval(settings)
-        self._names = _checked_names(settings, args, opts.spargs)
+        self._maps = _checked_maps(settings, args, opts.spargs)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         assert self.crawler_process is not None
-        harvests = _Harvests(settings, self._names, opts.spargs, as_json=opts.json, is_all=opts.all)
-        runner = Runner(self.crawler_process, harvests, at_once=maps_at_once(settings), arguments=opts.spargs)
-        runner.run(harvests.names())
+        harvests = _Harvests(settings, list(self._maps), opts.spargs, as_json=opts.json, is_all=opts.all)
+        at_once, order = maps_at_once(settings), list(self._maps)
+        if min(at_once, len(order)) > 1:
+            order = longest_first(self._maps, ask_history(settings, last_costs) or {})
+        runner = Runner(self.crawler_process, harvests, at_once=at_once, arguments=opts.spargs)
+        runner.run(harvests.names(order))
         self.exitcode = harvests.report(runner.under_way)
 
 
-def _checked_names(settings: BaseSettings, args: list[str], arguments: dict[str, str]) -> list[str]:
-    """Returns the maps to harvest. Raises ConfigurationError if anything is wrong with any of them."""
+def _checked_maps(settings: BaseSettings, args: list[str], arguments: dict[str, str]) -> dict[str, Rules]:
+    """Returns the maps to harvest, by name. Raises ConfigurationError if anything is wrong with any of
+    them."""
     named = dict.fromkeys(args)
     names = list(named) or [name for name, described in all_maps(settings).items() if described.enabled]
-    for name in names:
-        rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
     if not names:
         raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
-    return names
+    return {
+        name: rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
+        for name in names
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +231,10 @@ class _Harvests:
         self._showing: asyncio.Task[None] | None = None
         self._watching: dict[str, asyncio.Task[None]] = {}
 
-    async def names(self) -> AsyncIterator[str]:
-        """Yields the maps in their order. A paused one is passed over: it would keep the person waiting."""
+    async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
+        """Yields the maps in this order. A paused one is passed over: it would keep the person waiting."""
         self._showing = asyncio.ensure_future(self._display.show())
-        for name in self._names:
+        for name in order:
             if self._passes_over and await self._is_paused(name):
                 self._passed_over += 1
                 self._display.remove(name)

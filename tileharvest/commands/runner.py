@@ -9,6 +9,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tileharvest.commands.settings import most_under_way
 from tileharvest.commands.terminal import say
 from tileharvest.harvest.holdings import HISTORIES
 from tileharvest.politeness.reasons import Reason
@@ -34,7 +35,7 @@ _UNMOVED: Final = 10.0
 """Seconds without a request after which a map is said to wait. Its site is slow, or does not answer."""
 
 _WAITING: Final = 10
-"""So many maps may be under way for each place, those that wait included. Each of them takes a megabyte."""
+"""So many maps may be under way for each place, those that wait included. Each takes a megabyte of memory."""
 
 _HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
 """The reasons for which a map may wait for minutes or hours."""
@@ -70,12 +71,13 @@ class Places:
     answer. When it goes on it is not held up, so for a while more maps may work than there are places.
     """
 
-    def __init__(self, at_once: int) -> None:
-        """With one place the maps come strictly one after the other, whatever they wait for."""
-        if at_once < 1:
-            raise ValueError(f"{at_once} maps at once are none")
+    def __init__(self, at_once: int, most: int) -> None:
+        """No more than `most` are ever under way. With one place the maps come strictly one after the other,
+        whatever they wait for."""
+        if min(at_once, most) < 1:
+            raise ValueError(f"{at_once} maps at once, of {most} at most, are none")
         self._at_once = at_once
-        self._most = at_once if at_once == 1 else at_once * _WAITING
+        self._most = min(most, at_once if at_once == 1 else at_once * _WAITING)
         self._maps: dict[str, _Pace] = {}
 
     def take(self, name: str, now: float) -> None:
@@ -120,7 +122,10 @@ class Runner:
         self._process = process
         self._listener = listener
         self._arguments = dict(arguments)
-        self._places = Places(at_once)
+        most = most_under_way(process.settings)
+        if most < at_once:
+            say(f"`ulimit -n` lets this process open files for {most} maps at once, not for {at_once}")
+        self._places = Places(at_once, most)
         self._crawlers: dict[str, Crawler] = {}
         self._under_way: dict[asyncio.Task[None], str] = {}
         self._beginning: asyncio.Task[None] | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -143,3 +145,25 @@ def maps_at_once(settings: BaseSettings) -> int:
         if int(value) >= 1:
             return int(value)
     raise ConfigurationError(f"MAPS_AT_ONCE {value!r} cannot be: write how many maps, such as 16, or 1")
+
+
+_FILES_BESIDES: Final = 150
+"""The open files that a process needs besides its maps: most are connections to the history."""
+
+_FILES_OF_MAP: Final = 6
+"""Those of a map besides its connections: its queue has four, and two tell others of its pace."""
+
+
+def most_under_way(settings: BaseSettings) -> int:
+    """Returns how many maps may be under way in this process, by the files that it may open; at least 1.
+
+    It may open as many as the system lets it, from now on. Raises ConfigurationError.
+    """
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        now = most
+    if now == resource.RLIM_INFINITY:
+        return sys.maxsize
+    widest = max((one.concurrency for one in all_maps(settings).values()), default=1)
+    return max(1, (now - _FILES_BESIDES) // (_FILES_OF_MAP + widest))

@@ -137,6 +137,18 @@ def map_summaries(history: History) -> list[MapSummary]:
         return [_map_summary(connection, row.id, row.name) for row in rows]
 
 
+def last_costs(history: History) -> dict[str, Cost]:
+    """Returns what the last finished harvest of each map has cost, by the map's name. One query, which reads
+    an index of all harvests."""
+    last = select(func.max(harvests.c.id)).where(harvests.c.reason == FINISHED).group_by(harvests.c.map)
+    query = select(maps.c.name.label("map_name"), harvests).join_from(
+        maps, harvests, harvests.c.map == maps.c.id
+    )
+    with history.reading() as connection:
+        rows = connection.execute(query.where(harvests.c.id.in_(last)))
+        return {row.map_name: _cost_of(row) for row in rows}
+
+
 def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     """Returns all harvests of the map, oldest first. Raises HistoryError for a map that has none."""
     with history.reading() as connection:
@@ -256,6 +268,10 @@ def _harvests_of(map_id: int) -> Select[Any]:
     return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.id)
 
 
+def _cost_of(row: Row[*tuple[Any, ...]]) -> Cost:
+    return Cost(**{name: getattr(row, name) for name in COST_COLUMNS})
+
+
 def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
     """Sums up a row of `harvests`. For an unfinished one it reads all tiles of the map."""
     depths = (
@@ -265,7 +281,7 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         .order_by(layers.c.id)
     )
     return HarvestSummary(
-        cost=Cost(**{name: getattr(row, name) for name in COST_COLUMNS}),
+        cost=_cost_of(row),
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
         counts=HarvestRow(row.id, row.map, row.day, row.started).counts(connection),
         **{name: getattr(row, name) for name in _OF_ROW},

@@ -1,0 +1,196 @@
+"""Many maps in one process: side by side, killed, beside hostile ones, and with few open files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from contextlib import ExitStack
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, publish
+from tests.end_to_end.forking import ROOT
+from tests.end_to_end.project import Project, answered, await_condition
+from tests.fleet.gate import tiles_only
+from tests.servers import rules
+from tests.servers.misbehaving import misbehaving
+from tests.servers.nginx import nginx as nginx_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.servers.nginx import Nginx
+
+MAPS: Final = 20
+KILLS: Final = 20
+FEW_FILES: Final = 1024
+HARVEST: Final = ("harvest", "--all", "-a", f"day={FIRST_DAY}")
+HOSTILE: Final = {
+    "hangs": rules.hang(),
+    "endless": rules.endless(),
+    "resets": rules.reset(),
+    "fails": rules.status(500),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    """One site of 20 tiles, at every address of the loopback."""
+    site = publish(tmp_path_factory.mktemp("site"))
+    with nginx_server(site.folder, address="0.0.0.0") as server:
+        yield server
+
+
+@pytest.fixture
+def many(project: Project, server: Nginx) -> Project:
+    """Twenty maps, each of a host of its own."""
+    server.clear_log()
+    add_maps(project, server, MAPS)
+    return project
+
+
+def add_maps(project: Project, server: Nginx, number: int, **keys: Any) -> None:
+    for one in range(number):
+        project.add_map(f"map-{one}", f"http://127.0.2.{one + 1}:{server.port}/", **keys)
+
+
+def histories(project: Project) -> dict[str, Counter[tuple[Any, ...]]]:
+    """By map: all that is recorded of its tiles, without numbers and times of the harvest."""
+    found: defaultdict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
+    for name, *row in project.query(
+        "SELECT maps.name, layers.name, tiles.zoom, tiles.x, tiles.y, outcome, day, sha1, etag"
+        " FROM tiles JOIN layers ON layers.id = tiles.layer JOIN maps ON maps.id = layers.map"
+        " LEFT JOIN versions ON versions.layer = tiles.layer AND versions.zoom = tiles.zoom"
+        " AND versions.x = tiles.x AND versions.y = tiles.y"
+    ):
+        found[name][tuple(row)] += 1
+    return dict(found)
+
+
+def finished(project: Project) -> set[str]:
+    """The maps whose harvest is complete."""
+    # At first there is no file, and then one without tables.
+    if not project.database.exists() or not project.query(
+        "SELECT 1 FROM sqlite_master WHERE name = 'harvests'"
+    ):
+        return set()
+    rows = project.query(
+        "SELECT name FROM maps JOIN harvests ON harvests.map = maps.id WHERE reason = 'finished'"
+    )
+    return {name for (name,) in rows}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(server: Nginx, tmp_path_factory: pytest.TempPathFactory) -> Counter[tuple[Any, ...]]:
+    """The history of one map that is harvested alone."""
+    project = Project(tmp_path_factory.mktemp("undisturbed"))
+    add_maps(project, server, 1)
+    project.scrapy(*HARVEST)
+    (history,) = histories(project).values()
+    assert len(history) == len(PATHS)
+    return history
+
+
+def test_each_map_gets_the_history_that_it_has_alone(
+    many: Project, undisturbed: Counter[tuple[Any, ...]]
+) -> None:
+    done = many.scrapy(*HARVEST, "--json", timeout=110)
+    assert [report["map"] for report in json.loads(done.stdout)] == [f"map-{one}" for one in range(MAPS)]
+    assert histories(many) == {f"map-{one}": undisturbed for one in range(MAPS)}
+
+
+def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_worst(
+    project: Project, server: Nginx
+) -> None:
+    add_maps(project, server, 2)
+    project.add_map("away", "http://127.0.0.1:1/")
+    done = project.scrapy(*HARVEST, "-s", "RETRY_TIMES=0", check=False)
+    assert done.returncode == 5
+    lines = {line.partition(",")[0]: line for line in done.stdout.splitlines()}
+    assert lines["map-0"].endswith("; done; add 20")
+    assert lines["away"].endswith("; unreachable, or moved")
+    assert done.stderr.splitlines()[-1] == "exit status 5, unreachable, or moved: away"
+
+
+def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, server: Nginx) -> None:
+    add_maps(project, server, 2)
+    arguments = (*HARVEST, "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1")
+    begins = "0 of 2 maps done, 2 under way"
+    with project.running(*arguments) as process:
+        assert any(line.startswith(begins) and "; 40 tiles; " in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+
+
+@pytest.mark.timeout(300)
+def test_a_process_that_is_killed_twenty_times_loses_nothing_of_any_map(
+    project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]]
+) -> None:
+    server.clear_log()
+    # So slow that it is not done before the last kill.
+    add_maps(project, server, MAPS, requests_per_second=10)
+    random = Random(20)
+    for _ in range(KILLS):
+        # Two requests of each map find out what there is.
+        until = answered(server) + random.randint(MAPS // 2, 4 * MAPS)
+        with project.running(*HARVEST, "--at-once", str(random.randint(2, MAPS))) as process:
+            assert await_condition(lambda wanted=until: answered(server) >= wanted, process)
+            process.kill()
+    assert len(finished(project)) < MAPS
+    project.maps_file.unlink()
+    add_maps(project, server, MAPS)
+    project.scrapy(*HARVEST, timeout=110)
+    assert histories(project) == {f"map-{one}": undisturbed for one in range(MAPS)}
+
+
+def test_hostile_maps_hold_up_no_other_one(
+    project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    """They come first, and take all places."""
+    with ExitStack() as sites:
+        for name, rule in HOSTILE.items():
+            site = sites.enter_context(misbehaving(publish(tmp_path / name).folder))
+            site.rule_for_all = tiles_only(rule)
+            project.add_map(name, f"{site.url}/")
+        add_maps(project, server, MAPS - len(HOSTILE))
+        others = {f"map-{one}" for one in range(MAPS - len(HOSTILE))}
+        with project.running(*HARVEST, "--at-once", str(len(HOSTILE)), "-s", "HOST_DOWN_AFTER=2") as process:
+            assert await_condition(lambda: finished(project) >= others, process, patience=100)
+            process.kill()
+    found = histories(project)
+    assert {name: found[name] for name in others} == dict.fromkeys(others, undisturbed)
+
+
+@pytest.mark.timeout(300)
+def test_two_hundred_maps_are_harvested_by_a_process_that_may_open_few_files(
+    project: Project, server: Nginx
+) -> None:
+    add_maps(project, server, 200, zooms=[-1, -1])
+    command = [sys.executable, "-m", "scrapy", *HARVEST, "--at-once", "200", "--json"]
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "bash", *command],
+        cwd=ROOT,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "`ulimit -n` lets this process open files for 87 maps at once, not for 200" in done.stderr
+    assert finished(project) == {f"map-{one}" for one in range(200)}
+    assert all(report["counts"] == {"add": 4} for report in json.loads(done.stdout))
+
+
+def test_without_places_nothing_is_harvested(project: Project, server: Nginx) -> None:
+    add_maps(project, server, 1)
+    done = project.scrapy(*HARVEST, "--at-once", "0", check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: MAPS_AT_ONCE '0' cannot be: write how many maps, such as 16, or 1\n"

@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 
 from tests.middlewares.making import LATER, NOW, run_jumping, unopened
-from tileharvest.commands.display import Display, drawn, in_words
+from tileharvest.commands.display import Display, chosen, drawn, drawn_together, in_words
 from tileharvest.commands.lookout import Lookout
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
-from tileharvest.monitoring.figures import Activity, Figures, Rate, State
+from tileharvest.monitoring.figures import Activity, Figures, Rate, State, Whole
 from tileharvest.politeness.reasons import Reason
 from tileharvest.tiles.outcomes import Outcome
 
@@ -162,6 +162,50 @@ def test_on_a_terminal_there_are_two_lines_however_narrow_it_is(activity: Activi
     assert max(map(len, lines)) <= width
     assert lines[1].startswith("  fail 100,000")
     assert activity is not Activity.PAUSED or "  paused since 2026" in lines[0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("activity", Activity)
+def test_of_several_maps_each_has_one_line_on_a_terminal_however_narrow_it_is(
+    activity: Activity, width: int
+) -> None:
+    file = io.StringIO()
+    state = State(activity, paused_since=SINCE, quiet_until=SINCE)
+    maps = {f"a-map-of-a-long-name-{one}": replace(FOUND, state=state) for one in range(200)}
+    shown = {name: maps[name] for name in chosen([], maps, 20)}
+    whole = Whole(done=40).with_running(maps.values())
+    Console(file=file, width=width, color_system=None, markup=False).print(drawn_together(shown, whole, 240))
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 22
+    assert max(map(len, lines)) <= width
+    assert lines[-2] == "and 180 more under way"
+    assert lines[-1].startswith("40/240 maps  ")
+    assert activity is not Activity.QUIET or lines[0].endswith("  quiet hours")
+
+
+def test_the_busiest_maps_are_shown_and_stay_while_they_are_at_work() -> None:
+    def at(rate: float, activity: Activity = Activity.RUNNING) -> Figures:
+        return replace(FOUND, rate=Rate(rate, rate), state=State(activity))
+
+    maps = {"slow": at(1), "quick": at(9), "paused": at(9, Activity.PAUSED), "fast": at(5)}
+    assert chosen([], maps, 2) == ["quick", "fast"]
+    maps["slow"] = at(20)
+    assert chosen(["quick", "fast"], maps, 2) == ["quick", "fast"]
+    maps["quick"] = at(9, Activity.DOWN)
+    assert chosen(["quick", "fast"], maps, 2) == ["fast", "slow"]
+    del maps["fast"]
+    assert chosen(["fast", "slow"], maps, 3) == ["slow", "quick", "paused"]
+    assert chosen([], maps, 0) == ["slow"]
+
+
+def test_several_maps_are_one_line_off_a_terminal() -> None:
+    held = replace(FOUND, state=State(Activity.PAUSED))
+    whole = Whole().with_ended(FOUND).with_ended(None).with_running([FOUND, held])
+    assert whole.in_words(4) == (
+        "2 of 4 maps done, 2 under way of which 1 wait; 3,609 tiles, 9 failed; 3,768 requests, 12.3 MB;"
+        " 38.2 tiles/s"
+    )
+    assert Whole().with_running([FOUND]).in_words(None).startswith("0 maps done, 1 under way; 1,203 tiles")
 
 
 def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:

@@ -6,13 +6,14 @@ import asyncio
 import json
 import logging
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.file_proxy import FileProxy
 from rich.filesize import decimal
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -36,8 +37,9 @@ _RATE_WIDTH: Final = len("1,234.5 tiles/s")
 _BYTES_WIDTH: Final = len("123.4 MB")
 _LEFT_WIDTH: Final = len("119 min left")
 
-_SPEED_WIDTH: Final = _RATE_WIDTH + 2 + _LEFT_WIDTH
-_DONE_WIDTH: Final = len("123,456/123,456")
+_SHORT_RATE_WIDTH: Final = len("1,234.5/s")
+_SPEED_WIDTH: Final = _SHORT_RATE_WIDTH + 2 + _LEFT_WIDTH
+_DONE_WIDTH: Final = len("12,345/12,345")
 
 _BESIDES: Final = 4
 """Lines of a terminal that are left for what is written above the maps, and for what stands below them."""
@@ -65,6 +67,8 @@ class Display:
         """What the harvests have brought that are over."""
         self._shown: list[str] = []
         """The maps that have a line on the terminal, in the order in which they got it."""
+        self._on_terminal = ExitStack()
+        """What is to be undone on the terminal when nothing moves there any more."""
 
     def add(self, lookout: Lookout) -> None:
         """A harvest begins."""
@@ -76,11 +80,18 @@ class Display:
         self._ended = self._ended.with_ended(None if lookout is None else lookout.figures())
 
     async def show(self) -> None:
-        """Shows them until it is cancelled, and then cleans up at once."""
-        if self._console.is_terminal and not self._as_json:
-            await self._move()
-        else:
-            await self._write_lines()
+        """Shows them until it is cancelled."""
+        try:
+            if self._console.is_terminal and not self._as_json:
+                await self._move()
+            else:
+                await self._write_lines()
+        finally:
+            self.hide()
+
+    def hide(self) -> None:
+        """Takes away what moves, at once: whoever has cancelled `show` may write before that ends."""
+        self._on_terminal.close()
 
     async def _write_lines(self) -> None:
         while True:
@@ -104,19 +115,18 @@ class Display:
     async def _move(self) -> None:
         # A thread of its own would draw again what has not changed. What is written to stdout would tear
         # apart what moves, if both are the same terminal.
-        with (
-            Live(
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=sys.stdout.isatty(),
-                vertical_overflow="crop",
-            ) as live,
-            _log_above(self._console),
-        ):
-            while True:
-                live.update(self._drawn(), refresh=True)
-                await asyncio.sleep(_REDRAW)
+        live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+            vertical_overflow="crop",
+        )
+        self._on_terminal.enter_context(live)
+        self._on_terminal.enter_context(_log_above(self._console))
+        while live.is_started:
+            live.update(self._drawn(), refresh=True)
+            await asyncio.sleep(_REDRAW)
 
     def _drawn(self) -> RenderableType:
         figures = self._figures()
@@ -169,19 +179,21 @@ def drawn_together(shown: Mapping[str, Figures], whole: Whole, maps: int | None)
     for name, figures in shown.items():
         colour = _COLOURS.get(figures.state.activity, "")
         state = _SHORT.get(figures.state.activity)
-        speed = [state.rjust(_SPEED_WIDTH)] if state else _aligned_speed(figures)
+        speed = [state.rjust(_SPEED_WIDTH)] if state else _short_speed(figures)
         numbers = Text("  ").join([Text(_done_of_expected(figures).rjust(_DONE_WIDTH)), *map(Text, speed)])
         numbers.stylize(colour)
         grid.add_row(Text(name, overflow="ellipsis"), _bar(figures, colour), numbers)
     hidden = whole.under_way - len(shown)
     below = [Text(f"and {hidden:,} more under way", "dim")] if hidden else []
     bar = ProgressBar(total=maps or 1, completed=whole.done if maps else 0)
+    done = Text(whole.maps_in_words(maps), "bold")
     total = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    total.add_column(no_wrap=True)
+    total.add_column(no_wrap=True, min_width=len(done))
     total.add_column(ratio=1)
     total.add_column(no_wrap=True)
-    total.add_row(Text(whole.maps_in_words(maps), "bold"), bar, Text(whole.work_in_words))
-    return Group(grid, *below, total)
+    total.add_row(done, bar, Text(whole.work_in_words))
+    # The cursor stands at the end of the last line, and there the terminal writes ^C.
+    return Group(grid, *below, Padding(total, (0, 3, 0, 0)))
 
 
 def _grid() -> Table:
@@ -252,6 +264,11 @@ def _aligned_speed(figures: Figures) -> list[str]:
     """Rate and time left, in columns that seldom change their width, so that the bar keeps its own."""
     rate, left = _rate_in_words(figures), _left_in_words(figures)
     return [(rate or "").rjust(_RATE_WIDTH), (left or "").rjust(_LEFT_WIDTH)]
+
+
+def _short_speed(figures: Figures) -> list[str]:
+    rate = f"{figures.rate.tiles:,.1f}/s" if figures.rate is not None else ""
+    return [rate.rjust(_SHORT_RATE_WIDTH), (_left_in_words(figures) or "").rjust(_LEFT_WIDTH)]
 
 
 def _found(figures: Figures) -> Text:

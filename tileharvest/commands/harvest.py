@@ -279,6 +279,7 @@ class _Harvests:
 
     def _hide(self) -> None:
         # Nobody waits for it: after a signal the loop ends at once, and the report comes before that.
+        self._display.hide()
         if self._showing is not None:
             self._showing.cancel()
 
@@ -289,10 +290,10 @@ class _Harvests:
         ends = [self._ends[name] for name in self._names if name in self._ends]
         if self._as_json:
             write_json([end.as_plain() for end in ends])
-        for end in ends:
-            self._tell(end)
-        for name in left:
-            write_error(f"map '{name}' was left at once; run it again to continue")
+        self._tell(ends)
+        if left:
+            whose = f"map '{left[0]}' was" if len(left) == 1 else f"{len(left):,} maps were"
+            write_error(f"{whose} left at once; run it again to continue")
         by_status: dict[ExitStatus, list[str]] = defaultdict(list)
         for end in ends:
             by_status[end.exit_status].append(end.name)
@@ -303,18 +304,23 @@ class _Harvests:
             say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {_named(by_status[worst])}")
         return worst
 
-    def _tell(self, end: HarvestEnd) -> None:
-        """Says how the harvest went, as far as the log has not said it already."""
+    def _tell(self, ends: Sequence[HarvestEnd]) -> None:
+        """Says how the harvests went, as far as the log and their lines have not said it already."""
         if self._is_alone and not self._as_json:
-            if end.counts:
-                write_outcomes(end.title, end.counts)
-            if end.ending is not None and end.exit_status is ExitStatus.DONE:
-                write_line(end.ending)
-        if end.is_stopped:
-            again = "run it again to continue where it stopped"
-            if not end.goes_on:
-                again = "what was found is kept; run again, it begins anew, in another segment"
-            write_error(f"map '{end.name}' was stopped; {again}")
+            for end in ends:
+                if end.counts:
+                    write_outcomes(end.title, end.counts)
+                if end.ending is not None and end.exit_status is ExitStatus.DONE:
+                    write_line(end.ending)
+        stopped = [end for end in ends if end.is_stopped]
+        if not stopped:
+            return
+        is_one = len(stopped) == 1
+        whose = f"map '{stopped[0].name}' was" if is_one else f"{len(stopped):,} maps were"
+        again = f"run it again to continue where {'it' if is_one else 'they'} stopped"
+        if not all(end.goes_on for end in stopped):
+            again = "what was found is kept; run again, it begins anew, in another segment"
+        write_error(f"{whose} stopped; {again}")
 
 
 def _named(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.cmdline import execute
 
 from tileharvest.harvest import harvest
+from tileharvest.history.database import History
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.recorder import Recorder
@@ -39,9 +41,9 @@ STEPS = (
     Step("bytes flushed, without their name", Path, "replace", before=True),
     Step("bytes have their name, folder not flushed", Path, "replace", before=False),
     Step("bytes stored, row not written", FileStore, "put", before=False),
-    Step("rows not written", HarvestRecord, "record", before=True),
+    Step("rows not written", History, "write", before=True),
     Step("rows written, not committed", Recorder, "record", before=False),
-    Step("rows committed, nobody told", HarvestRecord, "record", before=False),
+    Step("rows committed, nobody told", History, "write", before=False),
     Step("all recorded, harvest not ended", HarvestRecord, "finish", before=True),
     Step("harvest ended and gone tiles recorded, not committed", HarvestRow, "end", before=False),
     Step("harvest ended, nobody told", HarvestRecord, "finish", before=False),
@@ -54,9 +56,12 @@ def kill_at(step: Step, passes: int) -> None:
     calls = count()
 
     def killing(*arguments: Any, **keywords: Any) -> Any:
-        # Files are renamed elsewhere too; meant are those of the store.
-        meant = step.owner is not Path or "tiles" in arguments[0].parts
-        last = meant and next(calls) == passes
+        # Files are renamed elsewhere too; meant are those of the store. Of what is written to the history,
+        # the results are meant.
+        in_writer = threading.current_thread().name.startswith("history-writer")
+        meant = {Path: lambda: "tiles" in arguments[0].parts, History: lambda: in_writer}
+        is_meant = meant.get(step.owner, lambda: True)()
+        last = is_meant and next(calls) == passes
         if last and step.before:
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(*arguments, **keywords)

@@ -17,7 +17,9 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection
 
     from tileharvest.history.database import History
     from tileharvest.tiles.results import TileResult
@@ -36,15 +38,16 @@ class WatchedHarvest(HarvestRecord):
         self.let_go = threading.Event()
         self.let_go.set()
 
-    def record(
-        self,
-        results: Sequence[TileResult],
-        cost: Cost = NO_COST,
-    ) -> None:
+    def recording(self, results: Sequence[TileResult], cost: Cost) -> Callable[[Connection], None]:
         self.batches.append(len(results))
-        self.threads.add(threading.current_thread().name)
-        assert self.let_go.wait(30)
-        super().record(results, cost)
+        record = super().recording(results, cost)
+
+        def watched(connection: Connection) -> None:
+            self.threads.add(threading.current_thread().name)
+            assert self.let_go.wait(30)
+            record(connection)
+
+        return watched
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from tileharvest.history.schema import (
     validators,
     versions,
 )
+from tileharvest.history.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,8 +72,8 @@ class History:
         self._patience = patience
         self.place = place
         """What messages call it."""
-        self.writer = ThreadPoolExecutor(1, "history-writer")
-        """The thread in which programs with an event loop write. There is one, because one at a time can."""
+        self.writer = Writer(self.write)
+        """What programs with an event loop write with."""
         self.reader = ThreadPoolExecutor(1, "history-reader")
         """The thread in which such programs look up what they cannot go on without."""
 
@@ -203,7 +204,7 @@ class History:
 
     def close(self) -> None:
         """Waits for what its threads have been given."""
-        self.writer.shutdown()
+        self.writer.close()
         self.reader.shutdown()
         self._engine.dispose()
         if self._folder is not None:

@@ -47,7 +47,7 @@ class _Batch:
 
 
 class GroupCommit:
-    """Records the results of one harvest in its history's writing thread. Used from one asyncio event loop.
+    """Records the results of one harvest by its history's writer. Used from one asyncio event loop.
 
     A transaction begins when the first result has waited for `linger` seconds, when `most` results have come,
     or on `flush`. While it runs the next batch gathers. After a failure nothing more is recorded, and every
@@ -65,7 +65,7 @@ class GroupCommit:
         """`cost` returns what was spent since its last call."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
-        self._record, self._writer = harvest.record, harvest.history.writer
+        self._recording, self._writer = harvest.recording, harvest.history.writer
         self._cost = cost
         self._linger = linger
         self._most = most
@@ -144,8 +144,7 @@ class GroupCommit:
             return
         cost, self._unrecorded = self._unrecorded, NO_COST
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
-        loop = asyncio.get_running_loop()
-        job = loop.run_in_executor(self._writer, self._record, batch.results, cost)
+        job = asyncio.wrap_future(self._writer.submit(self._recording(batch.results, cost)))
         job.add_done_callback(lambda job: self._committed(batch, job.exception()))
 
     def _is_worth_recording(self) -> bool:

@@ -104,6 +104,10 @@ class HarvestRecord:
         200, 40 per changed one, plus one disk flush, however large the history is.
         Raises HarvestEndedError when the harvest has ended; without results the cost is added even then.
         """
+        self.history.write(self.recording(results, cost))
+
+    def recording(self, results: Sequence[TileResult], cost: Cost) -> Callable[[Connection], None]:
+        """Returns what records a batch as `record` does, within a transaction that the caller opens."""
         number = next(self._numbers)
 
         def write(connection: Connection) -> None:
@@ -115,7 +119,7 @@ class HarvestRecord:
                 add_spending(connection, self._row.map, self._today(), cost)
             self._recorder.record(connection, results)
 
-        self.history.write(write)
+        return write
 
     def _note_batch(self, connection: Connection, number: int) -> bool:
         """Notes that this batch is recorded. Returns False where it, or a later one, was recorded before.

@@ -9,11 +9,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot
-from tests.browser.viewed_maps import COAST, DAYS, GROWING, NEVER, NOTE
+from tests.browser.viewed_maps import COAST, DAYS, GROWING, NEVER, NOTE, serving
 from tests.browser.windows import DESK, window
+from tests.end_to_end.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Locator, Page
 
@@ -186,3 +188,25 @@ def test_the_way_to_the_harvests_and_back_leads_to_the_same_place(screen: Screen
     screen.await_map()
     assert screen.look() == look
     screen.square(COAST, Spot.middle_of(COAST))
+
+
+def test_of_a_thousand_maps_one_is_found_by_its_name_or_its_note(page: Page, tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    for number in range(1_000):
+        project.add_map(f"map-{number}", f"http://127.0.0.1:1/{number}/", note=f"note {number}x")
+    with serving(project) as viewer:
+        Screen(page, viewer).open_hash("#harvests")
+        sections = page.locator("#harvests-page section")
+        expect(sections).to_have_count(20)
+        expect(page.get_by_role("status")).to_have_text("980 more maps: write a part of a name to find them.")
+        field = page.get_by_role("searchbox", name="Find a map by its name or note")
+        field.press_sequentially("map-777")
+        expect(page.get_by_role("heading", level=2)).to_have_text(["map-777"])
+        expect(field).to_be_focused()
+        field.fill("NOTE 12X")
+        expect(page.get_by_role("heading", level=2)).to_have_text(["map-12"])
+        field.fill("nowhere")
+        expect(page.get_by_role("status")).to_have_text("No map has that in its name or note.")
+        field.fill("map-42")
+        page.get_by_role("link", name="map-42", exact=True).click()
+        expect(page.get_by_role("code")).to_have_text("scrapy harvest map-42")

@@ -11,7 +11,7 @@ from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_are
 from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
-from tileharvest.history.outlines import LayerOutline, MapOutline, map_names, map_outline
+from tileharvest.history.outlines import LayerOutline, MapOutline, brief_outlines, map_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -55,13 +55,13 @@ def descriptions(history: History) -> list[tuple[date, int]]:
 
 
 def test_a_history_without_maps_has_no_names(history: History) -> None:
-    assert map_names(history) == []
+    assert brief_outlines(history) == {}
 
 
 def test_the_names_of_maps_come_in_order(history: History) -> None:
     for name in ("world", "nether", "end"):
         began(history, name=name)
-    assert map_names(history) == ["end", "nether", "world"]
+    assert list(brief_outlines(history)) == ["end", "nether", "world"]
 
 
 def test_an_unknown_map_is_refused_with_the_names_of_the_others(history: History) -> None:

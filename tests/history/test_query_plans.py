@@ -21,7 +21,7 @@ from tileharvest.history.changes import (
     last_changes,
 )
 from tileharvest.history.database import History
-from tileharvest.history.outlines import map_names, map_outline
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import TileRange
 
@@ -32,7 +32,6 @@ LAST = FIRST + timedelta(days=DAYS)
 TILES, COARSE, BLOCKS = TileRange(0, -7, 7, -7, 7), TileRange(-1, -6, 6, -6, 6), TileRange(-3, -8, 8, -8, 8)
 
 QUESTIONS: Final[dict[str, Callable[[History], object]]] = {
-    "map_names": map_names,
     "map_outline": lambda history: map_outline(history, MAP),
     "shown": lambda history: shown(history, 1, TILES, LAST),
     "story": lambda history: story(history, 1, A),

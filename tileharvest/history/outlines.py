@@ -64,7 +64,34 @@ class MapOutline:
     """In the order in which they were first harvested."""
 
 
-_MAP_NAMES: Final = select(maps.c.name).order_by(maps.c.name)
+@dataclass(frozen=True, slots=True)
+class BriefOutline:
+    """What a list of all maps says of one."""
+
+    layers: tuple[str, ...]
+    """In the order in which they were first harvested."""
+    days: int
+    """Days with a harvest, finished or not."""
+    first_day: date | None
+    last_day: date | None
+
+
+_DAYS_OF_ALL: Final = (
+    select(
+        maps.c.name,
+        func.count(harvests.c.day.distinct()),
+        func.min(harvests.c.day),
+        func.max(harvests.c.day),
+    )
+    .join_from(maps, harvests, harvests.c.map == maps.c.id, isouter=True)
+    .group_by(maps.c.name)
+    .order_by(maps.c.name)
+)
+_LAYERS_OF_ALL: Final = (
+    select(maps.c.name, layers.c.name)
+    .join_from(maps, layers, layers.c.map == maps.c.id)
+    .order_by(layers.c.id)
+)
 _DAYS: Final = (
     select(harvests.c.day)
     .where(harvests.c.map == bindparam("in_map"))
@@ -125,10 +152,19 @@ _ZOOMS: Final = (
 )
 
 
-def map_names(history: History) -> list[str]:
-    """Returns the names of all maps, in alphabetical order. Reads an index of the maps."""
+def brief_outlines(history: History) -> dict[str, BriefOutline]:
+    """Returns what a list says of all maps, by name in alphabetical order.
+
+    Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps.
+    """
     with history.reading() as connection:
-        return list(connection.execute(_MAP_NAMES).scalars())
+        named: dict[str, list[str]] = {}
+        for name, layer in connection.execute(_LAYERS_OF_ALL):
+            named.setdefault(name, []).append(layer)
+        return {
+            name: BriefOutline(tuple(named.get(name, ())), *days)
+            for name, *days in connection.execute(_DAYS_OF_ALL)
+        }
 
 
 def map_outline(history: History, map_name: str) -> MapOutline:
@@ -154,7 +190,7 @@ def known_map_id(connection: Connection, name: str) -> int:
     """Returns the map's id. Raises UnknownMapError that names the maps that there are."""
     found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
     if found is None:
-        names = connection.execute(_MAP_NAMES).scalars().all()
+        names = connection.execute(select(maps.c.name).order_by(maps.c.name)).scalars().all()
         raise UnknownMapError(f"the history has no map '{name}'; it has {in_words(names)}")
     return found
 

@@ -195,14 +195,13 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
 
 
 def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
-    found = served.outline(name)
-    days = [day.isoformat() for day in found.days]
+    found = served.brief(name)
     return {
         **_described(served, name),
-        "layers": [layer.name for layer in found.layers],
-        "days": len(days),
-        "first_day": days[0] if days else None,
-        "last_day": days[-1] if days else None,
+        "layers": list(found.layers),
+        "days": found.days,
+        "first_day": None if found.first_day is None else found.first_day.isoformat(),
+        "last_day": None if found.last_day is None else found.last_day.isoformat(),
     }
 
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.outlines import MapOutline, map_names, map_outline
+from tileharvest.history.outlines import BriefOutline, MapOutline, brief_outlines, map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import load_maps, stamp_of
 from tileharvest.viewer.replies import quoted, unknown
@@ -109,7 +109,7 @@ class ServedMaps:
         self._opening = threading.Lock()
         self._opened: History | None = None
         self._workers = workers
-        self._names: TimedCache[list[str]] = TimedCache(OUTLINE_AGE, clock)
+        self._briefs: TimedCache[dict[str, BriefOutline]] = TimedCache(OUTLINE_AGE, clock)
         self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
         self._harvests: TimedCache[tuple[list[HarvestSummary], int]] = TimedCache(HARVESTS_AGE, clock)
         self._only: frozenset[str] = frozenset()
@@ -150,8 +150,8 @@ class ServedMaps:
 
         Raises RefusedError, naming the maps that there are.
         """
-        if name not in (names := self.names()):
-            there = ", ".join(map(quoted, names)) or "none yet: `scrapy add NAME URL` adds one"
+        if not self._serves(name):
+            there = ", ".join(map(quoted, self.names())) or "none yet: `scrapy add NAME URL` adds one"
             raise unknown(f"there is no map {quoted(name)}; there are: {there}")
         history = self.history
         if history is None or name not in self._harvested():
@@ -179,6 +179,14 @@ class ServedMaps:
             raise unknown(f"map '{map_name}' has no layer {quoted(name)}; it has: {there}")
         return history, outline, found
 
-    def _harvested(self) -> list[str]:
+    def brief(self, name: str) -> BriefOutline:
+        """Returns what a list says of a map that is served. Costs next to nothing for each of many."""
+        return self._harvested().get(name) or BriefOutline((), 0, None, None)
+
+    def _serves(self, name: str) -> bool:
+        is_known = name in self._maps_file.described() or name in self._harvested()
+        return is_known and (not self._only or name in self._only)
+
+    def _harvested(self) -> dict[str, BriefOutline]:
         history = self.history
-        return [] if history is None else self._names.get(None, lambda: map_names(history))
+        return {} if history is None else self._briefs.get(None, lambda: brief_outlines(history))

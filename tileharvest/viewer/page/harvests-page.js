@@ -1,7 +1,9 @@
 /** The page of harvests: what each found, what it cost, and how far a running one is. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
-import { element, part } from "./dom.js";
+import { element, part, settled } from "./dom.js";
+import { writeHash } from "./permalink.js";
+import { NOTHING } from "./state.js";
 import { bytesInWords, durationInWords, language, number, text } from "./text.js";
 
 /** In the order of the bar: what changed first. The words are those of the history. */
@@ -14,13 +16,50 @@ const ENDS = { finished: "endFinished", interrupted: "endInterrupted", moved: "e
 const WALKS = { full: "harvestFull", pruned: "harvestPruned", repaired: "harvestRepaired", pushed: "harvestPushed" };
 const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
+const MOST_MAPS = 20; // Each costs a question. Who has more finds the others by their names.
+
+/** What is searched for; it stays when the page is drawn again. */
+let wanted = "";
+
 /** @param {api.MapSummary[]} maps */
 export async function drawHarvests(maps) {
-  const sections = await Promise.all(maps.map(async (map) => {
+  const words = wanted.toLowerCase();
+  const found = maps.filter(({ name, note }) => `${name} ${note}`.toLowerCase().includes(words));
+  const sections = await Promise.all(found.slice(0, MOST_MAPS).map(async (map) => {
     const answer = map.days === 0 ? null : await api.harvests(map.name);
     return section(map, answer);
   }));
-  part("harvests-page").replaceChildren(element("h1", {}, text("harvestsTitle")), legend(), ...sections);
+  // Meanwhile something else may have been typed.
+  if (words !== wanted.toLowerCase()) return;
+  const hidden = found.length - sections.length;
+  const more = hidden > 0 ? text("harvestsMore", { n: hidden }) : found.length === 0 && words ? text("harvestsNoSuch") : "";
+  const page = part("harvests-page");
+  const search = maps.length > MOST_MAPS ? searchField(maps) : null;
+  // The field that is replaced may be written in at this moment.
+  const before = page.contains(document.activeElement) ? document.activeElement : null;
+  const at = before instanceof HTMLInputElement ? before.selectionStart : null;
+  page.replaceChildren(...[
+    element("h1", {}, text("harvestsTitle")), search && element("p", { class: "search" }, search), legend(),
+    ...sections, more ? element("p", { role: "status" }, more) : null,
+  ].filter((child) => child !== null));
+  if (search !== null && at !== null) {
+    search.focus({ preventScroll: true });
+    search.setSelectionRange(at, at);
+  }
+}
+
+/** @param {api.MapSummary[]} maps */
+function searchField(maps) {
+  const again = settled(150, () => drawHarvests(maps));
+  const field = element("input", {
+    type: "search", "aria-label": text("harvestsSearch"), placeholder: text("harvestsSearch"),
+    oninput: (/** @type {any} */ event) => {
+      wanted = event.target.value;
+      again();
+    },
+  });
+  field.value = wanted;
+  return field;
 }
 
 function legend() {
@@ -31,7 +70,8 @@ function legend() {
 
 /** @param {api.MapSummary} map @param {api.Harvests | null} answer */
 function section(map, answer) {
-  const title = element("h2", {}, text("harvestsOf", { map: map.name }));
+  const address = writeHash({ ...NOTHING, map: map.name });
+  const title = element("h2", {}, element("a", { href: address }, text("harvestsOf", { map: map.name })));
   const note = map.note ? element("p", { class: "note" }, map.note) : null;
   if (answer === null || map.first_day === null || map.last_day === null) {
     const command = element("code", {}, `scrapy harvest ${map.name}`);

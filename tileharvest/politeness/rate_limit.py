@@ -259,6 +259,11 @@ class Host(msgspec.Struct):
             self.spent(account.map),
         )
 
+    def next_start(self, own: Process) -> float:
+        """Returns when the next request of the process may start, of those that are not leased."""
+        of_host, of_map = self.own or Limited(), self.maps.get(own.account.map, Limited())
+        return max(of_host.next_start, of_map.next_start)
+
     def take_starts(
         self, own: Process, number: int, *, now: float, random: Callable[[], float]
     ) -> tuple[list[float], float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from tileharvest.errors import QueueError
@@ -115,11 +116,12 @@ class PoliteQueue:
         """
         await self._hosts.change(host, self._clock(), lambda known, now: known.rest(now + seconds))
 
-    async def take_turn(self, pace: Pace) -> tuple[float, float] | None:
+    async def take_turn(self, pace: Pace, near: float = inf) -> tuple[float, float] | None:
         """Take a turn, at this pace, for a request besides those that are leased.
 
         Returns the seconds for which the host rests, then nothing was taken; and those until the request may
-        start, which counts from now on. Returns None where the budget allows no further request.
+        start, which counts from now on. Where these are more than `near`, nothing was taken either: the other
+        maps of the host would have to wait as long. Returns None where the budget allows no further request.
         """
         self._host = pace.host
 
@@ -127,13 +129,16 @@ class PoliteQueue:
             known.limit(own, pace)
             if known.rests_until > now:
                 return known.rests_until - now, 0.0
+            waits = known.next_start(own) - now
+            if waits > near:
+                return 0.0, waits
             if not known.spend(own):
                 return None
             (start,), _ = known.take_starts(own, 1, now=now, random=self._random)
             return 0.0, start - now
 
         turn = await self._changed(step)
-        if turn is not None and not turn[0]:
+        if turn is not None and not turn[0] and turn[1] <= near:
             self.traffic.requests += 1
         return turn
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tileharvest.errors import BudgetError, QueueError
@@ -31,6 +32,10 @@ _logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
 """Seconds between two looks: a person who pauses a fleet waits for no more than two."""
+
+_NEAR: Final = 1.0
+"""Seconds for which a request beside the queue may take its turn ahead. Until then the other maps of the host
+have to wait, also where this crawl ends before its turn comes."""
 
 _WORTH_A_WORD: Final = 10.0
 """Seconds of rest from which on a person wonders why nothing happens."""
@@ -213,11 +218,12 @@ class Politeness:
     async def aside(self) -> None:
         """Returns when a request that probes a site has its turn. Raises BudgetError, QueueError, and what
         `may_go_on` raises."""
-        left = None
-        while left is None:
+        left: float | None = inf
+        while left is None or left > _NEAR:
             await self.may_go_on()
-            left = await self._take_turn()
-        await asyncio.sleep(left)
+            left = await self._take_turn(_NEAR)
+            if left is not None:
+                await asyncio.sleep(left)
         await self.may_go_on()
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
@@ -231,13 +237,14 @@ class Politeness:
             self._listener.end(error)
         return False
 
-    async def _take_turn(self) -> float | None:
-        """Returns the seconds until a request beside the queue may start, which counts from now on. Returns
-        None where the host rests, as another process has heard. Raises BudgetError and QueueError."""
+    async def _take_turn(self, near: float = inf) -> float | None:
+        """Returns the seconds until a request beside the queue may start, which counts from now on unless
+        that is not `near`. Returns None where the host rests, as another process has heard. Raises
+        BudgetError and QueueError."""
         pace = self.pace
         if pace is None:
             return 0.0
-        turn = await self._queue.take_turn(pace)
+        turn = await self._queue.take_turn(pace, near)
         if turn is None:
             raise self._exceeded(spent_part(self._queue.budget, self._queue.spent) or "requests")
         rests, waits = turn

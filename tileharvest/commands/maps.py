@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tileharvest.walk.decision import Decision
 
 
+_QUEUES_AT_ONCE: Final = 32
+
+
 class Command(MapCommand, ScrapyCommand):
     form = "[options]"
     summary = "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
@@ -66,9 +69,14 @@ def _next_walk(history: History, description: MapDescription, summary: MapSummar
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
-    """Says since when each map is paused. All queues are asked at once."""
-    names = list(names)
-    return dict(zip(names, await asyncio.gather(*(_since(settings, name) for name in names)), strict=True))
+    """Says since when each map is paused. Many queues are asked at once, each of which opens four files."""
+    names, places = list(names), asyncio.Semaphore(_QUEUES_AT_ONCE)
+
+    async def since(name: str) -> str | None:
+        async with places:
+            return await _since(settings, name)
+
+    return dict(zip(names, await asyncio.gather(*map(since, names)), strict=True))
 
 
 async def _since(settings: BaseSettings, name: str) -> str | None:

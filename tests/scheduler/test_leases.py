@@ -11,7 +11,7 @@ NOW = 1000.0
 
 
 def lease(number: int, start: float = NOW, *, priority: int = 0, attempt: int = 1) -> Lease:
-    return Lease(number, attempt, b"", "", priority, NOW + 600, start)
+    return Lease(number, attempt, b"", "", priority, start)
 
 
 def waiting(*starts: float, rests_until: float | None = None) -> Leases:

@@ -55,7 +55,8 @@ REDIS_PARAMS: dict[str, object] = {}
 
 SEGMENT = "day"
 """The slice of time in which a request is made once: `day`, `hour`, `week`, or an interval such as
-`every:3d`. With `run` each start is a segment of its own. Days are those of the map's time zone."""
+`every:3d`. With `run` each start is a segment of its own. Days are those of the map's time zone. For a map
+that has `every` in maps.toml that says it instead."""
 
 SEGMENT_RESOLVER = None
 """The import path of your own class, which takes the place of SEGMENT. It is called with (zone, started): see

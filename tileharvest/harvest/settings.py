@@ -6,11 +6,13 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.harvest.due import Times
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map, setting
+from tileharvest.politeness.settings import hours_without_requests
 from tileharvest.queue.settings import QueueKind, queue_kind, segment_resolver
 from tileharvest.store.settings import store_opener
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.queue.segments import SegmentResolver
 
 
 ARGUMENTS: Final = ("map", "day", "segment", "dry", "fresh", "stay")
@@ -49,7 +52,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     moment = started
     if day != started.astimezone(description.zone_info).date():
         moment = datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
-    resolver = segment_resolver(settings, arguments.get("segment"), description.zone_info, started)
+    resolver = segments_of(settings, description, arguments.get("segment"), started)
     dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a slip of the pen is told before anything is touched.
     url, open_store = database_url(settings), store_opener(settings)
@@ -67,11 +70,39 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     )
 
 
+def segments_of(
+    settings: BaseSettings, description: MapDescription, said: str | None, started: datetime
+) -> SegmentResolver:
+    """Returns the segments of the map's harvests: those that `said` names, the argument `segment`; else what
+    `every` says in the map's entry; else what the settings say. Raises ConfigurationError."""
+    return segment_resolver(settings, said or description.segment, description.zone_info, started)
+
+
+def times_for(settings: BaseSettings, description: MapDescription, now: datetime) -> Times:
+    """Returns what decides when the map is harvested. Raises ConfigurationError, also for segments that no
+    time ends."""
+    segments = segments_of(settings, description, None, now)
+    if segments.segment_at(None, now).ends is None:
+        raise ConfigurationError(
+            f"map '{description.name}' is never due: its segment has no end; write every = \"1d\" into its"
+            " entry, or set SEGMENT to day"
+        )
+    adaptive, interval = description.adaptive, description.interval
+    return Times(
+        description.name,
+        description.zone_info,
+        segments,
+        at=description.at_time,
+        repeats=interval.repeats if interval and description.at else None,
+        adaptive=(adaptive[0].length, adaptive[1].length) if adaptive else None,
+        quiet=hours_without_requests(settings, description),
+    )
+
+
 def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvest: Harvest) -> bool:
     """Returns whether a harvest of the map that begins now, with the same arguments, has the same segment."""
     started = datetime.now(UTC)
-    zone = harvest.description.zone_info
-    resolver = segment_resolver(settings, arguments.get("segment"), zone, started)
+    resolver = segments_of(settings, harvest.description, arguments.get("segment"), started)
     moment = harvest.segment.begins if "day" in arguments else started
     return resolver.segment_at(None, moment).name == harvest.segment.name
 

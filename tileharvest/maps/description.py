@@ -14,12 +14,14 @@ import msgspec
 
 from tileharvest.errors import nearest
 from tileharvest.maps.budgets import Budget, parse_size
+from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import time
 
 EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
@@ -27,6 +29,10 @@ EXAMPLES: Final = {
     "zooms": "zooms = [-3, 0]",
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
     "timezone": 'timezone = "Europe/Berlin"',
+    "every": 'every = "1d" or every = "auto"',
+    "at": 'at = "04:00"',
+    "every_min": 'every_min = "1d"',
+    "every_max": 'every_max = "28d"',
     "concurrency": "concurrency = 4",
     "requests_per_second": "requests_per_second = 5",
     "delay": "delay = 0.5 or delay = [0.2, 0.8]",
@@ -108,6 +114,16 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The rectangles to keep. Empty means the whole map."""
     timezone: str = "UTC"
     """The time zone in which a day begins and ends."""
+    every: str | None = None
+    """How often it is harvested: `1d`, `6h`, or `auto`. Each harvest is then for a segment of this length.
+    None means: as the setting SEGMENT says."""
+    at: str | None = None
+    """When in its segment `scrapy run` harvests it, in the map's time zone, such as `04:00`. None means: at a
+    time that its name decides."""
+    every_min: str | None = None
+    """The shortest interval of `auto`; its segments are of this length. None means a day."""
+    every_max: str | None = None
+    """The longest interval of `auto`. None means four weeks."""
     concurrency: int = 4
     """The most requests that all workers together may have on the way at the same time."""
     requests_per_second: float | None = None
@@ -173,6 +189,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check(self.concurrency >= 1, "concurrency", _no_work(self.concurrency))
         _check_rate(self.requests_per_second)
         _check_politeness(self)
+        _check_times(self)
         _check(0 <= self.audit <= 1, "audit", f"{self.audit:g} is no share of the skipped tiles, from 0 to 1")
         _check(self.full_every >= 1, "full_every", f"{self.full_every} days are less than one")
         _check((self.max_depth or 0) >= 0, "max_depth", f"{self.max_depth} levels are fewer than none")
@@ -196,6 +213,31 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             return None
         hours = (self.quiet_hours,) if isinstance(self.quiet_hours, str) else self.quiet_hours
         return tuple(QuietHours.parse(one) for one in hours)
+
+    @property
+    def segment(self) -> str | None:
+        """The segments that `every` asks for, as the setting SEGMENT names them; None where it says
+        nothing."""
+        return None if self.interval is None else self.interval.segment
+
+    @property
+    def interval(self) -> Interval | None:
+        """The length of its segments; None where the entry says nothing of them."""
+        if self.every is None:
+            return None
+        return self.adaptive[0] if self.adaptive else Interval.parse(self.every)
+
+    @property
+    def adaptive(self) -> tuple[Interval, Interval] | None:
+        """The shortest and the longest interval of `every = "auto"`; None without it."""
+        if self.every != AUTO:
+            return None
+        return Interval.parse(self.every_min or "1d"), Interval.parse(self.every_max or "28d")
+
+    @property
+    def at_time(self) -> time | None:
+        """The time of the day at which it is harvested; None where the entry says nothing."""
+        return None if self.at is None else parse_time(self.at)
 
     @property
     def host(self) -> str:
@@ -249,6 +291,41 @@ def _check_politeness(description: MapDescription) -> None:
         _check(one in NOTICES, "on", f"'{one}' is no occasion; there are {', '.join(NOTICES)}")
     if description.viewer:
         _check_page(description.viewer, "viewer")
+
+
+def _check_times(description: MapDescription) -> None:
+    """Raises ValueError that names the wrong key."""
+    if description.every not in (None, AUTO):
+        _check_parsed(description.every, "every", Interval.parse)
+    for key, said in (("every_min", description.every_min), ("every_max", description.every_max)):
+        _check_parsed(said, key, Interval.parse)
+        _check(
+            said is None or description.every == AUTO,
+            key,
+            'it is of use with every = "auto" only',
+        )
+    if description.adaptive is not None:
+        shortest, longest = description.adaptive
+        _check(
+            shortest.length <= longest.length, "every_max", f"{longest} is shorter than every_min, {shortest}"
+        )
+    _check_parsed(description.at, "at", parse_time)
+    if description.at is not None and description.interval is not None:
+        _check_parsed(
+            str(description.interval),
+            "at",
+            lambda said: Interval.parse(said).repeats,
+            'leave it out, or take hours that a day is made of, such as every = "6h"',
+        )
+
+
+def _check_parsed(said: str | None, key: str, parse: Callable[[str], object], hint: str = "") -> None:
+    """Raises ValueError that names the key, for a text that `parse` refuses."""
+    try:
+        if said is not None:
+            parse(said)
+    except ValueError as error:
+        raise ValueError(f"key '{key}': {error}{hint and f'; {hint}'}") from None
 
 
 def _check_page(address: str, key: str) -> None:

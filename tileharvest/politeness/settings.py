@@ -60,6 +60,17 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     )
 
 
+def hours_without_requests(settings: BaseSettings, description: MapDescription) -> tuple[QuietHours, ...]:
+    """Returns the quiet hours in which the map's site is not asked at all. Raises ConfigurationError.
+
+    Costs the same with many maps of a host as with few.
+    """
+    if _said(settings, "QUIET_RATE", _rate(description.quiet_rate), _rate):
+        return ()
+    hours: tuple[QuietHours, ...] = _said(settings, "QUIET_HOURS", description.quiet, _hours)
+    return hours
+
+
 def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
     """Two settings say the same. One of them on the command line takes the place of the table."""
     ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import ConfigurationError
@@ -19,6 +19,7 @@ _FIRST_MONDAY: Final = date(1970, 1, 5)
 _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Where intervals of hours are counted from."""
 _HOUR: Final = timedelta(hours=1)
+_MIDNIGHT: Final = time()
 _INTERVAL: Final = re.compile(r"every:([1-9][0-9]{0,3})([dhw])", re.ASCII)
 
 
@@ -73,10 +74,10 @@ class DaySegments:
         utc, length = _in_utc(moment), timedelta(days=self.days)
         today = utc.astimezone(self.zone).date()
         first = today - (today - _FIRST_MONDAY) % length
-        begins, ends = _beginning(first, self.zone), _beginning(first + length, self.zone)
+        begins, ends = first_moment(first, self.zone), first_moment(first + length, self.zone)
         while ends <= utc:
             first += length
-            begins, ends = ends, _beginning(first + length, self.zone)
+            begins, ends = ends, first_moment(first + length, self.zone)
         return Segment(self.named(first), begins, ends)
 
 
@@ -168,11 +169,12 @@ def _in_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _beginning(day: date, zone: ZoneInfo) -> datetime:
-    """Returns the first instant at which the clocks of the zone show this day or a later one, in UTC."""
-    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+def first_moment(day: date, zone: ZoneInfo, clock: time = _MIDNIGHT) -> datetime:
+    """Returns the first instant at which the clocks of the zone show this day and time, or later ones, in
+    UTC."""
+    shown = datetime.combine(day, clock, zone)
     # PEP 495: of a repeated time fold=0 is the first; a skipped one is later with fold=0 than with 1.
-    first, second = midnight.astimezone(UTC), midnight.replace(fold=1).astimezone(UTC)
+    first, second = shown.astimezone(UTC), shown.replace(fold=1).astimezone(UTC)
     return first if first <= second else _shift(zone, second, first)
 
 

@@ -1,0 +1,264 @@
+"""When a map's next harvest begins, under a given clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tileharvest.harvest.due import Times, adapted, beginning, due, leaves_room, pause_after
+from tileharvest.history.past import Past, Visit
+from tileharvest.maps.intervals import Interval
+from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.queue.segments import parse_resolver
+
+BERLIN = ZoneInfo("Europe/Berlin")
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+FINISHED = Past(was_ever_finished=True)
+COMPLETE = Past(was_ever_finished=True, is_complete=True)
+
+
+def at(text: str) -> datetime:
+    """A moment in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def times(every: str = "1d", zone: ZoneInfo = BERLIN, name: str = "world", **options: Any) -> Times:
+    interval = Interval.parse(every)
+    segments = parse_resolver(interval.segment, zone, STARTED)
+    repeats = interval.repeats if "at" in options else None
+    return Times(name, zone, segments, repeats=repeats, **options)
+
+
+def moment_of(asked: Times, past: Past, now: str) -> datetime:
+    found = due(asked, past, at(now))
+    assert found is not None
+    return found.moment
+
+
+def test_a_new_map_is_due_at_once():
+    found = due(times(at=time(4)), Past(), at("2026-11-22 22:00"))
+    assert found is not None
+    assert found.is_now(at("2026-11-22 22:00"))
+    assert found.why == "its first harvest"
+
+
+def test_a_harvest_that_was_begun_goes_on_at_once():
+    begun = Past(was_ever_finished=True, is_begun=True)
+    found = due(times(at=time(23)), begun, at("2026-11-22 10:00"))
+    assert found is not None
+    assert found.is_now(at("2026-11-22 10:00"))
+    assert found.why == "to be continued"
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "expected"),
+    [
+        # Before and after 4 o'clock in Berlin, which is 3 o'clock.
+        (FINISHED, "2026-11-22 01:00", "2026-11-22 03:00"),
+        (FINISHED, "2026-11-22 12:00", "2026-11-22 03:00"),
+        (COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
+        # In Berlin it is the next day already.
+        (COMPLETE, "2026-11-22 23:30", "2026-11-24 03:00"),
+    ],
+)
+def test_a_map_is_due_once_a_day_at_its_time(past, now, expected):
+    assert moment_of(times(at=time(4)), past, now) == at(expected)
+
+
+@pytest.mark.parametrize(
+    ("clock", "now", "expected"),
+    [
+        # A day of 23 hours, where 02:30 does not come: as the clocks jump from 2 to 3.
+        (time(2, 30), "2026-03-29 12:00", "2026-03-29 01:00"),
+        (time(4), "2026-03-29 12:00", "2026-03-29 02:00"),
+        # A day of 25 hours, where 02:30 comes twice: the first time.
+        (time(2, 30), "2026-10-25 12:00", "2026-10-25 00:30"),
+        (time(4), "2026-10-25 12:00", "2026-10-25 03:00"),
+        (time(0), "2026-10-25 12:00", "2026-10-24 22:00"),
+        (time(23, 59), "2026-10-25 12:00", "2026-10-25 22:59"),
+    ],
+)
+def test_the_clocks_of_the_maps_zone_count(clock, now, expected):
+    assert moment_of(times(at=clock), FINISHED, now) == at(expected)
+
+
+def test_midnight_that_the_clocks_skip_is_the_moment_of_the_jump():
+    """In Beirut they went from 00:00 to 01:00 on 2021-03-28."""
+    beirut = ZoneInfo("Asia/Beirut")
+    assert moment_of(times(zone=beirut, at=time(0)), FINISHED, "2021-03-28 12:00") == at("2021-03-27 22:00")
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        # 04:00, 10:00, 16:00 and 22:00 in Berlin. The segments begin at 0, 6, 12 and 18 o'clock in UTC.
+        ("2026-11-22 00:00", "2026-11-22 03:00"),
+        ("2026-11-22 07:00", "2026-11-22 09:00"),
+        ("2026-11-22 13:00", "2026-11-22 15:00"),
+        ("2026-11-22 18:00", "2026-11-22 21:00"),
+        ("2026-07-22 18:00", "2026-07-22 20:00"),
+    ],
+)
+def test_a_time_comes_again_in_segments_of_some_hours(now, expected):
+    assert moment_of(times("6h", at=time(4)), FINISHED, now) == at(expected)
+
+
+def test_no_segment_of_some_hours_is_left_out_where_the_clocks_change():
+    """Between two beginnings there are never more than two lengths."""
+    asked, now, found = times("3h", at=time(2, 30)), at("2026-03-28 00:00"), []
+    while now < at("2026-03-31 00:00"):
+        segment = asked.segments.segment_at(None, now)
+        assert segment.ends is not None
+        found.append(beginning(asked, segment))
+        assert segment.begins <= found[-1] < segment.ends
+        now = segment.ends
+    assert len(found) == 24
+    assert max(later - one for one, later in pairwise(found)) <= 6 * HOUR
+
+
+def test_a_week_begins_on_monday_and_is_harvested_on_its_first_day():
+    assert moment_of(times("7d", at=time(4)), FINISHED, "2026-11-22 12:00") == at("2026-11-16 03:00")
+    assert moment_of(times("7d", at=time(4)), COMPLETE, "2026-11-22 12:00") == at("2026-11-23 03:00")
+
+
+def test_names_spread_the_maps_over_three_quarters_of_the_segment():
+    begins = at("2026-11-21 23:00")
+    shares = [
+        (moment_of(times(name=f"map-{number}"), FINISHED, "2026-11-22 12:00") - begins) / (DAY * 0.75)
+        for number in range(1000)
+    ]
+    assert 0 <= min(shares) < 0.01
+    assert 0.99 < max(shares) <= 1
+    tenths = [sum(int(share * 10) == tenth for share in shares) for tenth in range(10)]
+    assert all(70 <= count <= 130 for count in tenths)
+
+
+def test_a_name_has_the_same_place_in_every_segment():
+    one = moment_of(times(), FINISHED, "2026-11-22 12:00")
+    assert moment_of(times(), COMPLETE, "2026-11-22 12:00") == one + DAY
+
+
+def test_nothing_begins_in_quiet_hours():
+    quiet = (QuietHours.parse("03:00-06:00"),)
+    assert moment_of(times(at=time(4), quiet=quiet), FINISHED, "2026-11-22 00:00") == at("2026-11-22 05:00")
+    # Also what is due for long.
+    found = due(times(at=time(0), quiet=quiet), FINISHED, at("2026-11-22 04:30"))
+    assert found is not None
+    assert found.moment == at("2026-11-22 05:00")
+    assert moment_of(times(at=time(0), quiet=quiet), FINISHED, "2026-11-22 05:00") == at("2026-11-21 23:00")
+
+
+def test_a_segment_without_end_that_is_complete_is_followed_by_none():
+    endless = Times("world", BERLIN, parse_resolver("run", BERLIN, STARTED))
+    assert due(endless, COMPLETE, at("2026-11-22 12:00")) is None
+
+
+# -- where the map's changes decide
+
+
+def visited(*changes: bool, last: str = "2026-11-22 03:00") -> tuple[Visit, ...]:
+    """Visits, of which the last was then."""
+    number = len(changes)
+    return tuple(
+        Visit(at(last) - (number - place - 1) * DAY, changed) for place, changed in enumerate(changes)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "days"),
+    [
+        ((), 1),
+        ((True,), 1),
+        ((False,), 1.4),
+        ((False, False), 1.96),
+        ((False, False, True), 1.568),
+        ((False,) * 9, 20.66),
+        ((False,) * 12, 28),
+        ((False,) * 12 + (True,), 22.4),
+    ],
+)
+def test_an_interval_grows_by_two_fifths_and_shrinks_by_a_fifth(changes, days):
+    """As Nutch's AdaptiveFetchSchedule with inc_rate 0.4 and dec_rate 0.2."""
+    interval = adapted(visited(*changes), DAY, 28 * DAY)
+    assert interval / DAY == pytest.approx(days, abs=0.005)
+
+
+def test_an_interval_stays_where_three_visits_of_five_find_something():
+    found = adapted(visited(*(False,) * 6 + (True, False, True, False, True) * 4), DAY, 28 * DAY)
+    assert found / (1.4**6 * DAY) == pytest.approx(1.004**4, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((True,), "2026-11-23 03:00"),
+        # 1.4 days are over on the next day; 1.96 and 2.74 days are over on the one after it.
+        ((False,), "2026-11-23 03:00"),
+        ((False, False), "2026-11-24 03:00"),
+        ((False, False, False), "2026-11-24 03:00"),
+        ((False,) * 12, "2026-12-20 03:00"),
+    ],
+)
+def test_a_map_that_seldom_changes_is_visited_seldom(changes, expected):
+    asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
+    past = Past(was_ever_finished=True, is_complete=True, visits=visited(*changes))
+    assert moment_of(asked, past, "2026-11-22 12:00") == at(expected)
+
+
+def test_what_is_overdue_by_its_changes_is_due_in_the_present_segment():
+    asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
+    past = Past(was_ever_finished=True, visits=visited(False, False, False, last="2026-11-01 03:00"))
+    assert moment_of(asked, past, "2026-11-22 12:00") == at("2026-11-22 03:00")
+
+
+def test_a_map_is_left_alone_in_segments_before_its_interval_is_over():
+    asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
+    past = Past(was_ever_finished=True, visits=visited(*(False,) * 12))
+    assert moment_of(asked, past, "2026-11-25 12:00") == at("2026-12-20 03:00")
+
+
+# -- what failed
+
+
+def test_what_failed_is_tried_again_later_each_time():
+    pauses = [pause_after(number, DAY) / timedelta(minutes=1) for number in range(1, 9)]
+    assert pauses == [5, 10, 20, 40, 80, 160, 320, 360]
+
+
+def test_no_pause_is_longer_than_a_quarter_of_the_segment():
+    assert pause_after(9, 6 * HOUR) == timedelta(minutes=90)
+    assert pause_after(10**9, 6 * HOUR) == timedelta(minutes=90)
+    assert pause_after(9, None) == 6 * HOUR
+
+
+def test_before_a_failure_there_is_no_pause():
+    with pytest.raises(ValueError, match="after 0 failures"):
+        pause_after(0, DAY)
+
+
+# -- workers at another one's map
+
+
+@pytest.mark.parametrize(
+    ("limit", "concurrency", "rates", "since", "expected"),
+    [
+        # Nobody is there any more.
+        (None, 8, [], 100.0, False),
+        # Without a rate there is room until each request that may be on the way has a worker.
+        (None, 2, [500.0], 0.0, True),
+        (None, 2, [500.0, 400.0], 0.0, False),
+        (None, 1, [500.0], 0.0, False),
+        # With one there is room where it is not reached, as soon as that is known.
+        (40.0, 8, [39.0], 100.0, False),
+        (40.0, 8, [20.0], 100.0, True),
+        (40.0, 8, [20.0], 14.0, False),
+        (40.0, 8, [20.0, 19.0], 100.0, False),
+    ],
+)
+def test_there_is_room_where_the_limit_is_not_reached(limit, concurrency, rates, since, expected):
+    assert leaves_room(limit=limit, concurrency=concurrency, rates=rates, since=since) is expected

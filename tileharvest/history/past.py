@@ -1,0 +1,153 @@
+"""What the history knows of the harvests of many maps at once: enough to tell which of them are due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import func, or_, select
+
+from tileharvest.history.schema import FINISHED, PUSHED_WALK, harvest_counts, harvests, maps
+from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection, FromClause, Select
+
+    from tileharvest.history.database import History
+
+VISITS: Final = 20
+"""The number of a map's last harvests by which its interval is adapted. From one day to a year takes 18
+harvests that find nothing new."""
+
+_NEW: Final = tuple(
+    outcome.value for outcome in (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.GONE)
+)
+
+_ALWAYS: Final = date.min
+"""Before every harvest."""
+
+_AT_ONCE: Final = 500
+"""Names in one query. SQLite takes 32,766 parameters, older ones 999."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A finished harvest."""
+
+    started: datetime
+    """In UTC."""
+    has_changed: bool
+    """Whether it found any tile that is new, different or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of one map."""
+
+    was_ever_finished: bool = False
+    """Whether any harvest of the map was ever finished, of whatever segment."""
+    is_complete: bool = False
+    """Whether the harvest of the segment that was asked about is finished."""
+    is_begun: bool = False
+    """Whether it was begun and has not ended."""
+    visits: tuple[Visit, ...] = field(default=())
+    """The last finished harvests, oldest first; empty where they were not asked for."""
+
+
+def pasts(
+    history: History, segments: Mapping[str, tuple[str, date]], adaptive: Collection[str]
+) -> dict[str, Past]:
+    """Returns what is known of each of these maps, in one state of the history.
+
+    `segments` gives, by the map's name, a segment's name and a day before which none of its harvests began.
+    Visits are read for the maps in `adaptive` only. Costs a query for each different segment, of which there
+    are few, and a look into the index for each map: the length of a map's history does not matter.
+    """
+    asked: dict[tuple[str, date], set[str]] = {}
+    for name, segment in segments.items():
+        asked.setdefault(segment, set()).add(name)
+    complete: dict[str, bool] = {}
+    with history.reading() as connection:
+        finished = _ever_finished(connection)
+        for (title, since), names in asked.items():
+            known = _complete(connection, title, since)
+            complete |= {name: is_complete for name, is_complete in known if name in names}
+        visits = _visits(connection, sorted(adaptive))
+    return {
+        name: Past(
+            was_ever_finished=name in finished,
+            is_complete=complete.get(name, False),
+            is_begun=not complete.get(name, True),
+            visits=tuple(visits.get(name, ())[-VISITS:]),
+        )
+        for name in segments
+    }
+
+
+def _ever_finished(connection: Connection) -> set[str]:
+    finished = select(harvests.c.id).where(harvests.c.map == maps.c.id, harvests.c.reason == FINISHED)
+    return set(connection.execute(select(maps.c.name).where(finished.exists())).scalars())
+
+
+def _complete(connection: Connection, segment: str, since: date) -> Iterator[tuple[str, bool]]:
+    """Yields the maps that have a harvest of this segment, and whether the last of those is finished. One
+    that has ended otherwise does not count."""
+    of_segment = harvests.alias("of_segment")
+    last = (
+        select(func.max(of_segment.c.id))
+        .where(of_segment.c.map == maps.c.id, of_segment.c.day >= since, of_segment.c.segment == segment)
+        .where(or_(of_segment.c.reason == FINISHED, of_segment.c.ended.is_(None)))
+        .scalar_subquery()
+    )
+    query = select(maps.c.name, harvests.c.ended).join_from(maps, harvests, harvests.c.id == last)
+    for name, ended in connection.execute(query):
+        yield name, ended is not None
+
+
+def _visits(connection: Connection, names: list[str]) -> dict[str, list[Visit]]:
+    found: dict[str, list[Visit]] = {}
+    for first in range(0, len(names), _AT_ONCE):
+        for name, visit in _last_visits(connection, names[first : first + _AT_ONCE]):
+            found.setdefault(name, []).append(visit)
+    return found
+
+
+def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple[str, Visit]]:
+    """Yields the last finished harvests of each map, oldest first."""
+    earlier = harvests.alias("earlier")
+    first_day = (
+        _complete_ones(select(earlier.c.day), earlier)
+        .where(earlier.c.map == maps.c.id)
+        .order_by(earlier.c.day.desc())
+        .offset(VISITS - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    # Materialized, as SQLite would ask for the first day anew for each harvest.
+    asked = (
+        select(maps.c.id, maps.c.name, func.coalesce(first_day, _ALWAYS).label("since"))
+        .where(maps.c.name.in_(names))
+        .cte("asked")
+        .prefix_with("MATERIALIZED")
+    )
+    news = select(harvest_counts.c.harvest).where(
+        harvest_counts.c.harvest == harvests.c.id,
+        harvest_counts.c.outcome.in_(_NEW),
+        harvest_counts.c.tiles > 0,
+    )
+    query = (
+        _complete_ones(select(asked.c.name, harvests.c.started, news.exists()), harvests)
+        .join_from(asked, harvests, (harvests.c.map == asked.c.id) & (harvests.c.day >= asked.c.since))
+        .order_by(harvests.c.day, harvests.c.id)
+    )
+    for name, started, has_changed in connection.execute(query):
+        yield name, Visit(started, bool(has_changed))
+
+
+def _complete_ones(query: Select[Any], table: FromClause) -> Select[Any]:
+    """Returns the query with finished harvests only, but for those that asked only what was pushed."""
+    return query.where(table.c.reason == FINISHED, func.coalesce(table.c.walk, "") != PUSHED_WALK)

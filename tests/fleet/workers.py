@@ -118,15 +118,18 @@ class Fleet:
     def start(
         self,
         *arguments: str,
-        day: str = DAY,
+        day: str | None = DAY,
         command: Sequence[str] = CRAWL,
         environment: Mapping[str, str] | None = None,
         through: Sequence[str] | None = None,
     ) -> Worker:
-        """One more. `through` is a program that runs it, empty for a start just as a user's."""
+        """One more. Without a day it is a command that takes none.
+
+        `through` is a program that runs it, empty for a start just as a user's.
+        """
         log = self.project.folder / f"worker-{len(self.workers) + 1}.log"
         options = [part for name, value in self.settings.items() for part in ("-s", f"{name}={value}")]
-        words = [*command, "-a", f"day={day}", *options, *arguments]
+        words = [*command, *([] if day is None else ["-a", f"day={day}"]), *options, *arguments]
         places = {"REDIS_URL": self.redis_url, "DATABASE_URL": self.database_url}
         full = self.project.environment | places | dict(environment or {})
         process = start(through, words, full, log) if through is not None else fork(words, full, log)

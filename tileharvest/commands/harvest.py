@@ -17,6 +17,7 @@ from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
+from tileharvest.commands.shared_maps import SharedHarvests, may_share
 from tileharvest.commands.terminal import (
     console,
     say,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.politeness.rules import Rules
 
 
@@ -116,6 +118,8 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             order = longest_first(self._maps, ask_history(settings, last_costs) or {})
         runner = Runner(self.crawler_process, harvests, at_once=at_once, arguments=opts.spargs)
         runner.run(harvests.names(order))
+        # The loop has been stopped, and is not closed.
+        asyncio.get_event_loop().run_until_complete(harvests.close())
         self.exitcode = harvests.report(runner.under_way)
 
 
@@ -163,6 +167,13 @@ class HarvestEnd:
             crawl.exit_status,
             would_go_on(settings, arguments, harvest),
         )
+
+    @classmethod
+    def of_complete(cls, harvest: Harvest) -> HarvestEnd:
+        """Returns the end of a harvest that is not begun, as that of its segment is complete."""
+        said = str(harvest.already_harvested())
+        name, day = harvest.description.name, harvest.day.isoformat()
+        return cls(name, day, {}, 0, 0, True, said, ExitStatus.DONE, True)
 
     @property
     def is_stopped(self) -> bool:
@@ -230,16 +241,30 @@ class _Harvests:
         )
         self._showing: asyncio.Task[None] | None = None
         self._watching: dict[str, asyncio.Task[None]] = {}
+        self._shared: SharedHarvests | None = None
+        """None where this process harvests all the maps itself."""
+        if not self._is_alone and may_share(settings, names[0], arguments):
+            self._shared = SharedHarvests(settings, arguments, self._complete)
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
         """Yields the maps in this order. A paused one is passed over: it would keep the person waiting."""
         self._showing = asyncio.ensure_future(self._display.show())
-        for name in order:
+        async for name in _in_turn(order) if self._shared is None else self._shared.free(order):
             if self._passes_over and await self._is_paused(name):
                 self._passed_over += 1
                 self._display.remove(name)
+                self._release(name)
             else:
                 yield name
+
+    async def close(self) -> None:
+        """Leaves what this worker has to others."""
+        if self._shared is not None:
+            await self._shared.close()
+
+    def _release(self, name: str) -> None:
+        if self._shared is not None:
+            self._shared.release(name)
 
     async def _is_paused(self, name: str) -> bool:
         try:
@@ -269,11 +294,20 @@ class _Harvests:
         if watching is not None:
             watching.cancel()
         self._display.remove(name)
+        self._release(name)
         if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-            end = self._ends[name] = HarvestEnd.of(spider, self._settings, self._arguments)
-            if not (self._is_alone or self._as_json):
-                write_line(end.in_words)
-                sys.stdout.flush()
+            self._note(HarvestEnd.of(spider, self._settings, self._arguments))
+
+    def _complete(self, harvest: Harvest) -> None:
+        """It need not be begun."""
+        self._display.remove(harvest.description.name)
+        self._note(HarvestEnd.of_complete(harvest))
+
+    def _note(self, end: HarvestEnd) -> None:
+        self._ends[end.name] = end
+        if not (self._is_alone or self._as_json):
+            write_line(end.in_words)
+            sys.stdout.flush()
         if len(self._ends) + self._passed_over == len(self._names):
             self._hide()
 
@@ -321,6 +355,11 @@ class _Harvests:
         if not all(end.goes_on for end in stopped):
             again = "what was found is kept; run again, it begins anew, in another segment"
         write_error(f"{whose} stopped; {again}")
+
+
+async def _in_turn(names: Sequence[str]) -> AsyncIterator[str]:
+    for name in names:
+        yield name
 
 
 def _named(names: Sequence[str]) -> str:

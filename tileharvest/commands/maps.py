@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
+from tileharvest.commands.due_maps import dues
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
-from tileharvest.errors import QueueError
+from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.harvest.settings import times_for
 from tileharvest.harvest.walks import next_walks
-from tileharvest.history.settings import has_history, open_history_for_reading
+from tileharvest.history.settings import has_history, open_history_for_reading, open_history_if_any
 from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.harvest.due import Due
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.walk.decision import Decision
@@ -51,7 +55,11 @@ class Command(MapCommand, ScrapyCommand):
                     for name, description in descriptions.items()
                 }
         paused = asyncio.run(_paused(settings, descriptions))
-        known = [(one, summaries[name], walks[name], paused[name]) for name, one in descriptions.items()]
+        due = _due(settings, descriptions.values())
+        known = [
+            (one, summaries[name], walks[name], paused[name], due.get(name))
+            for name, one in descriptions.items()
+        ]
         if opts.json:
             write_json([_row(*one) for one in known])
             return
@@ -66,6 +74,17 @@ def _next_walk(history: History, description: MapDescription, summary: MapSummar
         return Decisions({})
     today = datetime.now(description.zone_info).date()
     return next_walks(history, description, summary.last_harvest.depth, today)
+
+
+def _due(settings: BaseSettings, descriptions: Iterable[MapDescription]) -> dict[str, Due]:
+    """Tells when each enabled map is due. One that is never due is left out."""
+    now, times = datetime.now(UTC), []
+    for one in descriptions:
+        # `scrapy run` says why a map is never due.
+        with suppress(ConfigurationError):
+            times += [times_for(settings, one, now)] if one.enabled else []
+    with open_history_if_any(settings) or nullcontext() as history:
+        return dues(history, times, now)
 
 
 async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
@@ -89,7 +108,11 @@ async def _since(settings: BaseSettings, name: str) -> str | None:
 
 
 def _row(
-    description: MapDescription, summary: MapSummary, walk: Decisions, paused: str | None
+    description: MapDescription,
+    summary: MapSummary,
+    walk: Decisions,
+    paused: str | None,
+    due: Due | None,
 ) -> dict[str, Any]:
     last = summary.last_harvest
     return {
@@ -98,6 +121,8 @@ def _row(
         "enabled": description.enabled,
         "paused": paused,
         "note": description.note,
+        "due": due and due.moment.astimezone(description.zone_info).isoformat(timespec="seconds"),
+        "due_because": due and due.why,
         "last_harvest": None
         if last is None
         else {"day": last.day.isoformat(), "reason": last.reason or "unfinished"},
@@ -133,7 +158,7 @@ _PROVED: Final = ("day", "pairs", "broken", "undated", "span_seconds", "withdraw
 
 
 def _write(rows: Sequence[Sequence[str]]) -> None:
-    columns = ["map", "last harvest", "next walk", ">tiles", ">versions", ">bytes", "url", "note"]
+    columns = ["map", "last harvest", "next walk", ">tiles", ">versions", ">bytes", "due", "url", "note"]
     write_table(columns, rows)
     if not rows:
         write_line("no map yet: scrapy add NAME URL")
@@ -150,7 +175,11 @@ def _write_walk(name: str, walk: Decisions) -> None:
 
 
 def _in_words(
-    description: MapDescription, summary: MapSummary, walk: Decisions, paused: str | None
+    description: MapDescription,
+    summary: MapSummary,
+    walk: Decisions,
+    paused: str | None,
+    due: Due | None,
 ) -> list[str]:
     last = summary.last_harvest
     states = ["not enabled"] * (not description.enabled) + ["paused"] * (paused is not None)
@@ -161,6 +190,16 @@ def _in_words(
         f"{summary.tiles:,}",
         f"{summary.versions:,}",
         bytes_in_words(summary.image_bytes),
+        _moment_in_words(description, due),
         description.url,
         description.note,
     ]
+
+
+def _moment_in_words(description: MapDescription, due: Due | None) -> str:
+    """Returns a time by the clocks of the map's zone."""
+    if due is None:
+        return ""
+    if due.is_now(datetime.now(UTC)):
+        return "now"
+    return f"{due.moment.astimezone(description.zone_info):%Y-%m-%d %H:%M}"

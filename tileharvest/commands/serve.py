@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
@@ -18,8 +19,11 @@ from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
 
     from scrapy.settings import BaseSettings
+
+    from tileharvest.viewer.application import Application
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -46,26 +50,33 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
-        from tileharvest.viewer.server import (  # noqa: PLC0415
-            parse_port,
-            serve,
-            viewer,
-        )
+        from tileharvest.viewer.server import parse_port, serve  # noqa: PLC0415
 
         configure_logging(self.settings)
         port = parse_port(opts.port)
-        with viewer(
-            maps_file(settings),
-            lambda: open_history_if_any(settings),
-            open_store_for_reading(settings),
-            lambda name: workers_on(settings, name),
-            args,
-        ) as application:
+        with viewer_of(settings, args) as application:
             relax_garbage_collection(settings)
-            serve(application, opts.host, port, _announce)
+            serve(application, opts.host, port, announce)
 
 
-def _announce(address: str) -> None:
+@contextmanager
+def viewer_of(settings: BaseSettings, names: Sequence[str]) -> Iterator[Application]:
+    """Makes the viewer of these maps, or of all, and closes it when the block ends. Raises
+    TileHarvestError."""
+    from tileharvest.viewer.server import viewer  # noqa: PLC0415
+
+    with viewer(
+        maps_file(settings),
+        lambda: open_history_if_any(settings),
+        open_store_for_reading(settings),
+        lambda name: workers_on(settings, name),
+        names,
+    ) as application:
+        yield application
+
+
+def announce(address: str) -> None:
+    """Says where the viewer is."""
     write_line(f"the viewer is at {address} (Ctrl-C ends it)")
     # A program that reads the output through a pipe waits for this line.
     sys.stdout.flush()

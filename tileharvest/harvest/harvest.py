@@ -118,7 +118,7 @@ class Harvest:
         if await self._looked_up(
             lambda history: finished_at(history, self.description.name, self.segment.name), None
         ):
-            raise self._already_harvested()
+            raise self.already_harvested()
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
@@ -131,7 +131,8 @@ class Harvest:
         """
         return await self._looked_up(lambda history: progress_of(history, self.description.name), None)
 
-    def _already_harvested(self) -> AlreadyHarvestedError:
+    def already_harvested(self) -> AlreadyHarvestedError:
+        """Returns what is said of a complete harvest. Looks at nothing."""
         end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
         following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
         return AlreadyHarvestedError(
@@ -188,7 +189,7 @@ class Harvest:
         except SegmentFinishedError:
             # Another worker has finished it while this one looked at the site.
             await asyncio.to_thread(self._on_close.close)
-            raise self._already_harvested() from None
+            raise self.already_harvested() from None
         except BaseException:
             await asyncio.to_thread(self._on_close.close)
             raise

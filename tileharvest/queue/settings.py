@@ -12,6 +12,7 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
+from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.shared_queue import SILENT, SharedQueue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.queue.map_leases import MapLeases
     from tileharvest.queue.port import RequestQueue
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
@@ -89,6 +91,16 @@ def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -
         error_rate=float(setting(settings, "SEEN_ERROR_RATE_SHARED")),
         keeps_doubtful=is_harvest,
     )
+
+
+def map_leases(settings: BaseSettings) -> MapLeases:
+    """Returns the leases on maps of all workers that share the queues. They are not opened yet."""
+    if queue_kind(settings) is not QueueKind.REDIS:
+        return LocalMapLeases(data_folder(settings) / "queues")
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
+
+    return RedisMapLeases(connection_parameters(settings), silent=lease_seconds(settings))
 
 
 def lease_seconds(settings: BaseSettings) -> float:

@@ -76,10 +76,11 @@ class RedisLink:
     seconds; so each must bear being made twice. The client's own time limits come on top of the patience.
     """
 
-    def __init__(self, parameters: Mapping[str, Any], map_name: str, patience: float) -> None:
-        """`parameters` are those of `connection.connect`. Connects to nothing yet."""
+    def __init__(self, parameters: Mapping[str, Any], what: str, patience: float) -> None:
+        """`parameters` are those of `connection.connect`; `what` is kept there, for messages. Connects to
+        nothing yet."""
         self._parameters = parameters
-        self._map_name = map_name
+        self._what = what
         self._patience = patience
         self._client: Client | None = None
 
@@ -93,7 +94,7 @@ class RedisLink:
     @property
     def queue(self) -> str:
         """Which queue it is and where, for messages."""
-        return f"the queue of map '{self._map_name}' at {place(self.client)}"
+        return f"{self._what} at {place(self.client)}"
 
     async def open(self) -> None:
         """Connects. Raises ConfigurationError for parameters that cannot be. Raises QueueError if there is no

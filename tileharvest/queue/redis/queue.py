@@ -92,7 +92,7 @@ class RedisQueue:
             raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
         check_filter(expected, error_rate)
         Turns(minus_share)
-        self._link = RedisLink(parameters, map_name, patience)
+        self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
         self._keys = calls.Keys(map_name)
         self._lease_seconds = lease_seconds
         self._has_server_clock = server_clock

@@ -1,0 +1,267 @@
+"""What every kind of map leases promises."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.redis import redis_server
+from tileharvest.queue.map_leases import LocalMapLeases, MapLease
+from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
+from tileharvest.queue.shared_queue import SILENT
+from tileharvest.queue.sqlite.lock import WorkerLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tests.servers.redis import RedisServer
+    from tileharvest.queue.map_leases import MapLeases
+
+
+class Worker:
+    """A worker, at the time of the workers' clock."""
+
+    def __init__(self, leases: MapLeases, box: Box) -> None:
+        self.leases, self._box = leases, box
+        box.runner.run(leases.open())
+
+    def acquire(self, *names: str) -> MapLease | None:
+        return self._box.runner.run(self.leases.acquire(names, self._box.now))
+
+    def acquired(self, *names: str) -> str | None:
+        lease = self.acquire(*names)
+        return lease and lease.map
+
+    def taken(self, *names: str) -> Sequence[str]:
+        return self._box.runner.run(self.leases.taken(names, self._box.now))
+
+    def join(self, name: str) -> MapLease | None:
+        return self._box.runner.run(self.leases.join(name, self._box.now))
+
+    def extend(self) -> None:
+        self._box.runner.run(self.leases.extend(self._box.now))
+
+    def release(self, name: str) -> None:
+        self._box.runner.run(self.leases.release(name, self._box.now))
+
+    def fail(self, name: str, seconds: float) -> None:
+        self._box.runner.run(self.leases.fail(name, self._box.now + seconds, self._box.now))
+
+    def close(self) -> None:
+        self._box.runner.run(self.leases.close())
+
+
+@dataclass
+class Box:
+    """The workers that share their maps."""
+
+    make: Callable[[], MapLeases]
+    runner: asyncio.Runner
+    is_shared: bool
+    now: float = 1000.0
+    workers: list[Worker] = field(default_factory=list)
+
+    def worker(self) -> Worker:
+        self.workers.append(Worker(self.make(), self))
+        return self.workers[-1]
+
+    def kill(self, worker: Worker) -> None:
+        """Nothing is heard of it any more, and others know that now."""
+        self.workers.remove(worker)
+        if isinstance(worker.leases, RedisMapLeases):
+            self.runner.run(worker.leases._link.close())
+        else:
+            worker.close()
+        self.now += SILENT
+        for one in self.workers:
+            one.extend()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "redis"])
+def box(request: pytest.FixtureRequest, server: RedisServer, tmp_path: Path) -> Iterator[Box]:
+    is_shared = request.param == "redis"
+    make: Callable[[], MapLeases] = partial(LocalMapLeases, tmp_path / "queues")
+    if is_shared:
+        server.ask("DEL", KEY)
+        make = partial(RedisMapLeases, {"url": server.socket_url}, server_clock=False)
+    with asyncio.Runner() as runner:
+        box = Box(make, runner, is_shared)
+        yield box
+        for worker in box.workers:
+            worker.close()
+
+
+def test_a_map_is_one_workers(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    assert one.acquire("a", "b") == MapLease("a", 0)
+    assert two.acquired("a", "b") == "b"
+    assert one.acquired("a", "b") is None
+    assert two.acquired("a", "b", "c") == "c"
+
+
+def test_the_first_that_is_free_is_acquired(box: Box) -> None:
+    assert [box.worker().acquired("c", "a", "b") for _ in range(4)] == ["c", "a", "b", None]
+
+
+def test_of_no_maps_none_is_acquired(box: Box) -> None:
+    assert box.worker().acquired() is None
+
+
+def test_a_released_map_is_free_at_once(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.release("a")
+    assert two.acquired("a") == "a"
+
+
+def test_a_closed_worker_has_released_all(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.acquire("b")
+    one.close()
+    one.close()
+    assert (two.acquired("a"), two.acquired("b")) == ("a", "b")
+
+
+def test_the_maps_of_a_killed_worker_are_free_after_its_silence(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    two.acquire("b")
+    assert two.acquired("a") is None
+    box.kill(one)
+    assert two.acquired("a", "b") == "a"
+
+
+def test_a_living_worker_keeps_its_maps_for_as_long_as_it_likes(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    for _ in range(20):
+        box.now += SILENT / 6
+        one.extend()
+    assert two.acquired("a") is None
+
+
+def test_a_map_that_failed_is_free_when_its_time_has_come(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.fail("a", 300.0)
+    assert (one.acquired("a"), two.acquired("a", "b")) == (None, "b")
+    box.now += 299.0
+    one.extend(), two.extend()
+    assert one.acquired("a") is None
+    box.now += 1.0
+    assert one.acquire("a") == MapLease("a", 1)
+
+
+def test_failures_in_a_row_are_counted_whoever_had_them(box: Box) -> None:
+    for number in range(3):
+        worker = box.worker()
+        assert worker.acquire("a") == MapLease("a", number)
+        worker.fail("a", 10.0)
+        box.now += 10.0
+
+
+def test_what_succeeded_has_failed_no_more(box: Box) -> None:
+    one = box.worker()
+    one.acquire("a")
+    one.fail("a", 10.0)
+    box.now += 10.0
+    one.acquire("a")
+    one.release("a")
+    assert one.acquire("a") == MapLease("a", 0)
+
+
+def test_a_kill_counts_as_no_failure(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.fail("a", 10.0)
+    box.now += 10.0
+    one.acquire("a")
+    box.kill(one)
+    assert two.acquire("a") == MapLease("a", 1)
+
+
+def test_what_others_are_at_is_told(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    for name in ("a", "b"):
+        one.acquire(name)
+    two.acquire("c")
+    two.acquire("d")
+    two.fail("d", 100.0)
+    assert list(two.taken("d", "c", "b", "a")) == (["b", "a"] if box.is_shared else [])
+    box.kill(one)
+    assert list(two.taken("a", "b", "c")) == []
+
+
+def test_others_join_where_a_queue_is_shared(box: Box) -> None:
+    one, two, three = box.worker(), box.worker(), box.worker()
+    assert two.join("a") is None
+    one.acquire("a")
+    assert (two.join("a") is not None) is box.is_shared
+    if box.is_shared:
+        one.release("a")
+        assert three.acquired("a") is None
+        two.release("a")
+        assert three.acquired("a") == "a"
+
+
+@pytest.mark.parametrize("box", ["redis"], indirect=True)
+def test_who_fails_where_others_go_on_keeps_nobody_away(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    two.join("a")
+    one.fail("a", 1000.0)
+    two.release("a")
+    assert one.acquire("a") == MapLease("a", 0)
+
+
+def test_of_many_that_ask_at_once_one_gets_it(box: Box) -> None:
+    async def ask() -> list[MapLease | None]:
+        asking = (one.leases.acquire(["a"], box.now) for one in workers)
+        return await asyncio.gather(*asking)
+
+    workers = [box.worker() for _ in range(8)]
+    assert sum(lease is not None for lease in box.runner.run(ask())) == 1
+
+
+def test_a_map_that_is_harvested_without_a_lease_is_taken_on_one_machine(tmp_path: Path) -> None:
+    lock = WorkerLock(tmp_path / "a.sqlite")
+    lock.acquire()
+    leases = LocalMapLeases(tmp_path)
+    assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("b", 0)
+    lock.release()
+    assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("a", 0)
+    asyncio.run(leases.close())
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"number": "x"}', "\udcff"])
+def test_a_file_that_cannot_be_read_is_of_a_map_that_has_not_failed(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.lease").write_text(content, errors="surrogateescape")
+    leases = LocalMapLeases(tmp_path)
+    assert asyncio.run(leases.acquire(["a"], 0.0)) == MapLease("a", 0)
+    asyncio.run(leases.close())
+
+
+def test_what_redis_has_in_their_place_is_begun_anew(server: RedisServer) -> None:
+    server.ask("SET", KEY, "\udcff".encode(errors="surrogateescape"))
+
+    async def acquired() -> MapLease | None:
+        leases = RedisMapLeases({"url": server.socket_url})
+        await leases.open()
+        try:
+            return await leases.acquire(["a"], 0.0)
+        finally:
+            await leases.close()
+
+    assert asyncio.run(acquired()) == MapLease("a", 0)

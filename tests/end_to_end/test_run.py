@@ -1,0 +1,184 @@
+"""`scrapy run`: a worker that harvests each map when it is due."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import urlopen
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import PATHS, staged
+from tests.end_to_end.project import await_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.bad_input.small_site import Stage
+    from tests.end_to_end.forking import Forked
+    from tests.end_to_end.project import Project
+
+FINISHED: Final = (
+    "SELECT maps.name FROM maps JOIN harvests ON harvests.map = maps.id"
+    " WHERE reason = 'finished' ORDER BY ended"
+)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        yield stage
+
+
+def finished(project: Project) -> list[str]:
+    """The maps whose harvest is finished, in order."""
+    # The worker may be about to make the file and its tables.
+    with suppress(sqlite3.OperationalError):
+        return [row[0] for row in project.query(FINISHED)]
+    return []
+
+
+def said(process: Forked, word: str) -> str:
+    """The next line on stderr that has the word."""
+    while word not in (line := process.stderr.readline()):
+        assert line, "it has ended"
+    return line
+
+
+def test_a_map_is_harvested_and_its_next_time_is_told_as_scrapy_maps_shows_it(stage: Stage) -> None:
+    with stage.project.running("run") as process:
+        line = said(process, "nothing is due")
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    (shown,) = json.loads(stage.project.scrapy("maps", "--json").stdout)
+    due = datetime.fromisoformat(shown["due"])
+    assert line == f"nothing is due; next is map 'small' at {due:%Y-%m-%d %H:%M} UTC\n"
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert today < due < today + timedelta(days=2)
+    assert (process.returncode, finished(stage.project)) == (0, ["small"])
+    assert output.startswith("small, ")
+    assert "requests" in output
+    assert "add 20" in output
+
+
+def test_maps_come_and_a_mistake_is_mended_while_it_runs(stage: Stage) -> None:
+    project = stage.project
+    with project.running("run") as process:
+        said(process, "nothing is due")
+        project.add_map("second", f"{stage.site.url}/")
+        project.add_map("idle", f"{stage.site.url}/", enabled=False)
+        assert await_condition(lambda: finished(project) == ["small", "second"], process)
+        said(process, "nothing is due")
+        right = project.maps_file.read_text().replace("enabled = false", "enabled = true")
+        project.maps_file.write_text(right.replace("enabled = true", "enabled = 1"))
+        assert "map 'idle': key 'enabled'" in said(process, "error: ")
+        project.maps_file.write_text(right)
+        assert await_condition(lambda: finished(project) == ["small", "second", "idle"], process)
+
+
+def test_a_harvest_that_is_stopped_goes_on_in_the_same_segment(stage: Stage) -> None:
+    project = stage.project
+    stage.project.maps_file.write_text(f'[small]\nurl = "{stage.site.url}/"\nrequests_per_second = 20\n')
+    with project.running("run") as process:
+        assert await_condition(lambda: len(stage.site.received) > 10, process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert (process.returncode, finished(project)) == (0, [])
+    with project.running("run") as process:
+        said(process, "nothing is due")
+    assert project.query("SELECT count(*), count(ended) FROM harvests") == [(1, 1)]
+
+
+def test_a_harvest_that_was_killed_goes_on_in_the_same_segment(stage: Stage) -> None:
+    project = stage.project
+    project.maps_file.write_text(f'[small]\nurl = "{stage.site.url}/"\nrequests_per_second = 20\n')
+    with project.running("run") as process:
+        assert await_condition(lambda: len(stage.site.received) > 10, process)
+        process.kill()
+        process.wait()
+    with project.running("run") as process:
+        said(process, "nothing is due")
+    assert project.query("SELECT count(*), count(ended) FROM harvests") == [(1, 1)]
+    assert len(project.versions()) == len(PATHS)
+
+
+def test_two_workers_on_one_machine_share_the_maps(stage: Stage) -> None:
+    project = stage.project
+    for name in ("second", "third", "fourth"):
+        project.add_map(name, f"{stage.site.url}/")
+    with project.running("run", "--at-once", "1") as one, project.running("run", "--at-once", "1") as two:
+        for process in (one, two):
+            said(process, "nothing is due")
+            process.send_signal(signal.SIGTERM)
+        lines = [process.communicate(timeout=60)[0].splitlines() for process in (one, two)]
+    assert sorted(finished(project)) == ["fourth", "second", "small", "third"]
+    assert sorted(line.partition(",")[0] for line in chain(*lines)) == sorted(finished(project))
+
+
+def test_what_fails_is_tried_again_and_holds_up_no_other(stage: Stage) -> None:
+    project = stage.project
+    project.maps_file.write_text("")
+    project.add_map("gone", f"{stage.site.url}/nowhere/")
+    project.add_map("small", f"{stage.site.url}/")
+    before = datetime.now(UTC)
+    with project.running("run", "--at-once", "1") as process:
+        line = said(process, "is tried again at")
+        assert await_condition(lambda: finished(project) == ["small"], process)
+    again = datetime.strptime(line.split(" at ")[1].strip(), "%Y-%m-%d %H:%M UTC").replace(tzinfo=UTC)
+    assert line.startswith("map 'gone' is tried again")
+    assert timedelta(minutes=4) <= again - before <= timedelta(minutes=8)
+
+
+def test_a_paused_map_is_passed_over_until_it_is_resumed(stage: Stage) -> None:
+    project = stage.project
+    project.add_map("second", f"{stage.site.url}/")
+    project.scrapy("pause", "small")
+    with project.running("run", "--at-once", "1") as process:
+        assert "map 'small' is paused since" in said(process, "is paused")
+        assert await_condition(lambda: finished(project) == ["second"], process)
+
+
+def test_the_viewer_is_in_the_same_process(stage: Stage) -> None:
+    with stage.project.running("run", "--serve", "--port", "0") as process:
+        address = process.stdout.readline().split()[4]
+        said(process, "nothing is due")
+        with urlopen(f"{address}api/v1/maps") as answer:
+            shown: dict[str, Any] = json.load(answer)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert "small" in json.dumps(shown)
+    assert process.returncode == 0
+
+
+def test_names_are_the_only_maps(stage: Stage) -> None:
+    project = stage.project
+    project.add_map("second", f"{stage.site.url}/", enabled=False)
+    with project.running("run", "second") as process:
+        assert "map 'second'" in said(process, "nothing is due")
+    assert finished(project) == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("smal",), "has no map 'smal'; did you mean 'small'?"),
+        (("--at-once", "0"), "MAPS_AT_ONCE '0' cannot be"),
+        (("-s", "SEGMENT=run"), "map 'small' is never due"),
+        (("-s", "DELAY=x"), "DELAY 'x' cannot be"),
+        (("--serve", "--port", "x"), "--port x cannot be"),
+    ],
+)
+def test_what_cannot_be_is_one_line_before_anything_begins(
+    stage: Stage, arguments: tuple[str, ...], line: str
+) -> None:
+    done = stage.project.scrapy("run", *arguments, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert stage.site.received == []

@@ -1,0 +1,197 @@
+"""Several workers and several maps: each map is one worker's, until that is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from hashlib import sha1
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import PATHS, publish
+from tests.fleet.gate import Gate, tiles_only
+from tileharvest.queue.redis.map_leases import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.end_to_end.bad_input.small_site import SmallSite
+    from tests.fleet.workers import Fleet, Worker
+    from tests.servers.misbehaving import Misbehaving
+    from tests.servers.redis import RedisServer
+
+MAPS: Final = ("north", "east", "south", "west")
+MANY: Final = tuple(f"map-{number}" for number in range(20))
+KILLS: Final = 6
+LEASE: Final = 3
+"""Seconds: so long is a killed worker's what it had."""
+SHARED: Final = '[hosts."127.0.0.1"]\nconcurrency = 64\n'
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SmallSite:
+    return publish(tmp_path / "site")
+
+
+@pytest.fixture
+def site(files: SmallSite, misbehaving: Callable[[Path], Misbehaving]) -> Misbehaving:
+    return misbehaving(files.folder)
+
+
+def describe(fleet: Fleet, names: Sequence[str], site: Misbehaving, **keys: Any) -> None:
+    fleet.project.maps_file.write_text(SHARED)
+    for name in names:
+        fleet.project.add_map(name, f"{site.url}/", **keys)
+
+
+def run(fleet: Fleet, *arguments: str) -> Worker:
+    return fleet.start(*arguments, command=("run",), day=None)
+
+
+def at_work(fleet: Fleet) -> dict[str, list[int]]:
+    """The processes at each map, as `scrapy workers` shows them."""
+    found: dict[str, list[int]] = {}
+    for one in json.loads(fleet.project.scrapy("workers", "--json").stdout):
+        if one["segment"]:
+            found.setdefault(one["map"], []).append(one["pid"])
+    return found
+
+
+def finished(fleet: Fleet) -> Counter[str]:
+    """How many harvests of each map are finished."""
+    if not fleet.project.database.exists():
+        return Counter()
+    query = "SELECT maps.name FROM maps JOIN harvests ON harvests.map = maps.id WHERE reason = 'finished'"
+    return Counter(name for (name,) in fleet.project.query(query))
+
+
+def assert_histories(fleet: Fleet, names: Sequence[str], files: SmallSite) -> None:
+    """Each map has what one undisturbed harvest of it finds: every tile once, and one harvest."""
+    versions = fleet.project.query(
+        "SELECT maps.name, versions.sha1 FROM versions JOIN layers ON layers.id = versions.layer"
+        " JOIN maps ON maps.id = layers.map ORDER BY maps.name, versions.sha1"
+    )
+    images = sorted(files.sha1(path) for path in PATHS)
+    assert versions == [(name, image) for name in sorted(names) for image in images]
+    assert finished(fleet) == dict.fromkeys(names, 1)
+    assert fleet.project.query("SELECT count(*) FROM harvests") == [(len(names),)]
+    counted = fleet.project.query("SELECT DISTINCT outcome, tiles FROM harvest_counts")
+    assert counted == [("add", len(PATHS))]
+    stored = fleet.project.stored()
+    assert sorted(sha1(body).hexdigest() for name, body in stored.items() if "/." not in name) == images
+
+
+@pytest.fixture(autouse=True)
+def _in_redis(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", fleet.redis_url)
+
+
+def test_each_map_is_one_workers(fleet: Fleet, site: Misbehaving, files: SmallSite) -> None:
+    gate = Gate(keeps_all=True)
+    site.rule_for_all = tiles_only(gate)
+    # With one request at a time there is no room for a second worker.
+    describe(fleet, MAPS, site, concurrency=1)
+    workers = [run(fleet, "--at-once", "2") for _ in range(3)]
+    fleet.await_until(lambda: len(at_work(fleet)) == len(MAPS))
+    idle = [worker for worker in workers if "what is due is at other workers" in worker.log]
+    held = at_work(fleet)
+    assert all(len(pids) == 1 for pids in held.values()), held
+    assert max(Counter(pid for pids in held.values() for pid in pids).values()) <= 2
+    assert not {worker.process.pid for worker in idle} & {pid for pids in held.values() for pid in pids}
+    site.rule_for_all = None
+    gate.open()
+    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))
+    assert_histories(fleet, MAPS, files)
+    fleet.await_until(lambda: Counter(lines(workers)) == dict.fromkeys(MAPS, 1))
+
+
+def lines(workers: Sequence[Worker]) -> list[str]:
+    """The maps of which the workers have said that they are done."""
+    said = [line for worker in workers for line in worker.log.splitlines() if "; done" in line]
+    return [line.partition(",")[0] for line in said]
+
+
+def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
+    fleet: Fleet, site: Misbehaving, files: SmallSite
+) -> None:
+    gate = Gate(keeps_all=True)
+    site.rule_for_all = tiles_only(gate)
+    describe(fleet, MAPS[:1], site, concurrency=8)
+    for _ in range(2):
+        run(fleet)
+    fleet.await_until(lambda: len(at_work(fleet).get(MAPS[0], ())) == 2)
+    site.rule_for_all = None
+    gate.open()
+    fleet.await_until(lambda: finished(fleet) == {MAPS[0]: 1})
+    assert_histories(fleet, MAPS[:1], files)
+
+
+def test_workers_are_killed_again_and_again_and_every_history_is_whole(
+    fleet: Fleet, site: Misbehaving, files: SmallSite
+) -> None:
+    """At random points, each time another one takes its place. 20 maps at three workers, a few at once."""
+    random = Random(20)
+    describe(fleet, MANY, site, requests_per_second=200)
+    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": KILLS + 1}
+    workers = [run(fleet, "--at-once", "3") for _ in range(3)]
+    requests = len(MANY) * 2 * len(PATHS)
+    for moment in sorted(random.sample(range(1, requests), KILLS)):
+        fleet.await_until(lambda moment=moment: len(site.received) >= moment)  # type: ignore[misc]
+        workers.pop(random.randrange(3)).kill()
+        workers.append(run(fleet, "--at-once", "3"))
+    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MANY, 1), patience=100)
+    assert_histories(fleet, MANY, files)
+
+
+def test_what_a_stopped_worker_leaves_is_another_ones_at_once(
+    fleet: Fleet, site: Misbehaving, files: SmallSite, redis: RedisServer
+) -> None:
+    """Its leases would last for half a minute."""
+    gate = Gate(keeps_all=True)
+    site.rule_for_all = tiles_only(gate)
+    describe(fleet, MAPS, site, concurrency=1)
+    first = run(fleet)
+    fleet.await_until(lambda: len(at_work(fleet)) == len(MAPS))
+    first.send(signal.SIGTERM)
+    site.rule_for_all = None
+    gate.open()
+    fleet.await_ends(first)
+    assert first.status == 0
+    assert json.loads(redis.ask("GET", KEY))["maps"] == {}
+    run(fleet)
+    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))
+    assert_histories(fleet, MAPS, files)
+
+
+def test_harvests_of_all_maps_share_them_and_end_together(
+    fleet: Fleet, site: Misbehaving, files: SmallSite
+) -> None:
+    """`scrapy harvest --all` on three boxes: each says of each map that it is complete, whoever did it."""
+    gate = Gate(keeps_all=True)
+    site.rule_for_all = tiles_only(gate)
+    describe(fleet, MAPS, site, concurrency=1)
+    workers = [fleet.start("--at-once", "1", command=("harvest", "--all", "--json")) for _ in range(3)]
+    fleet.await_until(lambda: len(at_work(fleet)) == len(workers))
+    held = at_work(fleet)
+    assert sorted(map(len, held.values())) == [1, 1, 1], held
+    site.rule_for_all = None
+    gate.open()
+    fleet.assert_ended_together(*workers)
+    assert_histories(fleet, MAPS, files)
+    for worker in workers:
+        reports = json.loads(worker.log[worker.log.index("[\n") :])
+        assert [(one["map"], one["finished"], one["exit_status"]) for one in reports] == [
+            (name, True, 0) for name in MAPS
+        ]
+    # Whoever did not harvest a map has asked nothing of its site.
+    probes = [one.path for one in site.received if not one.path.endswith(".png")]
+    assert Counter(probes) == {"/robots.txt": len(MAPS), "/overviewerConfig.js": len(MAPS)}
+    after = fleet.start(command=("harvest", "--all", "--json"))
+    asked = len(site.received)
+    fleet.await_ends(after)
+    assert (after.status, len(site.received)) == (0, asked)
+    assert "is already harvested for 2021-02-13" in after.log

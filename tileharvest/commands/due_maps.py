@@ -1,0 +1,238 @@
+"""The maps that are due, as one worker takes them: looked up, leased, and given back."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.commands.shared_maps import LOOK, SharedMaps, utc_now
+from tileharvest.commands.terminal import say, write_error
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
+from tileharvest.harvest.due import due, first_day, pause_after
+from tileharvest.harvest.settings import times_for
+from tileharvest.history.past import pasts
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.maps_file import stamp_of
+from tileharvest.maps.settings import all_maps, described_map, maps_file
+from tileharvest.queue.settings import orders_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.harvest.due import Due, Times
+    from tileharvest.history.database import History
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.queue.map_leases import MapLease
+
+_GLANCE: Final = 1.0
+"""Seconds between two looks whether maps.toml has changed."""
+
+_FRESH: Final = timedelta(seconds=1)
+"""For so long what the history said is believed while maps are due."""
+
+_OLD: Final = timedelta(minutes=1)
+"""For so long it is believed while none is: a person may have harvested one by hand."""
+
+_HELD_BACK: Final = timedelta(minutes=1)
+"""For so long a paused map is left alone before its queue is asked again."""
+
+_SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
+
+
+def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict[str, Due]:
+    """Returns when these maps are due, the first ones first. One look into the history serves all of them."""
+    by_name = {one.name: one for one in times}
+    segments = {name: one.segments.segment_at(None, now) for name, one in by_name.items()}
+    asked = {name: (segment.name, first_day(segment)) for name, segment in segments.items()}
+    adaptive = [name for name, one in by_name.items() if one.adaptive]
+    known = {} if history is None else pasts(history, asked, adaptive)
+    found = (due(one, known.get(name), now) for name, one in by_name.items())
+    return {one.name: one for one in sorted((one for one in found if one), key=lambda one: one.moment)}
+
+
+class DueMaps:
+    """Gives a worker one map after the other, when it is due and nobody is at it.
+
+    When a map is due follows from maps.toml and the history, which are read anew while it works. So maps
+    come, go and change without a restart, and a kill loses nothing.
+    """
+
+    def __init__(
+        self,
+        settings: BaseSettings,
+        only: Sequence[str] = (),
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        """`only` names the maps; without names all that are enabled are meant. Touches nothing yet."""
+        self._settings = settings
+        self._only = only
+        self._clock = clock
+        self._shared = SharedMaps(settings, clock)
+        self._file = maps_file(settings)
+        self._stamp: object = None
+        """Tells one state of the file from another; None where it is not there."""
+        self.described: list[MapDescription] = []
+        """The maps that are meant, as the file has them."""
+        self._times: dict[str, Times] = {}
+        self._dues: dict[str, Due] = {}
+        self._looked: datetime | None = None
+        self._held: dict[str, MapLease] = {}
+        self._held_back: dict[str, datetime] = {}
+        """Until when a map is left alone that is paused, or has failed here."""
+        self._paused: set[str] = set()
+        """The paused maps, as far as a person was told."""
+        self._news = asyncio.Event()
+        self._fault = ""
+        """What was wrong at the last look, as far as a person was told."""
+
+    def read_maps(self) -> None:
+        """Reads maps.toml, which need not be there yet if no map is named.
+
+        Raises ConfigurationError for any mistake in it, and for an unknown name.
+        """
+        self._stamp = stamp_of(self._file)
+        self.described = [described_map(self._settings, name) for name in self._only]
+        if not self.described and self._stamp is not None:
+            self.described = [one for one in all_maps(self._settings).values() if one.enabled]
+        now = self._clock()
+        self._times = {one.name: times_for(self._settings, one, now) for one in self.described}
+
+    async def open(self) -> None:
+        """Raises QueueError."""
+        await self._shared.open()
+
+    async def close(self) -> None:
+        """Leaves all maps to others, as far as they can be told."""
+        await self._shared.close()
+
+    async def take(self) -> str | None:
+        """Returns a map that is due, with a lease that lasts until `done`; None where there is none.
+
+        Raises nothing: Redis or the database may come back, and a mistake in maps.toml be mended. What the
+        file said before holds until then.
+        """
+        try:
+            name = await self._taken()
+            self._fault = ""
+        except TileHarvestError as error:
+            self._tell(str(error))
+            return None
+        return name
+
+    async def wait(self) -> None:
+        """Waits for the next moment at which anything can be otherwise."""
+        now = self._clock()
+        moments = [one.moment for one in self._dues.values() if not one.is_now(now)]
+        left = min([LOOK, *((moment - now).total_seconds() for moment in moments[:1])])
+        self._news.clear()
+        while left > 0 and not self._news.is_set() and stamp_of(self._file) == self._stamp:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), min(_GLANCE, left))
+            left -= _GLANCE
+
+    @property
+    def outlook(self) -> str:
+        """Says what comes next, for a worker with nothing to do."""
+        if self._stamp is None:
+            return f"there is no {self._file}: `scrapy add NAME URL` writes one"
+        others = [one for name, one in self._dues.items() if name not in self._held]
+        following = next((one for one in others if not one.is_now(self._clock())), None)
+        held_up = "what is due is at other workers, paused, or tried again later"
+        said = "nothing is due" if following in others[:1] else held_up
+        if following is None:
+            return said if others else "nothing is due, and no map is enabled"
+        return f"{said}; next is map '{following.name}' at {self._in_words(following.name, following.moment)}"
+
+    async def done(self, name: str, status: ExitStatus, *, is_stopping: bool) -> None:
+        """The map's harvest has ended so. What failed is tried again later, but for a worker that stops."""
+        lease, now = self._held.pop(name), self._clock()
+        # The next look tells when it is due again.
+        self._looked = None
+        self._news.set()
+        if status in _SUCCESS or is_stopping:
+            await self._shared.release(name)
+        else:
+            again = now + self._pause(lease, now)
+            say(f"map '{name}' is tried again at {self._in_words(name, again)}")
+            # Others may go on with it, and then it is not left alone by all.
+            self._held_back[name] = again
+            await self._shared.fail(name, again)
+
+    def _in_words(self, name: str, moment: datetime) -> str:
+        """Returns a moment by the clocks of the map's zone."""
+        zone = self._times[name].zone if name in self._times else UTC
+        return f"{moment.astimezone(zone):%Y-%m-%d %H:%M %Z}"
+
+    async def _taken(self) -> str | None:
+        if stamp_of(self._file) != self._stamp:
+            self._read_maps_anew()
+        now = self._clock()
+        if self._is_stale(now):
+            self._dues = await asyncio.to_thread(self._look, now)
+            self._looked = now
+        while names := self._candidates(now):
+            lease = await self._shared.take(names)
+            if lease is None:
+                return None
+            if await self._may_begin(lease.map, now):
+                self._held[lease.map] = lease
+                return lease.map
+            await self._shared.release(lease.map)
+        return None
+
+    def _read_maps_anew(self) -> None:
+        self._looked = None
+        try:
+            self.read_maps()
+        except ConfigurationError as error:
+            write_error(f"{error}; what the file said before holds until it is mended")
+
+    def _is_stale(self, now: datetime) -> bool:
+        if self._looked is None:
+            return True
+        believed = _FRESH if self._candidates(now) else _OLD
+        return not timedelta() <= now - self._looked < believed
+
+    def _look(self, now: datetime) -> dict[str, Due]:
+        history = open_history_if_any(self._settings)
+        if history is None:
+            return dues(None, self._times.values(), now)
+        with history:
+            return dues(history, self._times.values(), now)
+
+    def _candidates(self, now: datetime) -> list[str]:
+        return [
+            name
+            for name, one in self._dues.items()
+            if one.is_now(now) and name not in self._held and self._held_back.get(name, now) <= now
+        ]
+
+    async def _may_begin(self, name: str, now: datetime) -> bool:
+        """Returns whether the map is not paused. A paused one would take the place of another."""
+        since = (await orders_for(self._settings, name)).paused
+        if since is None:
+            self._paused.discard(name)
+            return True
+        if name not in self._paused:
+            say(
+                f"map '{name}' is paused since {since} and is passed over; scrapy resume {name} lets it go on"
+            )
+        self._paused.add(name)
+        self._held_back[name] = now + _HELD_BACK
+        return False
+
+    def _pause(self, lease: MapLease, now: datetime) -> timedelta:
+        times = self._times.get(lease.map)
+        segment = None if times is None else times.segments.segment_at(None, now)
+        length = None if segment is None or segment.ends is None else segment.ends - segment.begins
+        return pause_after(lease.failures + 1, length)
+
+    def _tell(self, fault: str) -> None:
+        if fault != self._fault:
+            write_error(f"{fault}; trying again every {LOOK:.0f} seconds")
+        self._fault = fault

@@ -1,0 +1,170 @@
+"""`scrapy run [NAME...]`: harvest every map at its time, for as long as the process lives."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack, nullcontext
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.display import Display
+from tileharvest.commands.due_maps import DueMaps
+from tileharvest.commands.harvest import HarvestEnd
+from tileharvest.commands.lookout import Lookout, RunningHarvest
+from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.runner import Runner
+from tileharvest.commands.serve import announce, viewer_of
+from tileharvest.commands.settings import maps_at_once, progress_interval
+from tileharvest.commands.terminal import console, say, write_line
+from tileharvest.errors import ExitStatus, TileHarvestError
+from tileharvest.history.database import History
+from tileharvest.history.settings import database_url
+from tileharvest.politeness.settings import rules_for
+from tileharvest.spiders.tiles import TileSpider
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler, CrawlerProcessBase
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.viewer.application import Application
+
+
+class Command(ProjectCommand, ScrapyCommand):
+    form = "[options] [NAME...]"
+    summary = "Harvest every map at its time, until Ctrl-C or SIGTERM; --serve shows them, too"
+    details = (
+        "Without names all enabled maps are meant, and maps.toml is read anew when it changes. A harvest that"
+        " is stopped or killed goes on at the next start. Workers that share a queue in Redis share the maps."
+    )
+
+    requires_crawler_process = True
+    log_level = "WARNING"
+    crawler_process: CrawlerProcessBase | None
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
+        )
+        parser.add_argument("--serve", action="store_true", help="run the viewer in this process, too")
+        parser.add_argument("--port", default="8000", help="where the viewer listens (default: 8000)")
+        parser.add_argument(
+            "--host", default="127.0.0.1", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1)"
+        )
+
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        if opts.at_once is not None:
+            settings.set("MAPS_AT_ONCE", opts.at_once, priority="cmdline")
+        maps_at_once(settings)
+        progress_interval(settings)
+        self._maps = DueMaps(settings, args)
+        self._maps.read_maps()
+        for description in self._maps.described[:1]:
+            # What a setting says wrongly, it says of each map.
+            rules_for(settings, description)
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.crawler_process is not None
+        # It is begun, or upgraded, before it is read. The first harvest would do that later.
+        History.open(database_url(settings)).close()
+        with viewer_of(settings, args) if opts.serve else nullcontext() as application:
+            listening = None if application is None else _listening(application, opts.host, opts.port)
+            worker = _Worker(settings, self._maps)
+            runner = Runner(self.crawler_process, worker, at_once=maps_at_once(settings), arguments={})
+            runner.run(worker.names(runner, listening))
+        # The loop has been stopped, and is not closed.
+        asyncio.get_event_loop().run_until_complete(self._maps.close())
+        if worker.fault is not None:
+            raise worker.fault
+
+
+def _listening(application: Application, host: str, port: str) -> AbstractAsyncContextManager[str]:
+    # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
+    from tileharvest.viewer.server import listening, parse_port  # noqa: PLC0415
+
+    return listening(application, host, parse_port(port))
+
+
+class _Worker:
+    """What this process does, and shows of it: one harvest after the other, several at once."""
+
+    def __init__(self, settings: BaseSettings, maps: DueMaps) -> None:
+        self._settings = settings
+        self._maps = maps
+        self._display = Display(console(sys.stderr), progress_interval(settings), maps=None)
+        self._showing: asyncio.Task[None] | None = None
+        """None while nothing is under way."""
+        self._watching: dict[str, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._runner: Runner | None = None
+        self._idle = ""
+        """What was said last of what comes next."""
+        self.fault: TileHarvestError | None = None
+        """Why the worker could not begin."""
+
+    async def names(
+        self, runner: Runner, listening: AbstractAsyncContextManager[str] | None
+    ) -> AsyncIterator[str]:
+        """Yields the maps as they become due, for ever. The viewer listens meanwhile, if it is wanted."""
+        self._runner = runner
+        try:
+            await self._maps.open()
+            async with AsyncExitStack() as until_the_end:
+                if listening is not None:
+                    announce(await until_the_end.enter_async_context(listening))
+                while True:
+                    name = await self._maps.take()
+                    if name is not None:
+                        self._idle = ""
+                        yield name
+                        continue
+                    if not runner.under_way:
+                        self._say_what_comes_next()
+                    await self._maps.wait()
+        except TileHarvestError as error:
+            self.fault = error
+
+    def _say_what_comes_next(self) -> None:
+        line = self._maps.outlook
+        if line != self._idle:
+            say(line)
+        self._idle = line
+
+    def begun(self, name: str, crawler: Crawler) -> None:
+        if self._showing is None:
+            self._showing = asyncio.ensure_future(self._display.show())
+
+        def opened(spider: Spider) -> None:
+            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
+                lookout = Lookout(RunningHarvest(spider, is_dry=False))
+                self._watching[name] = asyncio.ensure_future(lookout.keep_watch())
+                self._display.add(lookout)
+
+        crawler.signals.connect(opened, signals.spider_opened, weak=False)
+
+    def ended(self, name: str, spider: Spider | None) -> None:
+        watching = self._watching.pop(name, None)
+        if watching is not None:
+            watching.cancel()
+        self._display.remove(name)
+        status = ExitStatus.ERROR
+        if isinstance(spider, TileSpider):
+            status = spider.crawl.exit_status
+            if spider.crawl.harvest is not None:
+                write_line(HarvestEnd.of(spider, self._settings, {}).in_words)
+                sys.stdout.flush()
+        assert self._runner is not None
+        if not self._runner.under_way and self._showing is not None:
+            self._showing.cancel()
+            self._showing = None
+        leaving = asyncio.ensure_future(self._maps.done(name, status, is_stopping=self._runner.is_stopping))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)

@@ -1,0 +1,173 @@
+"""Map leases: which worker is at which map. The port, and the leases of one machine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from tileharvest.errors import QueueError
+from tileharvest.queue.sqlite.lock import is_locked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_KEPT: Final = 4096
+"""Bytes that are read of a lease's file. It needs some fifty."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapLease:
+    """A map that a worker is at."""
+
+    map: str
+    failures: int
+    """How often its harvest has failed in a row before, at whatever worker."""
+
+
+class MapLeases(Protocol):
+    """Who is at which map, so that workers that start and end at any time share the maps among them.
+
+    Guarantee: of all workers that ask for a map that nobody is at, one gets it. The lease holds until it is
+    released or failed, or until its worker was killed, which the others know at once on one machine, and
+    after 30 seconds of silence elsewhere. A map that failed is nobody's until its time has come.
+
+    A lease is no lock: whoever harvests a map without one is not kept from it. It only spreads the work, as
+    the map's queue stands any number of workers. Times are in seconds since 1970. Raises QueueError.
+    """
+
+    async def open(self) -> None:
+        """Become a worker. Nobody is told of it before it has a lease."""
+        ...
+
+    async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+        """Returns a lease on the first of these maps that nobody is at, and that may be tried by now. Returns
+        None where there is none."""
+        ...
+
+    async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
+        """Returns those of these maps that other workers are at and that this one may join, in order."""
+        ...
+
+    async def join(self, name: str, now: float) -> MapLease | None:
+        """Come to a map that others are at. Returns None where nobody is any more, or none can come."""
+        ...
+
+    async def extend(self, now: float) -> None:
+        """Give a sign of life: let all leases of this worker last."""
+        ...
+
+    async def release(self, name: str, now: float) -> None:
+        """The map's harvest is done, or this worker leaves it. It may be acquired again at once."""
+        ...
+
+    async def fail(self, name: str, again: float, now: float) -> None:
+        """The map's harvest has failed. It is not to be acquired before `again`."""
+        ...
+
+    async def close(self) -> None:
+        """Release all. Closing twice is harmless."""
+        ...
+
+
+class LocalMapLeases:
+    """`MapLeases` of the processes of one machine: each holds a lock on a file for each of its maps.
+
+    The system lets go of a lock when its process ends, however it ends. The file stays, and says how often
+    the map has failed. What cannot be read in it is taken for nothing: a map is then tried too early. A map
+    whose queue a process without a lease works on is taken for leased. Each has one worker, so none joins.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is that of the queues. Touches nothing yet."""
+        self._folder = folder
+        self._held: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """Makes the folder if there is none."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._error(error) from error
+
+    async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+        for name in names:
+            if name in self._held or is_locked(self._folder / f"{name}.sqlite.lock"):
+                continue
+            failures = self._lock(name, now)
+            if failures is not None:
+                return MapLease(name, failures)
+        return None
+
+    async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
+        return ()
+
+    async def join(self, name: str, now: float) -> MapLease | None:
+        return None
+
+    async def extend(self, now: float) -> None:
+        """Locks last by themselves."""
+
+    async def release(self, name: str, now: float) -> None:
+        self._let_go(name, _Failures())
+
+    async def fail(self, name: str, again: float, now: float) -> None:
+        self._let_go(name, _Failures(_read(self._held[name]).number + 1, again))
+
+    async def close(self) -> None:
+        for name in list(self._held):
+            os.close(self._held.pop(name))
+
+    def _lock(self, name: str, now: float) -> int | None:
+        """Returns how often the map has failed, or None where it is another's or not to be tried yet."""
+        try:
+            file = os.open(self._folder / f"{name}.lease", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise self._error(error) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            failures = _read(file)
+            if failures.again <= now:
+                self._held[name] = file
+                return failures.number
+        except BlockingIOError:
+            pass
+        finally:
+            if name not in self._held:
+                os.close(file)
+        return None
+
+    def _let_go(self, name: str, failures: _Failures) -> None:
+        file = self._held.pop(name)
+        try:
+            os.ftruncate(file, 0)
+            if failures.number:
+                os.pwrite(file, msgspec.json.encode(failures), 0)
+        except OSError as error:
+            raise self._error(error) from error
+        finally:
+            os.close(file)
+
+    def _error(self, error: OSError) -> QueueError:
+        return QueueError(
+            f"{self._folder}, in which workers of this machine share their maps, cannot be written"
+            f" ({error.strerror}); nothing was lost; make it writable, or name another data folder"
+        )
+
+
+class _Failures(msgspec.Struct):
+    """What a lease's file says while a map has failed."""
+
+    number: int = 0
+    again: float = 0.0
+
+
+def _read(file: int) -> _Failures:
+    try:
+        return msgspec.json.decode(os.pread(file, _KEPT, 0), type=_Failures)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Failures()

@@ -1,0 +1,201 @@
+"""The map leases of all workers that share a Redis: one key for all maps."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from tileharvest.queue.map_leases import MapLease
+from tileharvest.queue.redis.calls import script_of
+from tileharvest.queue.redis.link import RedisLink
+from tileharvest.queue.shared_queue import SILENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Result = TypeVar("Result")
+
+KEY: Final = b"tileharvest:map-leases"
+
+_REMEMBERED: Final = 7 * 24 * 3600
+"""Seconds for which the key is kept after the last sign of life."""
+
+_FORGOTTEN: Final = 24 * 3600
+"""Seconds after which a failed map counts as one that has not failed, if nobody has tried it again."""
+
+_NOTHING: Final = b"\0"
+"""What the key never holds: to ask for it changes nothing, and tells what it holds."""
+
+
+class _Map(msgspec.Struct):
+    """A map that workers are at, or that has failed."""
+
+    workers: dict[str, float] = msgspec.field(default_factory=dict)
+    """Until when each of them has it, as far as they were heard of."""
+    failures: int = 0
+    again: float = 0.0
+
+
+class MapTable(msgspec.Struct):
+    """All maps that anybody is at, or that have failed. Pure: the time is an argument."""
+
+    maps: dict[str, _Map] = msgspec.field(default_factory=dict)
+    writer: str = ""
+    """Tells one state from another with the same content, for a call whose answer was lost."""
+
+    def settle(self, now: float) -> None:
+        """Forget the workers that were not heard of for long, and what has failed long ago."""
+        for name, one in list(self.maps.items()):
+            one.workers = {worker: until for worker, until in one.workers.items() if until > now}
+            if not one.workers and one.again + _FORGOTTEN <= now:
+                del self.maps[name]
+
+    def acquire(self, worker: str, names: Sequence[str], now: float, until: float) -> MapLease | None:
+        for name in names:
+            found = self.maps.get(name, _Map())
+            if not found.workers and found.again <= now:
+                return self._come(worker, name, found, until)
+        return None
+
+    def join(self, worker: str, name: str, until: float) -> MapLease | None:
+        found = self.maps.get(name, _Map())
+        return self._come(worker, name, found, until) if found.workers else None
+
+    def is_taken(self, name: str) -> bool:
+        return name in self.maps and bool(self.maps[name].workers)
+
+    def extend(self, worker: str, names: Sequence[str], until: float) -> None:
+        """Also of a lease that was lost by silence: the worker is at the map all the same."""
+        for name in names:
+            self._come(worker, name, self.maps.get(name, _Map()), until)
+
+    def leave(self, worker: str, names: Sequence[str], again: float | None = None) -> None:
+        """The worker is at these maps no more. Their harvests have failed where `again` is a time, and are
+        done otherwise. One who fails where others go on does not count."""
+        for name in names:
+            found = self.maps.get(name, _Map())
+            found.workers.pop(worker, None)
+            if found.workers:
+                continue
+            if again is None:
+                self.maps.pop(name, None)
+            else:
+                found.failures, found.again = found.failures + 1, again
+
+    def _come(self, worker: str, name: str, found: _Map, until: float) -> MapLease:
+        found.workers[worker] = until
+        self.maps[name] = found
+        return MapLease(name, found.failures)
+
+
+class RedisMapLeases:
+    """`MapLeases` for workers on any number of machines.
+
+    Redis' clock counts. All leases are one small value: each step is made here, on what Redis has, and kept
+    if nobody else was faster; mostly that takes two calls. A sign of life costs as much, whatever number of
+    maps the worker is at.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, Any], *, silent: float = SILENT, server_clock: bool = True
+    ) -> None:
+        """`parameters` are those of `connection.connect`. Who was not heard of for `silent` seconds is gone.
+        Touches nothing yet. `server_clock=False` is for tests: then the times that callers give are taken
+        for Redis' own."""
+        self._link = RedisLink(parameters, "who is at which map", silent)
+        self._silent = silent
+        self._server_clock = server_clock
+        self._held: set[str] = set()
+        self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+    async def open(self) -> None:
+        """Raises ConfigurationError, also for settings of Redis that cannot be."""
+        await self._link.open()
+
+    async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+        if not names:
+            return None
+
+        def step(table: MapTable, now: float) -> MapLease | None:
+            return table.acquire(self.worker, names, now, now + self._silent)
+
+        return self._had(await self._change(now, step))
+
+    async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
+        """Reads only, in one call."""
+        _, found, moment = await self._swap(_NOTHING, _NOTHING)
+        table = _decoded(found)
+        table.settle(moment if self._server_clock else now)
+        return [name for name in names if name not in self._held and table.is_taken(name)]
+
+    async def join(self, name: str, now: float) -> MapLease | None:
+        def step(table: MapTable, now: float) -> MapLease | None:
+            return table.join(self.worker, name, now + self._silent)
+
+        return self._had(await self._change(now, step))
+
+    async def extend(self, now: float) -> None:
+        """Costs nothing where there is no lease."""
+        if self._held:
+            held = sorted(self._held)
+            await self._change(now, lambda table, now: table.extend(self.worker, held, now + self._silent))
+
+    async def release(self, name: str, now: float) -> None:
+        await self._change(now, lambda table, now: table.leave(self.worker, [name]))
+        # Not before: what was cut off is left to `close`.
+        self._held.discard(name)
+
+    async def fail(self, name: str, again: float, now: float) -> None:
+        """The times of Redis and of the caller may differ: what counts is how far off it is."""
+        await self._change(
+            now, lambda table, its_now: table.leave(self.worker, [name], its_now + again - now)
+        )
+        self._held.discard(name)
+
+    async def close(self) -> None:
+        held, self._held = sorted(self._held), set()
+        try:
+            if held:
+                await self._change(0.0, lambda table, now: table.leave(self.worker, held), patience=0.0)
+        finally:
+            await self._link.close()
+
+    def _had(self, lease: MapLease | None) -> MapLease | None:
+        if lease is not None:
+            self._held.add(lease.map)
+        return lease
+
+    async def _change(
+        self, now: float, step: Callable[[MapTable, float], Result], patience: float | None = None
+    ) -> Result:
+        """Returns the step's result. It must do nothing else: it may be made again."""
+        _, found, moment = await self._swap(_NOTHING, _NOTHING, patience)
+        while True:
+            table, moment = _decoded(found), moment if self._server_clock else now
+            table.settle(moment)
+            result = step(table, moment)
+            table.writer = secrets.token_hex(4)
+            is_kept, found, moment = await self._swap(found, msgspec.json.encode(table), patience)
+            if is_kept:
+                return result
+
+    async def _swap(
+        self, before: bytes, after: bytes, patience: float | None = None
+    ) -> tuple[bool, bytes, float]:
+        """Returns whether it is kept, what there is now, and Redis' time."""
+        is_kept, found, seconds, fraction = await self._link.attempt(
+            lambda client: client.eval(script_of("swap"), 1, KEY, before, after, _REMEMBERED, "", 0), patience
+        )
+        return bool(is_kept), found, int(seconds) + int(fraction) / 1e6
+
+
+def _decoded(content: bytes) -> MapTable:
+    """Returns what is kept: nothing where it cannot be read, as it only spreads the work."""
+    try:
+        return msgspec.json.decode(content, type=MapTable) if content else MapTable()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return MapTable()

@@ -56,6 +56,8 @@ def check(words: Sequence[str]) -> None:
         _check_page(f"http://127.0.0.1:{_SCRAPYD_PORT}/daemonstatus.json", *_login())
     else:
         _check_worker()
+        if "--serve" in options:
+            _check_page(f"http://127.0.0.1:{_port(options)}/api/v1/maps")
 
 
 def _port(options: Sequence[str]) -> str:

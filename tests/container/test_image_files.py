@@ -98,27 +98,10 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_worker_harvests_all_maps_again_and_again_whatever_the_last_time_gave(tmp_path: Path) -> None:
-    with started(tmp_path, "worker", "-a", "x=1", scrapy='echo "$@"; exit 1', HARVEST_PAUSE="0") as worker:
-        assert [line_of(worker) for _ in range(3)] == ["harvest --all -a x=1"] * 3
-
-
-def test_a_stopped_worker_stops_its_harvest_and_waits_until_it_has_ended(tmp_path: Path) -> None:
-    harvest = (
-        "trap 'echo giving back; sleep 0.2; echo ended; exit' TERM; echo begun; while :; do sleep 0.1; done"
-    )
-    with started(tmp_path, "worker", scrapy=harvest) as worker:
-        assert line_of(worker) == "begun"
-        worker.terminate()
-        assert worker.wait(10) == 0
-        assert [line_of(worker), line_of(worker), line_of(worker)] == ["giving back", "ended", ""]
-
-
-def test_a_worker_that_pauses_stops_at_once(tmp_path: Path) -> None:
-    with started(tmp_path, "worker", scrapy="echo done", HARVEST_PAUSE="1000") as worker:
-        assert line_of(worker) == "done"
-        worker.terminate()
-        assert worker.wait(10) == 0
+def test_a_worker_is_the_command_that_stays(tmp_path: Path) -> None:
+    """In place of the shell, so that it gets the signals itself."""
+    with started(tmp_path, "worker", "--at-once", "4", scrapy='echo "$$ $@"') as worker:
+        assert line_of(worker) == f"{worker.pid} run --at-once 4"
 
 
 def test_the_viewer_listens_outside_of_its_container_unless_told_otherwise(tmp_path: Path) -> None:
@@ -156,6 +139,7 @@ def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dic
         ("/venv/bin/python /venv/bin/scrapyd -n -y /venv/lib/scrapyd/txapp.py --pidfile=", "scrapyd"),
         ("/sbin/docker-init -- /opt/tileharvest/container/start scrapyd", "scrapyd"),
         ("/venv/bin/python /venv/bin/scrapy harvest serve scrapyd", "harvest"),
+        ("/sbin/docker-init -- /venv/bin/python /venv/bin/scrapy run --serve", "run"),
         ("/pause", "worker"),
     ],
 )
@@ -171,12 +155,16 @@ class Answering(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
-def test_a_viewer_is_healthy_exactly_while_it_answers_on_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [["serve"], ["run", "--serve"]])
+def test_a_viewer_is_healthy_exactly_while_it_answers_on_its_port(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setattr("tileharvest.settings.TILEHARVEST_DATA", str(tmp_path))
     with HTTPServer(("127.0.0.1", 0), Answering) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        words = ["scrapy", "serve", "--host", "0.0.0.0", "--port", "1", f"--port={server.server_port}"]
+        words = ["scrapy", *command, "--host", "0.0.0.0", "--port", "1", f"--port={server.server_port}"]
         try:
             healthy.check(words)
         finally:

@@ -35,7 +35,7 @@ USER: Final = 1000
 TILES: Final = 59
 """The number of images on the first day of the demo's world, as the README tells it."""
 LOGIN: Final = {"SCRAPYD_USERNAME": "boss", "SCRAPYD_PASSWORD": servers.PASSWORD}
-FLEET: Final = {"DATABASE_URL": servers.DATABASE_URL, "REDIS_URL": servers.REDIS_URL, "HARVEST_PAUSE": "1"}
+FLEET: Final = {"DATABASE_URL": servers.DATABASE_URL, "REDIS_URL": servers.REDIS_URL}
 START: Final = 30.0
 """Seconds in which everything must have started."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.outlines import own_map_id
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tileharvest.history.database import History
+    from tileharvest.history.schema import Insert
 
 COST_COLUMNS: Final = tuple(field.name for field in fields(Cost))
 """The columns of a cost, in `harvests` and in `spending`."""
@@ -52,10 +54,15 @@ def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
 
 def add_spending(connection: Connection, map_id: int, day: date, cost: Cost) -> None:
     """Adds the cost to what a map has cost on that day."""
-    adding = insert_into(connection.dialect.name, spending).values(map=map_id, day=day, **asdict(cost))
-    connection.execute(
-        adding.on_conflict_do_update(
-            index_elements=[spending.c.map, spending.c.day],
-            set_={name: spending.c[name] + adding.excluded[name] for name in COST_COLUMNS},
-        )
+    row = {"map": map_id, "day": day, **asdict(cost)}
+    connection.execute(_adding(connection.dialect.name), row)
+
+
+@cache
+def _adding(dialect: str) -> Insert:
+    """Made once: to make it takes longer than to carry it out."""
+    adding = insert_into(dialect, spending).values({one.name: bindparam(one.name) for one in spending.c})
+    return adding.on_conflict_do_update(
+        index_elements=[spending.c.map, spending.c.day],
+        set_={name: spending.c[name] + adding.excluded[name] for name in COST_COLUMNS},
     )

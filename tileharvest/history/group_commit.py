@@ -23,6 +23,13 @@ LINGER: Final = 0.05
 """Seconds that a first result waits for others. A result takes at least as long as the site needs to answer.
 A flush takes 1 to 20 ms, so at most a third of the time goes into flushes."""
 
+LONGEST: Final = 1.0
+"""Seconds that a first result waits where few come: what each transaction costs does not depend on how many
+results it has. A kill makes a harvest ask again for what came in this time."""
+
+_FEW: Final = 8
+"""Results in a transaction below which the next one waits longer for others."""
+
 MOST: Final = 1000
 """Most results in one transaction: about 10 ms of CPU, during which other programs wait to write."""
 
@@ -50,7 +57,8 @@ class GroupCommit:
     """Records the results of one harvest by its history's writer. Used from one asyncio event loop.
 
     A transaction begins when the first result has waited for `linger` seconds, when `most` results have come,
-    or on `flush`. While it runs the next batch gathers. After a failure nothing more is recorded, and every
+    or on `flush`. Where few come, as a site is asked slowly, it waits twice as long each time, up to LONGEST.
+    While it runs the next batch gathers. After a failure nothing more is recorded, and every
     later call raises the same error: a harvest whose results are missing in the history must stop. Only
     results that come after other workers have finished the harvest stop nothing.
     """
@@ -67,7 +75,7 @@ class GroupCommit:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._recording, self._writer = harvest.recording, harvest.history.writer
         self._cost = cost
-        self._linger = linger
+        self._shortest = self._linger = linger
         self._most = most
         self._batches: deque[_Batch] = deque()
         self._committing: _Batch | None = None
@@ -142,6 +150,12 @@ class GroupCommit:
         if not (batch.results or self._is_worth_recording()):
             self._committed(batch, None)
             return
+        is_worth_more = len(batch.results) < _FEW
+        self._linger = (
+            min(2 * self._linger, max(LONGEST, self._shortest))
+            if is_worth_more
+            else max(self._linger / 2, self._shortest)
+        )
         cost, self._unrecorded = self._unrecorded, NO_COST
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
         job = asyncio.wrap_future(self._writer.submit(self._recording(batch.results, cost)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import is_provisionally_gone
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Update
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
@@ -78,14 +79,11 @@ class HarvestRow:
 
         With `unless_ended` it raises HarvestEndedError, and adds nothing, when the harvest has ended.
         """
-        adding = (
-            update(harvests)
-            .where(harvests.c.id == self.id)
-            .values({name: harvests.c[name] + getattr(cost, name) for name in COST_COLUMNS})
-        )
-        if unless_ended:
-            adding = adding.where(harvests.c.ended.is_(None))
-        if connection.execute(adding).rowcount == 0:
+        more = {f"more_{name}": getattr(cost, name) for name in COST_COLUMNS}
+        if (
+            connection.execute(_adding_cost(unless_ended=unless_ended), {"its_id": self.id, **more}).rowcount
+            == 0
+        ):
             self.refuse_ended(connection)
 
     def reason(self, connection: Connection) -> str | None:
@@ -292,3 +290,11 @@ class Beginning:
                 f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
                 " computer's clock"
             )
+
+
+@cache
+def _adding_cost(*, unless_ended: bool) -> Update:
+    """Made once: to make it takes longer than to carry it out."""
+    more = {name: harvests.c[name] + bindparam(f"more_{name}") for name in COST_COLUMNS}
+    adding = update(harvests).where(harvests.c.id == bindparam("its_id")).values(more)
+    return adding.where(harvests.c.ended.is_(None)) if unless_ended else adding

@@ -11,6 +11,8 @@
     make bench ARGS="walks --walked 1000"    full, pruned and conditional harvests as tiles change
     make bench ARGS="maps --many 250 --quiet 1000 --described 100 1000"
                                              many maps side by side in one process
+    make bench ARGS="unit-costs"             bytes and CPU of a map, a tile and a version
+    make bench ARGS="simulation --days 30"   10,000 maps and 20 workers under a given clock
     make bench ARGS="stock"                  stock Scrapy alone
 
 A single crawler has one core to itself, and nginx has another. The cost of the same command on a map of 4
@@ -35,15 +37,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import fleet, maps, walks
+from bench import fleet, maps, unit_costs, walks
 from bench.cost import Cost, cores, on_core, run
+from bench.fleet_simulation import FleetSimulation
 from bench.harvest import PROJECT, check, harvest_twice
 from bench.site import count, depth_for, generate
 from bench.viewer import measure
 from tests.servers.nginx import nginx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.servers.nginx import Nginx
 
@@ -54,6 +57,19 @@ QUEUED = (10_000, 100_000, 1_000_000)
 VERSIONS = 1_000_000
 SHARED = 20_000
 WORKERS = (1, 2, 4)
+SIMULATED = (10_000, 20)
+PARTS = (
+    "ratio",
+    "flat",
+    "schedulers",
+    "queues",
+    "viewer",
+    "fleet",
+    "walks",
+    "maps",
+    "unit-costs",
+    "simulation",
+)
 KINDS = ("tileharvest-memory", "tileharvest-sqlite", "scrapy-memory", "scrapy-jobdir")
 SCRAPYS_SCHEDULER = (
     "-s",
@@ -256,12 +272,22 @@ def stock(bench: Bench, console: Console) -> dict[str, Any]:
     return {"runs": [figure.as_json() for figure in figures]}
 
 
+def simulation(console: Console, maps: int, workers: int, days: float) -> dict[str, Any]:
+    """Simulates a fleet; nothing is measured but what it decides."""
+    found = FleetSimulation(maps, workers, days, seed=1).run().as_json()
+    result = Table("", "", title="A simulated fleet", show_header=False)
+    for name, value in found.items():
+        result.add_row(name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else str(value))
+    console.print(result)
+    return found
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "part",
         nargs="?",
-        choices=("all", "ratio", "flat", "schedulers", "queues", "viewer", "fleet", "walks", "maps", "stock"),
+        choices=("all", *PARTS, "stock"),
         default="all",
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help="runs of each for the ratio")
@@ -276,33 +302,34 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--described", type=int, nargs="*", default=maps.DESCRIBED, help="maps in one maps.toml"
     )
+    parser.add_argument(
+        "--simulated", type=int, nargs=2, default=SIMULATED, help="maps and workers of the simulation"
+    )
+    parser.add_argument("--days", type=float, default=30, help="that are simulated")
     return parser.parse_args()
 
 
 def main() -> None:
-    chosen, console, result = arguments(), Console(stderr=True), dict[str, Any]()
+    chosen, console = arguments(), Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="tileharvest-bench-") as folder:
         bench = Bench(Path(folder))
-        if chosen.part == "stock":
-            result["stock"] = stock(bench, console)
-        if chosen.part in ("all", "ratio"):
-            result["ratio"] = ratio(bench, console, chosen.pairs)
-        if chosen.part in ("all", "flat"):
-            result["flat"] = flat(bench, console, list(chosen.sizes))
-        if chosen.part in ("all", "schedulers"):
-            result["schedulers"] = schedulers(bench, console, chosen.pairs)
-        if chosen.part in ("all", "queues"):
-            result["queues"] = queues(bench, console, list(chosen.queued))
-        if chosen.part in ("all", "viewer"):
-            result["viewer"] = viewer(bench, console, chosen.versions)
-        if chosen.part in ("all", "fleet"):
-            result["fleet"] = fleet.measure(bench.folder, console, chosen.shared, chosen.workers)
-        if chosen.part in ("all", "walks"):
-            result["walks"] = walks.measure(bench.folder, console, chosen.walked)
-        if chosen.part in ("all", "maps"):
-            result["maps"] = maps.measure(
+        parts: dict[str, Callable[[], dict[str, Any]]] = {
+            "ratio": lambda: ratio(bench, console, chosen.pairs),
+            "flat": lambda: flat(bench, console, list(chosen.sizes)),
+            "schedulers": lambda: schedulers(bench, console, chosen.pairs),
+            "queues": lambda: queues(bench, console, list(chosen.queued)),
+            "viewer": lambda: viewer(bench, console, chosen.versions),
+            "fleet": lambda: fleet.measure(bench.folder, console, chosen.shared, chosen.workers),
+            "walks": lambda: walks.measure(bench.folder, console, chosen.walked),
+            "maps": lambda: maps.measure(
                 bench.folder, console, chosen.many, chosen.quiet, list(chosen.described)
-            )
+            ),
+            "unit-costs": lambda: unit_costs.measure(bench.folder / "unit-costs", console),
+            "simulation": lambda: simulation(console, chosen.simulated[0], chosen.simulated[1], chosen.days),
+            "stock": lambda: stock(bench, console),
+        }
+        wanted = PARTS if chosen.part == "all" else (chosen.part,)
+        result = {part: parts[part]() for part in wanted}
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

@@ -1,0 +1,169 @@
+"""What one map, one tile and one version cost in Redis, PostgreSQL, SQLite and memory.
+
+They are the units of docs/scale.md. Bytes are counted by the servers themselves, so they do not depend on the
+machine. Those of a database are what a harvest adds to it, indexes included.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+
+from bench.cost import cores, on_core, run
+from bench.harvest import FIRST_DAY, PROJECT, SECOND_DAY
+from bench.site import count, generate
+from tests.servers.nginx import nginx
+from tests.servers.postgresql import postgresql_server
+from tests.servers.redis import redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from bench.cost import Cost
+    from tests.servers.nginx import Nginx
+    from tests.servers.postgresql import PostgresqlServer
+    from tests.servers.redis import RedisServer
+
+_DEPTH: Final = 6
+"""Of a map with 5,460 tiles."""
+_SMALL: Final = (8, 40)
+"""Maps of 4 tiles. What the second number of them costs beyond the first is what 32 maps cost."""
+_MOMENT: Final = 0.1
+"""Seconds between two looks at Redis' memory."""
+
+
+def measure(folder: Path, console: Console) -> dict[str, Any]:
+    folder.mkdir()
+    with ExitStack() as running:
+        redis = running.enter_context(redis_server())
+        server = running.enter_context(postgresql_server())
+        large = _large_map(folder / "large", redis, server)
+        local = _local_map(folder / "local")
+        small = [_small_maps(folder / f"small-{number}", redis, number) for number in _SMALL]
+    maps = _SMALL[1] - _SMALL[0]
+    found = large | local
+    found["redis_bytes_per_map_whose_harvest_is_complete"] = (small[1][0] - small[0][0]) / maps
+    found["redis_bytes_per_map_under_way"] = (small[1][1] - small[0][1]) / maps
+    found["cpu_ms_per_unchanged_visit_of_4_tiles"] = 1000 * (small[1][2].cpu - small[0][2].cpu) / maps
+    found["memory_kilobytes_per_map_at_once"] = 1000 * (small[1][2].rss - small[0][2].rss) / maps
+    table = Table("", "", title="Unit costs", show_header=False)
+    for name, value in found.items():
+        table.add_row(name.replace("_", " "), f"{value:,.2f}")
+    console.print(table)
+    return found
+
+
+def _large_map(folder: Path, redis: RedisServer, server: PostgresqlServer) -> dict[str, Any]:
+    """Harvests a map of 5,460 tiles twice, with its queue in Redis and its history in PostgreSQL."""
+    with _site(folder, _DEPTH) as site, server.database() as database:
+        places = {"REDIS_URL": redis.url, "DATABASE_URL": server.tcp_url(database)}
+        _describe(folder, site, 1)
+        _scrapy(folder, "empty", places, "maps", "--json")
+        redis.ask("FLUSHALL")
+        before = _memory(redis)
+        first = _scrapy(folder, "first", places, "harvest", "--all", "-a", f"day={FIRST_DAY}")
+        tiles, complete = count(_DEPTH), _memory(redis) - before
+        rows, sizes = _rows(server, database), _sizes(server, database)
+        _scrapy(folder, "again", places, "harvest", "--all", "-a", f"day={SECOND_DAY}")
+        grown = _sizes(server, database)
+    found: dict[str, Any] = {"redis_bytes_for_a_complete_harvest_of_5460_tiles": complete}
+    found["postgresql_bytes_per_first_version"] = sum(sizes.values()) / tiles
+    found |= {f"postgresql_bytes_per_tile_in_{name}": size / tiles for name, size in sizes.items()}
+    found |= {f"postgresql_rows_per_tile_in_{name}": number / tiles for name, number in rows.items()}
+    found["postgresql_bytes_per_unchanged_tile"] = (sum(grown.values()) - sum(sizes.values())) / tiles
+    found["cpu_ms_per_added_tile_with_both"] = 1000 * first.cpu / tiles
+    return found
+
+
+def _local_map(folder: Path) -> dict[str, Any]:
+    """Harvests the same map with its queue and its history in files."""
+    with _site(folder, _DEPTH) as site:
+        _describe(folder, site, 1)
+        _scrapy(folder, "first", {}, "harvest", "--all", "-a", f"day={FIRST_DAY}")
+        first = _bytes(folder)
+        _scrapy(folder, "second", {}, "harvest", "--all", "-a", f"day={SECOND_DAY}")
+        second = _bytes(folder)
+    return {
+        "sqlite_bytes_per_first_version": first / count(_DEPTH),
+        "sqlite_bytes_per_unchanged_tile": (second - first) / count(_DEPTH),
+    }
+
+
+def _small_maps(folder: Path, redis: RedisServer, maps: int) -> tuple[float, float, Cost]:
+    """Harvests so many maps of 4 tiles at once that have not changed. Returns the bytes in Redis when all are
+    complete, the most bytes there were before, and the cost."""
+    with _site(folder, 1) as site:
+        places = {"REDIS_URL": redis.url}
+        _describe(folder, site, maps)
+        at_once = ("harvest", "--all", "--at-once", str(maps))
+        _scrapy(folder, "first", places, *at_once, "-a", f"day={FIRST_DAY}")
+        redis.ask("FLUSHALL")
+        before = _memory(redis)
+        with _watched(redis) as most:
+            cost = _scrapy(folder, "second", places, *at_once, "-a", f"day={SECOND_DAY}")
+        return _memory(redis) - before, max(most) - before, cost
+
+
+@contextmanager
+def _site(folder: Path, depth: int) -> Iterator[Nginx]:
+    generate(folder / "site", depth)
+    with on_core(cores()[1]), nginx(folder / "site", address="0.0.0.0") as server:  # noqa: S104 - loopback only
+        yield server
+
+
+def _describe(folder: Path, server: Nginx, maps: int) -> None:
+    urls = (f'[map-{number}]\nurl = "http://127.0.1.{1 + number}:{server.port}/"\n' for number in range(maps))
+    (folder / "maps.toml").write_text("".join(urls), encoding="utf-8")
+
+
+def _scrapy(folder: Path, what: str, places: dict[str, str], *words: str) -> Cost:
+    environment = {"TILEHARVEST_MAPS": str(folder / "maps.toml"), "TILEHARVEST_DATA": str(folder / "data")}
+    command = [sys.executable, "-m", "scrapy", *words]
+    return run(command, folder / f"{what}.log", PROJECT, environment | places)
+
+
+@contextmanager
+def _watched(redis: RedisServer) -> Iterator[list[int]]:
+    """Collects how much memory there is in use while the block runs."""
+    found, is_over = [_memory(redis)], threading.Event()
+
+    def look() -> None:
+        while not is_over.wait(_MOMENT):
+            found.append(_memory(redis))
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        yield found
+    finally:
+        is_over.set()
+        watching.join()
+
+
+def _memory(redis: RedisServer) -> int:
+    """Returns the bytes of the data set. Those of connections are left out."""
+    told = redis.ask("INFO", "memory")
+    return int(told["used_memory_dataset"])
+
+
+def _rows(server: PostgresqlServer, database: str) -> dict[str, int]:
+    names = [name for name, size in _sizes(server, database).items()]
+    return {name: server.ask(f"SELECT count(*) FROM {name}", database)[0][0] for name in names}  # noqa: S608
+
+
+def _sizes(server: PostgresqlServer, database: str) -> dict[str, int]:
+    """Returns the bytes of each table that grows with the tiles, with its indexes."""
+    asked = "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'"
+    asked += " AND relnamespace = 'public'::regnamespace AND pg_total_relation_size(oid) > 100000"
+    return dict(server.ask(asked, database))
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in (folder / "data").glob("history.sqlite*"))

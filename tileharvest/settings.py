@@ -67,7 +67,8 @@ SEGMENTS_KEPT = 2
 
 SEEN_EXPECTED = 100_000
 """The least number of requests for which the seen filter is made: 0.4 MB. Where the last segment had more, it
-is made for those. Where that is not enough it grows, with a warning."""
+is made for those. Where that is not enough it grows, with a warning. In Redis only a map's first filter has
+so much room: where a segment before had fewer, the next one is made for those, and grows."""
 
 SEEN_ERROR_RATE = 1e-6
 """The share of new requests that the filter takes for seen ones. The queue then looks into its exact record,

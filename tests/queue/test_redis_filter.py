@@ -172,6 +172,22 @@ def test_growing_is_told(world: RedisMap, caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
+def test_the_next_segment_has_room_for_what_the_last_one_had(world: RedisMap) -> None:
+    worker = world.worker(expected=100_000)
+    worker.push(*(entry(str(number)) for number in range(1600)))
+    worker.push(entry("1", segment=NEXT_DAY))
+    assert world.ask("HGET", f"segment:{NEXT_DAY}", "filter") == b";30 2000"
+
+
+def test_growing_to_what_is_expected_is_not_told(world: RedisMap, caplog: pytest.LogCaptureFixture) -> None:
+    worker = world.worker(expected=5000)
+    worker.push(entry("1"))
+    with caplog.at_level(logging.WARNING):
+        worker.push(*(entry(str(number), segment=NEXT_DAY) for number in range(1001)))
+    assert world.ask("HGET", f"segment:{NEXT_DAY}", "filter") == b";30 1000;31 1001"
+    assert caplog.messages == []
+
+
 def test_a_filter_that_cannot_grow_stops_the_crawl_and_loses_nothing(world: RedisMap) -> None:
     worker = world.worker()
     worker.push(entry("1"))

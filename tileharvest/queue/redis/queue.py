@@ -83,8 +83,8 @@ class RedisQueue:
     ) -> None:
         """Touches nothing yet. `parameters` are those of `connection.connect`.
 
-        A filter has room for the `expected` requests, or for a quarter more than the last segment had. Redis
-        is waited for during `patience` seconds.
+        A map's first filter has room for the `expected` requests, a later one for a quarter more than the
+        last segment had. Redis is waited for during `patience` seconds.
         `keeps_doubtful` keeps what this worker pushes and the filter drops, for `doubtful`.
         `server_clock=False` is for tests: then the times that callers give are taken for the present one.
         """

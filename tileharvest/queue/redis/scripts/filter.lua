@@ -8,6 +8,9 @@
 -- The longest string of Redis has 512 MB.
 local BITMAP_BITS = 2 ^ 32
 
+-- The least room of a filter that is made after what the last segment had: 5.4 kB. Small maps are many.
+local LEAST_ROOM = 1000
+
 local filters = {}
 
 local function add_filter(filter, hashes, capacity)
@@ -28,12 +31,14 @@ local function filter_of(name)
     return filters[name]
 end
 
--- Adds room. The first filter has it for what is expected, or for a quarter more than were seen last.
+-- Adds room. The first filter has it for a quarter more than the last segment had, or for what is expected where
+-- that is not known. Only to grow beyond what is expected is worth telling a person.
 local function grow(name, filter)
     local last = filter[#filter]
     local hashes, capacity = last and last.hashes + 1 or call.hashes, math.max(filter.capacity, #call.pushed)
     if not last then
-        capacity = math.max(call.expected, math.ceil((tonumber(redis.call('HGET', NUMBERS, 'seen')) or 0) * 5 / 4))
+        local seen = tonumber(redis.call('HGET', NUMBERS, 'seen'))
+        capacity = seen and math.max(LEAST_ROOM, math.ceil(seen * 5 / 4)) or call.expected
     end
     capacity = math.min(capacity, math.floor((BITMAP_BITS - filter.bits - 1) * math.log(2) / hashes))
     if capacity < 1 then
@@ -41,7 +46,7 @@ local function grow(name, filter)
     end
     add_filter(filter, hashes, capacity)
     filter.text = string.format('%s;%d %d', filter.text, hashes, capacity)
-    filter.grown = last and capacity
+    filter.grown = last and filter.accepted >= call.expected and capacity
     redis.call('HSET', segment_key(name), 'filter', filter.text)
     -- At its full length at once: growing with each bit would copy it again and again.
     redis.call('SETBIT', seen_key(name), filter.bits - 1, 0)

@@ -75,7 +75,8 @@ def segments_of(
 ) -> SegmentResolver:
     """Returns the segments of the map's harvests: those that `said` names, the argument `segment`; else what
     `every` says in the map's entry; else what the settings say. Raises ConfigurationError."""
-    return segment_resolver(settings, said or description.segment, description.zone_info, started)
+    name = description.segment if said is None else said
+    return segment_resolver(settings, name, description.zone_info, started)
 
 
 def times_for(settings: BaseSettings, description: MapDescription, now: datetime) -> Times:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.gaps import SLACK, assert_none_too_early, gaps_between, given_starts
+from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
 from tests.end_to_end.real_maps import SMALL
 from tests.end_to_end.rendering import Rendering
@@ -187,13 +187,11 @@ def test_what_brings_no_image_does_not_wait_to_be_stored(project: Project, harve
 
 
 def test_autothrottle_asks_at_scrapys_pace_where_it_is_switched_on(careful: Careful) -> None:
-    found = careful.harvest(
-        AUTOTHROTTLE_ENABLED="True", AUTOTHROTTLE_START_DELAY=0.2, BUDGET={"requests": 10}
-    )
-    # It halves the delay with each quick answer, and varies each by half.
+    found = careful.harvest(AUTOTHROTTLE_ENABLED="True", AUTOTHROTTLE_START_DELAY=1, BUDGET={"requests": 10})
+    # It halves the delay with each quick answer, and varies each by half. The first request may come late.
     gaps = gaps_between(line.time - line.duration for line in found.lines)
-    assert gaps[0] >= 0.1 - SLACK
-    assert sum(gaps) > 0.2
+    assert gaps[0] > 0.5 / 2
+    assert sum(gaps) > 0.5
 
 
 @pytest.fixture(scope="module")

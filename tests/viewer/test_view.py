@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,14 +17,12 @@ from tests.viewer.building import (
     RED,
     SECOND,
     THIRD,
+    World,
     name_of,
     picture,
     square,
 )
 from tileharvest.tiles.grid import Tile, TileRange
-
-if TYPE_CHECKING:
-    from tests.viewer.building import World
 
 VIEW = f"/api/v1/maps/{MAP}/view"
 AROUND = TileRange(0, -7, 7, -7, 7)
@@ -34,10 +31,11 @@ BEFORE = FIRST - timedelta(days=1)
 AFTER = date(2030, 1, 1)
 
 
-@pytest.fixture
-def changing(world: World) -> World:
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A is gone on the second day and back on the third, B is new on the second, C on the third and has a
-    picture at night."""
+    picture at night. Read only."""
+    world = World(tmp_path_factory.mktemp("changing"))
     world.harvest(FIRST, {A: picture(RED), Tile(-1, 2, 2): picture(RED)})
     world.harvest(SECOND, {A: None, B: picture(GREEN)})
     world.harvest(THIRD, {A: picture(BLUE), C: picture(RED)}, finished=False)

@@ -35,7 +35,7 @@ def history(request: pytest.FixtureRequest) -> History:
 
     Modules about what only a file can be, or where the kind makes no difference, have a fixture of their own.
     """
-    history: History = request.getfixturevalue(f"{request.param}_history")
+    history: History = request.getfixturevalue(f"emptied_{request.param}")
     return history
 
 
@@ -69,6 +69,20 @@ def opening(request: pytest.FixtureRequest) -> Opening:
     return opened
 
 
+@pytest.fixture(scope="session")
+def shared_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    file = tmp_path_factory.mktemp("shared") / "history.sqlite"
+    put_empty_history(file)
+    with History.open(f"sqlite:///{file}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def emptied_sqlite(shared_file: History) -> Iterator[History]:
+    yield shared_file
+    empty(shared_file)
+
+
 @pytest.fixture
 def sqlite_history(file: Path, url: str) -> Iterator[History]:
     put_empty_history(file)
@@ -83,7 +97,7 @@ def shared_history(shared_database: str) -> Iterator[History]:
 
 
 @pytest.fixture
-def postgresql_history(shared_history: History) -> Iterator[History]:
+def emptied_postgresql(shared_history: History) -> Iterator[History]:
     yield shared_history
     empty(shared_history)
 

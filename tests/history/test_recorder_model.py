@@ -184,11 +184,11 @@ TestRecording.settings = settings(
 )
 
 
-def test_recording_on_a_server(postgresql_history: History) -> None:
+def test_recording_on_a_server(emptied_postgresql: History) -> None:
     class ServerMachine(RecordingMachine):
         def opened(self) -> History:
-            empty(postgresql_history)
-            return postgresql_history
+            empty(emptied_postgresql)
+            return emptied_postgresql
 
         def close(self) -> None:
             """The next example takes the same."""

@@ -56,7 +56,7 @@ def test_the_migrations_give_the_same_sql_as_the_metadata(
 
 
 def test_the_migrations_give_the_same_constraints_as_the_metadata_on_a_server(
-    postgresql_history: History, postgresql: PostgresqlServer, database: str
+    emptied_postgresql: History, postgresql: PostgresqlServer, database: str
 ) -> None:
     engine = create_engine(postgresql.url(database))
     metadata.create_all(engine)
@@ -70,7 +70,7 @@ def test_the_migrations_give_the_same_constraints_as_the_metadata_on_a_server(
             """
             return {tuple(row) for row in connection.exec_driver_sql(query)}
 
-    kept = {rule for rule in rules(postgresql_history._engine) if not rule[0].startswith("alembic")}
+    kept = {rule for rule in rules(emptied_postgresql._engine) if not rule[0].startswith("alembic")}
     assert kept == rules(engine)
     engine.dispose()
 

@@ -129,14 +129,14 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
     assert postgresql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == []
 
 
-def test_where_one_has_begun_there_is(postgresql_history: History, shared_database: str) -> None:
+def test_where_one_has_begun_there_is(emptied_postgresql: History, shared_database: str) -> None:
     assert History.is_begun(shared_database)
-    began(postgresql_history).record([found("add")])
+    began(emptied_postgresql).record([found("add")])
     with Holdings(shared_database, partial(FileStore, Path("tiles")), "world").open_history() as dry:
         assert began(dry).counts() == {Outcome.ADDED: 1}
 
 
-def test_reading_only_refuses_to_write_to_a_server(postgresql_history: History, shared_database: str) -> None:
+def test_reading_only_refuses_to_write_to_a_server(emptied_postgresql: History, shared_database: str) -> None:
     with (
         History.open_read_only(shared_database) as reader,
         pytest.raises(HistoryError, match=r"cannot be written here .*read-only transaction"),
@@ -217,23 +217,23 @@ def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int 
 
 
 def test_a_batch_whose_commit_got_no_answer_is_counted_once(
-    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harvest = began(postgresql_history)
-    lost = lose_answers(postgresql_history, monkeypatch, 2)
+    harvest = began(emptied_postgresql)
+    lost = lose_answers(emptied_postgresql, monkeypatch, 2)
     harvest.record([found("add")], Cost(1, 10, 100))
     harvest.record([], Cost(1, 10, 100))
     assert len(lost) == 2
-    (summary,) = harvest_summaries(postgresql_history, "world")
+    (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (2, 20, 200)
     assert summary.counts == {Outcome.ADDED: 1}
 
 
 def test_a_batch_that_was_not_committed_is_recorded_again(
-    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harvest = began(postgresql_history)
-    dialect, commit = postgresql_history._engine.dialect, postgresql_history._engine.dialect.do_commit
+    harvest = began(emptied_postgresql)
+    dialect, commit = emptied_postgresql._engine.dialect, emptied_postgresql._engine.dialect.do_commit
 
     def breaking(connection: PoolProxiedConnection) -> None:
         monkeypatch.setattr(dialect, "do_commit", commit)
@@ -242,29 +242,29 @@ def test_a_batch_that_was_not_committed_is_recorded_again(
 
     monkeypatch.setattr(dialect, "do_commit", breaking)
     harvest.record([found("add")], Cost(1, 10, 100))
-    (summary,) = harvest_summaries(postgresql_history, "world")
+    (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.counts) == (1, {Outcome.ADDED: 1})
 
 
 def test_a_beginning_whose_commit_got_no_answer_is_still_a_beginning(
-    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_answers(postgresql_history, monkeypatch)
-    assert not began(postgresql_history).continued
-    assert len(harvest_summaries(postgresql_history, "world")) == 1
+    lose_answers(emptied_postgresql, monkeypatch)
+    assert not began(emptied_postgresql).continued
+    assert len(harvest_summaries(emptied_postgresql, "world")) == 1
 
 
 def test_an_end_whose_commit_got_no_answer_is_one(
-    postgresql_history: History, monkeypatch: pytest.MonkeyPatch
+    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harvest = began(postgresql_history)
-    lose_answers(postgresql_history, monkeypatch)
+    harvest = began(emptied_postgresql)
+    lose_answers(emptied_postgresql, monkeypatch)
     ended(harvest)
     assert harvest.ended() == "finished"
 
 
 def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever(
-    postgresql_history: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
+    emptied_postgresql: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "IDLE_TIMEOUT", 0.2)
     with History.open(shared_database) as frozen:
@@ -273,20 +273,20 @@ def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever
         def freeze() -> None:
             with frozen.writing() as connection:
                 connection.exec_driver_sql("UPDATE harvests SET requests = 99")
-                began(postgresql_history).record([found("add")], Cost(1))
+                began(emptied_postgresql).record([found("add")], Cost(1))
                 connection.exec_driver_sql("UPDATE harvests SET requests = 99")
 
         with pytest.raises(HistoryError, match="cannot be reached"):
             freeze()
         harvest.record([found("add", B)], Cost(1))
-    (summary,) = harvest_summaries(postgresql_history, "world")
+    (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.counts) == (2, {Outcome.ADDED: 2})
 
 
-def test_a_transaction_that_was_broken_off_for_another_is_tried_again(postgresql_history: History) -> None:
+def test_a_transaction_that_was_broken_off_for_another_is_tried_again(emptied_postgresql: History) -> None:
     """Each of two locks one row and then wants that of the other: PostgreSQL ends one of them."""
     for name in ("a", "b"):
-        began(postgresql_history, name=name)
+        began(emptied_postgresql, name=name)
     both_hold_one = threading.Barrier(2)
     one_is_through = threading.Event()
     attempts: list[str] = []
@@ -303,7 +303,7 @@ def test_a_transaction_that_was_broken_off_for_another_is_tried_again(postgresql
                 both_hold_one.wait(10)
             connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{second}' FOR UPDATE")
 
-        postgresql_history.write(work)
+        emptied_postgresql.write(work)
         one_is_through.set()
 
     other = threading.Thread(target=lock, args=("b", "a"))

@@ -62,6 +62,6 @@ def test_what_is_remembered_and_skipped_is_that_of_the_model(seed: int) -> None:
 
 
 def test_what_is_remembered_and_skipped_on_a_server_is_that_of_the_model(
-    postgresql_history: History,
+    emptied_postgresql: History,
 ) -> None:
-    assert run(postgresql_history, 8)
+    assert run(emptied_postgresql, 8)

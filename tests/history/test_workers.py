@@ -144,16 +144,16 @@ def await_waiting(postgresql: PostgresqlServer, database: str) -> None:
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_who_begins_while_another_does_waits_and_continues_its_harvest(
-    postgresql_history: History, postgresql: PostgresqlServer, is_known: bool
+    emptied_postgresql: History, postgresql: PostgresqlServer, is_known: bool
 ) -> None:
     if is_known:
-        ended(began(postgresql_history))
+        ended(began(emptied_postgresql))
     layers = [Layer(LAYER, 10, "png")]
     beginning = Beginning("world", LATER.isoformat(), LATER, START, "overviewer", layers)
-    with held(postgresql_history, beginning, postgresql):
-        second = began(postgresql_history, LATER)
+    with held(emptied_postgresql, beginning, postgresql):
+        second = began(emptied_postgresql, LATER)
     assert second.continued
-    assert second.identity == harvest_named(harvest_summaries(postgresql_history, "world")[-1])
+    assert second.identity == harvest_named(harvest_summaries(emptied_postgresql, "world")[-1])
 
 
 def harvest_named(summary: HarvestSummary) -> str:
@@ -181,15 +181,15 @@ def test_who_creates_the_tables_while_another_does_waits_and_finds_them(
 
 
 def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
-    postgresql_history: History, postgresql: PostgresqlServer
+    emptied_postgresql: History, postgresql: PostgresqlServer
 ) -> None:
-    harvest = began(postgresql_history)
+    harvest = began(emptied_postgresql)
 
     def record(connection: Connection) -> None:
         harvest._row.add_cost(connection, Cost(1, 2, 3), unless_ended=True)
         harvest._recorder.record(connection, [found("add")])
 
-    with held(postgresql_history, record, postgresql):
-        ended(began(postgresql_history))
-    (summary,) = harvest_summaries(postgresql_history, "world")
+    with held(emptied_postgresql, record, postgresql):
+        ended(began(emptied_postgresql))
+    (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.counts) == (1, {Outcome.ADDED: 1})

@@ -126,8 +126,8 @@ def beginning(times: Times, segment: Segment) -> datetime:
 def adapted(visits: Sequence[Visit], shortest: timedelta, longest: timedelta) -> timedelta:
     """Returns the interval from the last of the map's finished harvests to the next.
 
-    The rule is that of Nutch's AdaptiveFetchSchedule, with the rates of its nutch-default.xml, which
-    StormCrawler's AdaptiveScheduler has, too: after each harvest
+    The rule is that of Nutch's AdaptiveFetchSchedule, with the rates of its nutch-default.xml. StormCrawler's
+    AdaptiveScheduler follows the same rule. After each harvest
 
         interval := interval * (1 + INC_RATE)    where it found nothing new
         interval := interval * (1 - DEC_RATE)    where it found something new

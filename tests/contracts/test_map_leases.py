@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.redis import redis_server
+from tests.servers.redis import redis_cluster, redis_server
 from tileharvest.queue.map_leases import LocalMapLeases, MapLease
 from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
 from tileharvest.queue.shared_queue import SILENT
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tests.servers.redis import RedisServer
+    from tests.servers.redis import RedisCluster, RedisServer
     from tileharvest.queue.map_leases import MapLeases
 
 
@@ -88,13 +88,24 @@ def server() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["local", "redis"])
-def box(request: pytest.FixtureRequest, server: RedisServer, tmp_path: Path) -> Iterator[Box]:
-    is_shared = request.param == "redis"
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    with redis_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["local", "redis", "cluster"])
+def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
+    is_shared = request.param != "local"
     make: Callable[[], MapLeases] = partial(LocalMapLeases, tmp_path / "queues")
-    if is_shared:
+    if request.param == "redis":
+        server = request.getfixturevalue("server")
         server.ask("DEL", KEY)
         make = partial(RedisMapLeases, {"url": server.socket_url}, server_clock=False)
+    elif request.param == "cluster":
+        cluster = request.getfixturevalue("cluster")
+        cluster.masters[cluster.part(KEY)].ask("DEL", KEY)
+        make = partial(RedisMapLeases, {"url": cluster.url}, server_clock=False)
     with asyncio.Runner() as runner:
         box = Box(make, runner, is_shared)
         yield box

@@ -1,16 +1,17 @@
-"""How SQLite answers a viewer's questions: by going to the rows, never through a whole table or layer."""
+"""How databases answer questions: by going to the rows, never through a whole table or layer."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from sqlalchemy import Select
+from psycopg import ClientCursor
+from sqlalchemy import Select, event
 from sqlalchemy.dialects import postgresql
 
-from tests.history.making import A
-from tests.history.random_world import DAYS, FIRST, MAP, random_world
+from tests.history.making import A, found
+from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
 from tileharvest.history import changes, outlines, recorded_versions
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.changes import (
@@ -21,13 +22,22 @@ from tileharvest.history.changes import (
     last_changes,
 )
 from tileharvest.history.database import History
+from tileharvest.history.day_costs import spent
+from tileharvest.history.harvest_row import Beginning
+from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.past import pasts
-from tileharvest.history.recorded_versions import shown, story
+from tileharvest.history.recorded_versions import shown, story, tile_versions
+from tileharvest.history.summaries import finished_at, is_unfinished
 from tileharvest.tiles.grid import TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.servers.postgresql import PostgresqlServer
+    from tileharvest.history.harvests import HarvestRecord
 
 LAST = FIRST + timedelta(days=DAYS)
 TILES, COARSE, BLOCKS = TileRange(0, -7, 7, -7, 7), TileRange(-1, -6, 6, -6, 6), TileRange(-3, -8, 8, -8, 8)
@@ -44,6 +54,9 @@ QUESTIONS: Final[dict[str, Callable[[History], object]]] = {
     "pasts": lambda history: pasts(history, {MAP: ("2021", FIRST), "other": ("2022", LAST)}, [MAP]),
     "last_changes above blocks": lambda history: last_changes(history, 1, 0, BLOCKS, LAST),
 }
+PLANNING: Final = {"jit": "off", "max_parallel_workers_per_gather": "0", "random_page_cost": "1.1"}
+SMALL: Final = {"uq_maps_name", "ix_harvests_unfinished"}
+"""Indexes that may be gone through: they have a row per map at most."""
 NO_TABLES: Final = {"asked", "kept", "block_columns", "blocks", "CONSTANT"}
 """Which a plan may go through: the database makes them while it answers."""
 AREA: Final = "(layer=? AND zoom=? AND x=? AND y>? AND y<?)"
@@ -101,6 +114,80 @@ def test_it_goes_to_the_columns_tiles_and_days_that_were_asked_for(
 ) -> None:
     """Else the cost would grow with the height of the map or with the length of the history."""
     assert expected in plan(filled, QUESTIONS[name])
+
+
+@pytest.fixture(scope="module")
+def on_server(postgresql: PostgresqlServer) -> Iterator[History]:
+    """Whose tables are gone through only where there is no other way: they are so small that PostgreSQL would
+    go through all of them."""
+    with postgresql.database() as name:
+        postgresql.ask(f"ALTER DATABASE {name} SET enable_seqscan = off")
+        postgresql.ask(f"ALTER DATABASE {name} SET enable_bitmapscan = off")
+        with History.open(postgresql.url(name)) as history:
+            random_world(history, 7)
+            yield history
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+def server_plan(history: History, question: Callable[[History], object]) -> list[dict[str, Any]]:
+    """The parts of PostgreSQL's plans for all queries of the question that read a table."""
+    found: list[dict[str, Any]] = []
+
+    def explain(_c: object, cursor: Any, statement: str, values: Any, _x: object, many: bool) -> None:
+        own = ClientCursor(cursor.connection)
+        own.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode(), values[0] if many else values)
+        for (explained,) in own.fetchall():
+            found.extend(nodes(explained[0]["Plan"]))
+
+    event.listen(history._engine, "before_cursor_execute", explain)
+    try:
+        question(history)
+    finally:
+        event.remove(history._engine, "before_cursor_execute", explain)
+    return [node for node in found if "Relation Name" in node and node["Node Type"] != "ModifyTable"]
+
+
+def begun(history: History) -> HarvestRecord:
+    day = LAST + timedelta(days=1)
+    started = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    layers = [Layer(layer, 8, "png") for layer in LAYERS]
+    return begin(history, Beginning(MAP, "the next", day, started, "overviewer", layers))
+
+
+HARVESTS: Final[dict[str, Callable[[History], object]]] = {
+    "begin": begun,
+    "latest": lambda history: begun(history).latest(LAYERS[0], TILES),
+    "marks": lambda history: begun(history).marks(LAYERS[0], TILES),
+    "unchanged": lambda history: begun(history).record([found(Outcome.IGNORED, A)]),
+    "changed": lambda history: begun(history).record([found(Outcome.UPDATED, A)]),
+    "finished_at": lambda history: finished_at(history, MAP, "the next"),
+    "is_unfinished": lambda history: is_unfinished(history, MAP),
+    "spent": lambda history: spent(history, MAP, LAST),
+    "tile_versions": lambda history: tile_versions(history, MAP, LAYERS[0], A),
+}
+
+
+@pytest.mark.parametrize("question", (QUESTIONS | HARVESTS).values(), ids=(QUESTIONS | HARVESTS).keys())
+def test_postgresql_goes_through_no_table(on_server: History, question: Callable[[History], object]) -> None:
+    read = server_plan(on_server, question)
+    assert read
+    for node in read:
+        assert node["Node Type"] != "Seq Scan", node
+        # Without a condition the whole index is gone through.
+        assert "Index Cond" in node or node["Index Name"] in SMALL, node
+
+
+def test_postgresql_goes_to_the_rows_of_an_area_that_it_takes_for_large(on_server: History) -> None:
+    """Which it does where one layer has most of the tiles: it takes columns for independent of each other."""
+    with on_server.reading() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        settings = {name: driver.execute(f"SHOW {name}").fetchone()[0] for name in PLANNING}
+    assert settings == PLANNING
 
 
 def test_every_question_can_be_said_to_postgresql() -> None:

@@ -168,7 +168,7 @@ class RedisCluster:
         """The address of one of its nodes, which knows the others."""
         return self.masters[0].url
 
-    def part(self, key: str) -> int:
+    def part(self, key: str | bytes) -> int:
         """Returns which of the masters has the key: its number in their order."""
         slot: int = self.masters[0].ask("CLUSTER", "KEYSLOT", key)
         return slot * len(self.masters) // SLOTS

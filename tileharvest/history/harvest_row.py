@@ -280,7 +280,10 @@ class Beginning:
             )
 
     def _refuse_backwards(self, connection: Connection, map_id: int) -> None:
-        """Reads an index of all versions of the map."""
+        """Reads an index of all versions of the map, but only where one of its harvests is of a later day."""
+        later = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.day > self.day)
+        if connection.execute(later.limit(1)).first() is None:
+            return
         its_layers = select(layers.c.id).where(layers.c.map == map_id)
         query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
         latest: date | None = connection.execute(query).scalar()

@@ -130,11 +130,43 @@ class Precedent(NamedTuple):
     """The last finished harvest whose walk was full. Only a restored history lacks one: a map's first is."""
 
 
+_PRESENT: Final = (
+    select(layers.c.map, func.count())
+    .join_from(layers, tiles, tiles.c.layer == layers.c.id)
+    .join(versions, versions.c.id == tiles.c.version)
+    .where(versions.c.sha1.is_not(None))
+)
+_RECORDED: Final = select(layers.c.map, func.count()).join_from(
+    layers, versions, versions.c.layer == layers.c.id
+)
+_IMAGES: Final = (
+    select(layers.c.map, versions.c.sha1, versions.c.extension, versions.c.size)
+    .join_from(layers, versions, versions.c.layer == layers.c.id)
+    .where(versions.c.sha1.is_not(None))
+    .distinct()
+    .subquery()
+)
+_IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
+
+
 def map_summaries(history: History) -> list[MapSummary]:
-    """Returns all maps, ordered by name. Reads every version once."""
+    """Returns all maps, ordered by name. Reads every version twice, and makes some queries for each map."""
     with history.reading() as connection:
         rows = connection.execute(select(maps.c.id, maps.c.name).order_by(maps.c.name)).all()
-        return [_map_summary(connection, row.id, row.name) for row in rows]
+        # For all maps at once: asked for each of 10,000, all this took 139 s on PostgreSQL instead of 36.
+        present, recorded, image_bytes = (
+            _by_map(connection, query) for query in (_PRESENT, _RECORDED, _IMAGE_BYTES)
+        )
+        return [
+            MapSummary(
+                row.name,
+                _last_harvest(connection, row.id),
+                present.get(row.id, 0),
+                recorded.get(row.id, 0),
+                image_bytes.get(row.id, 0),
+            )
+            for row in rows
+        ]
 
 
 def last_costs(history: History) -> dict[str, Cost]:
@@ -238,29 +270,19 @@ def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
         return {(layer, Tile(zoom, x, y)): n for layer, zoom, x, y, n in connection.execute(query)}
 
 
-def _map_summary(connection: Connection, map_id: int, name: str) -> MapSummary:
-    its_layers = select(layers.c.id).where(layers.c.map == map_id)
-    present = (
-        select(func.count())
-        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
-        .where(tiles.c.layer.in_(its_layers), versions.c.sha1.is_not(None))
-    )
-    recorded = select(func.count()).select_from(versions).where(versions.c.layer.in_(its_layers))
-    images = (
-        select(versions.c.sha1, versions.c.extension, versions.c.size)
-        .where(versions.c.layer.in_(its_layers), versions.c.sha1.is_not(None))
-        .distinct()
-        .subquery()
-    )
-    last = connection.execute(_harvests_of(map_id).order_by(None).order_by(harvests.c.id.desc()).limit(1))
-    row = last.one_or_none()
-    return MapSummary(
-        name=name,
-        last_harvest=None if row is None else _harvest_summary(connection, row),
-        tiles=connection.execute(present).scalar_one(),
-        versions=connection.execute(recorded).scalar_one(),
-        image_bytes=connection.execute(select(func.coalesce(func.sum(images.c.size), 0))).scalar_one(),
-    )
+def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
+    """Returns the numbers that the query has for maps, by their ids. 0 is left out."""
+    # A sum of whole numbers is a Decimal on PostgreSQL.
+    return {
+        map_id: int(number)
+        for map_id, number in connection.execute(query.group_by(query.selected_columns[0]))
+    }
+
+
+def _last_harvest(connection: Connection, map_id: int) -> HarvestSummary | None:
+    last = _harvests_of(map_id).order_by(None).order_by(harvests.c.id.desc()).limit(1)
+    row = connection.execute(last).one_or_none()
+    return None if row is None else _harvest_summary(connection, row)
 
 
 def _harvests_of(map_id: int) -> Select[Any]:

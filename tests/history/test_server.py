@@ -25,6 +25,7 @@ from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
+from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -311,3 +312,14 @@ def test_a_transaction_that_was_broken_off_for_another_is_tried_again(emptied_po
     lock("a", "b")
     other.join()
     assert len(attempts) == 3
+
+
+def test_there_are_more_ids_of_versions_than_four_bytes_hold(
+    postgresql: PostgresqlServer, database: str
+) -> None:
+    with History.open(postgresql.url(database)) as history:
+        postgresql.ask(f"SELECT setval('versions_id_seq', {1 << 31})", database)
+        harvest = began(history)
+        harvest.record([found("add", B)])
+        assert list(harvest.latest("day", TileRange.of(B))) == [B]
+    assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]

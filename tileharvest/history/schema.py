@@ -37,7 +37,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0006"
+REVISION: Final = "0007"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -228,10 +228,13 @@ harvest_counts: Final = Table(
 )
 """Written when a harvest ends, because the next one takes the rows of `tiles`."""
 
+_VERSION_ID: Final = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers rows by itself only where the type has this name; it has eight bytes all the same."""
+
 versions: Final = Table(
     "versions",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", _VERSION_ID, primary_key=True),
     Column("layer", Integer, ForeignKey("layers.id"), nullable=False),
     Column("zoom", Integer, nullable=False),
     Column("x", Integer, nullable=False),
@@ -252,7 +255,7 @@ tiles: Final = Table(
     "tiles",
     metadata,
     *_keyed_by_tile(),
-    Column("version", Integer, ForeignKey("versions.id"), nullable=True),
+    Column("version", _VERSION_ID, ForeignKey("versions.id"), nullable=True),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
     Column("outcome", Text, nullable=True),
     Column("reason", Text, nullable=True),

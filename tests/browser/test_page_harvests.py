@@ -209,4 +209,4 @@ def test_of_a_thousand_maps_one_is_found_by_its_name_or_its_note(page: Page, tmp
         expect(page.get_by_role("status")).to_have_text("No map has that in its name or note.")
         field.fill("map-42")
         page.get_by_role("link", name="map-42", exact=True).click()
-        expect(page.get_by_role("code")).to_have_text("scrapy harvest map-42")
+        expect(page.locator("#empty code")).to_have_text("scrapy harvest map-42")

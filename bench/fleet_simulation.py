@@ -83,6 +83,8 @@ class _Harvest:
     requests: int
     flying: int = 0
     """Batches on the way."""
+    answered: int = 0
+    """Requests. The last batch may have fewer than others."""
     held_up: str = "a worker died"
     """By what, if it has not ended."""
 
@@ -351,7 +353,9 @@ class FleetSimulation:
     def _answered(self, crew: _Crew) -> None:
         if self._is_gone(crew):
             return
-        harvest, requests = crew.harvest, crew.flying * crew.map.site.batch
+        harvest = crew.harvest
+        requests = min(crew.flying * crew.map.site.batch, harvest.requests - harvest.answered)
+        harvest.answered += requests
         self._spend_cpu(crew.worker, requests * CPU_PER_REQUEST)
         self._asked[int((self.now - self._begin) // 3600)] += requests
         harvest.flying -= crew.flying

@@ -111,6 +111,23 @@ def test_another_workers_map_is_left_to_it(box: Box) -> None:
     assert two.take() is None
 
 
+def test_what_another_worker_has_just_ended_is_not_begun_again(box: Box) -> None:
+    one, two = box.worker(), box.worker()
+    assert (one.take(), two.take()) == ("a", "b")
+    box.harvested("a", NOON)
+    one.done("a")
+    assert two.take() is None
+
+
+def test_the_map_that_a_worker_has_just_ended_is_due_at_its_next_time(box: Box) -> None:
+    worker = box.worker("a")
+    assert worker.take() == "a"
+    box.harvested("a", NOON)
+    worker.done("a")
+    assert worker.take() is None
+    assert worker.maps.outlook == "nothing is due; next is map 'a' at 2026-11-23 11:00 UTC"
+
+
 def test_what_a_person_harvests_by_hand_is_seen_within_a_minute(box: Box) -> None:
     box.harvested("a", NOON - timedelta(days=1))
     box.now = NOON - timedelta(hours=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -204,10 +205,10 @@ def requests(host: Host, first: int | None = None) -> Counter[tuple[str, str]]:
     return Counter((method, path) for method, path in asked if path not in beside)
 
 
-def test_the_egg_holds_every_file_of_the_program_and_nothing_else(host: Host) -> None:
+def test_the_egg_holds_every_file_of_the_program_and_nothing_else_but_its_bytecode(host: Host) -> None:
     (egg,) = (host.scrapyd.folder / "eggs" / PROJECT).iterdir()
     with zipfile.ZipFile(egg) as opened:
-        held = {name for name in opened.namelist() if not name.startswith("EGG-INFO/")}
+        held = {name for name in opened.namelist() if not re.search("^EGG-INFO/|/__pycache__/", name)}
     assert held == {f"tileharvest/{name}" for name in files(host.clone / "tileharvest")}
 
 

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.errors import QueueError
-from tileharvest.extensions.metrics import MetricsServer
+from tileharvest.extensions.metrics import MetricsServer, WatchedCrawl
 from tileharvest.history.costs import Traffic
 from tileharvest.monitoring.overview import Crew, Overview
 from tileharvest.queue.lanes import Lane
@@ -45,7 +45,8 @@ class Page:
     def __init__(self, ask: Callable[[], Awaitable[Overview | None]], **options: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
-        self.server = MetricsServer("small", ask, **options)
+        self.server = MetricsServer()
+        self.server.crawls.append(WatchedCrawl("small", ask, **options))
         self.text = ""
 
     async def __aenter__(self) -> Self:
@@ -94,6 +95,21 @@ QUEUE = {
 
 def test_of_a_local_queue_there_are_its_counts() -> None:
     assert page_of(LOCAL) == QUEUE
+
+
+def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
+    async def ask() -> Overview | None:
+        return LOCAL
+
+    async def read() -> dict[tuple[str, ...], float]:
+        async with Page(ask) as page:
+            page.server.crawls.append(WatchedCrawl("large", ask))
+            return await page.read()
+
+    large = {
+        tuple("large" if part == "small" else part for part in key): value for key, value in QUEUE.items()
+    }
+    assert asyncio.run(read()) == QUEUE | large
 
 
 def test_of_a_shared_queue_there_is_each_worker_too() -> None:

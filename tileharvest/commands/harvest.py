@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 # Several harvests end with the first of these statuses that occurred.
 _WORST_FIRST: Final = {
     ExitStatus.ERROR: "an error, or stopped",
-    ExitStatus.USAGE: "harvested by another process",
+    ExitStatus.USAGE: "wrong usage, or harvested by another process",
     ExitStatus.UNREACHABLE: "unreachable, or moved",
     ExitStatus.BUDGET: "ended by a budget",
     ExitStatus.FAILED_TILES: "with failed tiles",

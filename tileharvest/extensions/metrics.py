@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
@@ -28,6 +28,8 @@ PATIENCE: Final = 5.0
 _TO_END: Final = 0.3
 """Seconds that pages under way have to end when the crawl does."""
 
+_Metric = TypeVar("_Metric", Gauge, Counter)
+
 # Counters are made anew for each page, and prometheus_client would tell beside each when that was.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -38,10 +40,14 @@ class MetricsPage:
     Every value has the label `map`.
     """
 
-    def __init__(self, map_name: str, overview: Overview | None, harvest: Harvest | None) -> None:
-        """Fills the page. Without an overview it says that the queue is away, and nothing else of it. Without
-        a harvest it says nothing of this process."""
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._metrics: dict[str, Any] = {}
+        self._map = ""
+
+    def tell(self, map_name: str, overview: Overview | None, harvest: Harvest | None) -> None:
+        """Adds what is known of a map. Without an overview the page says that its queue is away, and nothing
+        else of it. Without a harvest it says nothing of this process."""
         self._map = map_name
         self._tell("queue_up", "1 where the queue could be asked, 0 where not", overview is not None)
         if overview is not None:
@@ -103,16 +109,24 @@ class MetricsPage:
         self._gauge(name, what).labels(self._map).set(value)
 
     def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
-        return Gauge(f"tileharvest_{name}", what, ("map", *labels), registry=self.registry)
+        return self._metric(Gauge, name, what, labels)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
-        return Counter(f"tileharvest_{name}", what, ("map", *labels), registry=self.registry)
+        return self._metric(Counter, name, what, labels)
+
+    def _metric(self, kind: type[_Metric], name: str, what: str, labels: tuple[str, ...]) -> _Metric:
+        """Returns the same one for all maps of the page."""
+        if name not in self._metrics:
+            metric = kind(f"tileharvest_{name}", what, ("map", *labels), registry=self.registry)
+            self._metrics[name] = metric
+        found: _Metric = self._metrics[name]
+        return found
 
 
-class MetricsServer:
-    """Serves the page at /metrics, in the event loop of the crawl. Nothing in the crawl waits for it.
+class WatchedCrawl:
+    """A crawl of this process whose numbers are served.
 
-    `ask` asks the queue. It raises QueueError, and RuntimeError while the queue is being closed.
+    `ask` asks its queue. It raises QueueError, and RuntimeError while the queue is being closed.
     """
 
     def __init__(
@@ -129,35 +143,17 @@ class MetricsServer:
         self._patience = patience
         self._ask = ask
         self._harvest = harvest
-        self._runner: web.AppRunner | None = None
         self._asking: asyncio.Task[Overview | None] | None = None
         self._asked = 0.0
 
-    async def start(self, host: str, port: int) -> None:
-        """Returns when it listens. Raises OSError if it cannot, UnicodeError for what names no host."""
-        application = web.Application()
-        application.router.add_get("/metrics", self._answer)
-        runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
+    async def tell(self, page: MetricsPage) -> None:
+        """Adds its numbers to the page."""
+        page.tell(self._map, await self._overview(), self._harvest)
 
-    async def stop(self) -> None:
-        """Stops listening; does nothing if it does not listen."""
-        runner, self._runner = self._runner, None
+    def close(self) -> None:
+        """Asks its queue no longer."""
         if self._asking is not None:
             self._asking.cancel()
-        if runner is not None:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        page = MetricsPage(self._map, await self._overview(), self._harvest)
-        encode, kind = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(page.registry), headers={"Content-Type": kind})
 
     async def _overview(self) -> Overview | None:
         """Returns what is known of the queue, or None if it does not answer in time. It is asked once at a
@@ -175,3 +171,38 @@ class MetricsServer:
             return await self._ask()
         except (QueueError, RuntimeError):
             return None
+
+
+class MetricsServer:
+    """Serves the page at /metrics, for all crawls of this process that are watched at one address. It works
+    in their event loop, and nothing in a crawl waits for it."""
+
+    def __init__(self) -> None:
+        self.crawls: list[WatchedCrawl] = []
+        """Those that are on the page now, in this order."""
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Returns when it listens. Raises OSError if it cannot, UnicodeError for what names no host."""
+        application = web.Application()
+        application.router.add_get("/metrics", self._answer)
+        runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+
+    async def stop(self) -> None:
+        """Stops listening; does nothing if it does not listen."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        page = MetricsPage()
+        await asyncio.gather(*(crawl.tell(page) for crawl in self.crawls))
+        encode, kind = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(page.registry), headers={"Content-Type": kind})

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.extensions.metrics import MetricsServer
+    from tileharvest.extensions.metrics import MetricsServer, WatchedCrawl
     from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
+
+_SERVERS: Final[dict[tuple[str, int], MetricsServer]] = {}
+"""By host and port. The crawls of a process share them, as it may harvest many maps at once."""
 
 
 class Prometheus:
@@ -29,7 +32,7 @@ class Prometheus:
 
     def __init__(self, crawler: Crawler, host: str, port: int) -> None:
         # Almost nobody uses it, and to load it takes 20 ms of each crawl.
-        from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
+        from tileharvest.extensions.metrics import WatchedCrawl  # noqa: PLC0415
 
         self._crawl = crawl_of(crawler)
         self._host = host
@@ -39,7 +42,7 @@ class Prometheus:
             # The spider was refused its harvest and ends at once.
             raise NotConfigured
         name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]
-        self._server: MetricsServer = MetricsServer(name, self._overview, harvest)
+        self._watched: WatchedCrawl = WatchedCrawl(name, self._overview, harvest)
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 
@@ -60,9 +63,17 @@ class Prometheus:
         return None if scheduler is None else await scheduler.overview()
 
     async def _opened(self) -> None:
+        from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
+
+        if (server := _SERVERS.get((self._host, self._port))) is not None:
+            server.crawls.append(self._watched)
+            return
+        server = _SERVERS[self._host, self._port] = MetricsServer()
+        server.crawls.append(self._watched)
         try:
-            await self._server.start(self._host, self._port)
+            await server.start(self._host, self._port)
         except (OSError, UnicodeError) as error:
+            _SERVERS.pop((self._host, self._port))
             in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             _logger.warning(
                 "port %d of %s is not served to Prometheus: %s; this goes on without. Each worker on one"
@@ -76,7 +87,15 @@ class Prometheus:
             _logger.info("numbers for Prometheus at http://%s:%d/metrics", self._host, self._port)
 
     async def _closed(self) -> None:
-        await self._server.stop()
+        self._watched.close()
+        server = _SERVERS.get((self._host, self._port))
+        if server is None or self._watched not in server.crawls:
+            return
+        server.crawls.remove(self._watched)
+        if not server.crawls:
+            # Another crawl may begin while the last pages end.
+            _SERVERS.pop((self._host, self._port))
+            await server.stop()
 
 
 _LARGEST_PORT: Final = 65535

@@ -59,11 +59,13 @@ def test_zooms_zones_and_a_max_depth_that_do_not_fit_the_site_are_mistakes_too(s
     stage.project.add_map("shallow", url, zooms=[0, 0], max_depth=0)
     done = visit(stage.project, FIRST_DAY, names=("coarse", "far", "shallow"))
     assert done.status == 2
-    coarse, outside, shallow = done.said.splitlines()
+    # They are harvested side by side.
+    coarse, outside, shallow, last = sorted(done.said.splitlines())
     assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
     assert "map 'far', layer 'world-day': no zone lies within the square" in outside
     assert "map 'shallow', layer 'world-day': with max_depth = 0 the walk goes from zoom -1 to -1" in shallow
     assert shallow.endswith("change its zooms, zones or max_depth")
+    assert last == "exit status 2, wrong usage, or harvested by another process: coarse, far, shallow"
     assert stage.project.kept() == {}
 
 

@@ -17,17 +17,21 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+from scrapy import signals
 
+from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
+from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console, RenderableType
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
 
-    from tileharvest.commands.lookout import Lookout
     from tileharvest.monitoring.figures import Figures, State
 
 _REDRAW: Final = 0.25
@@ -63,6 +67,8 @@ class Display:
         self._maps = maps
         self._as_json = as_json
         self._lookouts: dict[str, Lookout] = {}
+        self._watching: dict[str, asyncio.Task[None]] = {}
+        self._showing: asyncio.Task[None] | None = None
         self._ended = Whole()
         """What the harvests have brought that are over."""
         self._shown: list[str] = []
@@ -70,14 +76,34 @@ class Display:
         self._on_terminal = ExitStack()
         """What is to be undone on the terminal when nothing moves there any more."""
 
+    def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
+        """Adds the harvest of this crawler, which has not started, as soon as its spider is opened. `is_dry`
+        is that of RunningHarvest."""
+
+        def opened(spider: Spider) -> None:
+            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
+                lookout = Lookout(RunningHarvest(spider, is_dry=is_dry))
+                self._watching[name] = asyncio.ensure_future(lookout.keep_watch())
+                self.add(lookout)
+
+        crawler.signals.connect(opened, signals.spider_opened, weak=False)
+
     def add(self, lookout: Lookout) -> None:
         """A harvest begins."""
         self._lookouts[lookout.harvest.description.name] = lookout
 
     def remove(self, name: str) -> None:
         """The map's harvest is over, whether or not it was ever added."""
+        watching = self._watching.pop(name, None)
+        if watching is not None:
+            watching.cancel()
         lookout = self._lookouts.pop(name, None)
         self._ended = self._ended.with_ended(None if lookout is None else lookout.figures())
+
+    def begin(self) -> None:
+        """Shows them from now on, until `hide`. Does nothing if it shows them already."""
+        if self._showing is None:
+            self._showing = asyncio.ensure_future(self.show())
 
     async def show(self) -> None:
         """Shows them until it is cancelled."""
@@ -87,11 +113,15 @@ class Display:
             else:
                 await self._write_lines()
         finally:
-            self.hide()
+            self._on_terminal.close()
 
     def hide(self) -> None:
-        """Takes away what moves, at once: whoever has cancelled `show` may write before that ends."""
+        """Shows them no longer. What moves is taken away at once: the caller may write before the loop goes
+        on, and after a signal it does not go on."""
         self._on_terminal.close()
+        if self._showing is not None:
+            self._showing.cancel()
+            self._showing = None
 
     async def _write_lines(self) -> None:
         while True:

@@ -8,12 +8,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy import signals
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.display import Display
-from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
@@ -239,8 +237,6 @@ class _Harvests:
         self._display = Display(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=as_json
         )
-        self._showing: asyncio.Task[None] | None = None
-        self._watching: dict[str, asyncio.Task[None]] = {}
         self._shared: SharedHarvests | None = None
         """None where this process harvests all the maps itself."""
         if not self._is_alone and may_share(settings, names[0], arguments):
@@ -248,7 +244,7 @@ class _Harvests:
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
         """Yields the maps in this order. A paused one is passed over: it would keep the person waiting."""
-        self._showing = asyncio.ensure_future(self._display.show())
+        self._display.begin()
         async for name in _in_turn(order) if self._shared is None else self._shared.free(order):
             if self._passes_over and await self._is_paused(name):
                 self._passed_over += 1
@@ -280,19 +276,9 @@ class _Harvests:
         return since is not None
 
     def begun(self, name: str, crawler: Crawler) -> None:
-        def opened(spider: Spider) -> None:
-            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-                is_dry = self._arguments.get("dry") == "1"
-                lookout = Lookout(RunningHarvest(spider, is_dry=is_dry))
-                self._watching[name] = asyncio.ensure_future(lookout.keep_watch())
-                self._display.add(lookout)
-
-        crawler.signals.connect(opened, signals.spider_opened, weak=False)
+        self._display.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
 
     def ended(self, name: str, spider: Spider | None) -> None:
-        watching = self._watching.pop(name, None)
-        if watching is not None:
-            watching.cancel()
         self._display.remove(name)
         self._release(name)
         if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
@@ -309,18 +295,12 @@ class _Harvests:
             write_line(end.in_words)
             sys.stdout.flush()
         if len(self._ends) + self._passed_over == len(self._names):
-            self._hide()
-
-    def _hide(self) -> None:
-        # Nobody waits for it: after a signal the loop ends at once, and the report comes before that.
-        self._display.hide()
-        if self._showing is not None:
-            self._showing.cancel()
+            self._display.hide()
 
     def report(self, left: Sequence[str]) -> ExitStatus:
         """Writes how they have ended, and returns the worst status. `left` are the maps that were left at
         once."""
-        self._hide()
+        self._display.hide()
         ends = [self._ends[name] for name in self._names if name in self._ends]
         if self._as_json:
             write_json([end.as_plain() for end in ends])

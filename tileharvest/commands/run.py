@@ -7,13 +7,11 @@ import sys
 from contextlib import AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING
 
-from scrapy import signals
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.display import Display
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
-from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import announce, viewer_of
@@ -100,9 +98,6 @@ class _Worker:
         self._settings = settings
         self._maps = maps
         self._display = Display(console(sys.stderr), progress_interval(settings), maps=None)
-        self._showing: asyncio.Task[None] | None = None
-        """None while nothing is under way."""
-        self._watching: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._runner: Runner | None = None
         self._idle = ""
@@ -139,21 +134,10 @@ class _Worker:
         self._idle = line
 
     def begun(self, name: str, crawler: Crawler) -> None:
-        if self._showing is None:
-            self._showing = asyncio.ensure_future(self._display.show())
-
-        def opened(spider: Spider) -> None:
-            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-                lookout = Lookout(RunningHarvest(spider, is_dry=False))
-                self._watching[name] = asyncio.ensure_future(lookout.keep_watch())
-                self._display.add(lookout)
-
-        crawler.signals.connect(opened, signals.spider_opened, weak=False)
+        self._display.begin()
+        self._display.watch(name, crawler)
 
     def ended(self, name: str, spider: Spider | None) -> None:
-        watching = self._watching.pop(name, None)
-        if watching is not None:
-            watching.cancel()
         self._display.remove(name)
         status = ExitStatus.ERROR
         if isinstance(spider, TileSpider):
@@ -162,9 +146,8 @@ class _Worker:
                 write_line(HarvestEnd.of(spider, self._settings, {}).in_words)
                 sys.stdout.flush()
         assert self._runner is not None
-        if not self._runner.under_way and self._showing is not None:
-            self._showing.cancel()
-            self._showing = None
+        if not self._runner.under_way:
+            self._display.hide()
         leaving = asyncio.ensure_future(self._maps.done(name, status, is_stopping=self._runner.is_stopping))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)

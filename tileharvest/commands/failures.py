@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, queue_owner
-from tileharvest.commands.terminal import write_line, write_rows
+from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.history.summaries import failing
 from tileharvest.middlewares.traffic import FORBIDDEN
 from tileharvest.queue.codec import UnreadableRequestError, decode
@@ -143,9 +143,7 @@ def _told_of_forbidden(map_name: str, forbidden: Sequence[dict[str, Any]]) -> st
 
 
 def _named(rows: Sequence[dict[str, Any]]) -> str:
-    more = len(rows) - _NAMED
-    names = ", ".join(row["tile"] or row["url"] for row in rows[:_NAMED])
-    return names + (f" and {more} more" if more > 0 else "")
+    return first_of([row["tile"] or row["url"] for row in rows], _NAMED)
 
 
 def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[str, Any]:

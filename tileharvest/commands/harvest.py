@@ -18,6 +18,7 @@ from tileharvest.commands.settings import ask_history, maps_at_once, progress_in
 from tileharvest.commands.shared_maps import SharedHarvests, may_share
 from tileharvest.commands.terminal import (
     console,
+    first_of,
     say,
     write_error,
     write_json,
@@ -315,7 +316,7 @@ class _Harvests:
         worst = next((status for status in _WORST_FIRST if by_status[status]), ExitStatus.DONE)
         worst = ExitStatus.ERROR if missing else worst
         if not self._is_alone and by_status[worst] and worst is not ExitStatus.DONE:
-            say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {_named(by_status[worst])}")
+            say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {first_of(by_status[worst], _MOST_NAMED)}")
         return worst
 
     def _tell(self, ends: Sequence[HarvestEnd]) -> None:
@@ -340,8 +341,3 @@ class _Harvests:
 async def _in_turn(names: Sequence[str]) -> AsyncIterator[str]:
     for name in names:
         yield name
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -92,6 +92,12 @@ def _cell(row: Mapping[str, Any], of: str | Callable[[Mapping[str, Any]], str]) 
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """Returns at most so many of the names, and how many more there are, such as `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Writes a table on stdout. If a column's name begins with `>`, its values stand at the right."""
     table = Table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.due_maps import dues
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import ask_each
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.harvest.settings import times_for
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from tileharvest.walk.decision import Decision
 
 
-_QUEUES_AT_ONCE: Final = 32
-
-
 class Command(MapCommand, ScrapyCommand):
     form = "[options]"
     summary = "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
@@ -54,7 +51,8 @@ class Command(MapCommand, ScrapyCommand):
                     name: _next_walk(history, description, summaries[name])
                     for name, description in descriptions.items()
                 }
-        paused = asyncio.run(_paused(settings, descriptions))
+        since = ask_each(descriptions, lambda name: _paused_since(settings, name))
+        paused = dict(zip(descriptions, since, strict=True))
         due = _due(settings, descriptions.values())
         known = [
             (one, summaries[name], walks[name], paused[name], due.get(name))
@@ -87,18 +85,7 @@ def _due(settings: BaseSettings, descriptions: Iterable[MapDescription]) -> dict
         return dues(history, times, now)
 
 
-async def _paused(settings: BaseSettings, names: Iterable[str]) -> dict[str, str | None]:
-    """Says since when each map is paused. Many queues are asked at once, each of which opens four files."""
-    names, places = list(names), asyncio.Semaphore(_QUEUES_AT_ONCE)
-
-    async def since(name: str) -> str | None:
-        async with places:
-            return await _since(settings, name)
-
-    return dict(zip(names, await asyncio.gather(*map(since, names)), strict=True))
-
-
-async def _since(settings: BaseSettings, name: str) -> str | None:
+async def _paused_since(settings: BaseSettings, name: str) -> str | None:
     """Returns None also if the queue cannot be asked: the list is of use without it."""
     try:
         return (await orders_for(settings, name)).paused

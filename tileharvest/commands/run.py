@@ -79,7 +79,7 @@ class Command(ProjectCommand, ScrapyCommand):
             runner = Runner(self.crawler_process, worker, at_once=maps_at_once(settings), arguments={})
             runner.run(worker.names(runner, listening))
         # The loop has been stopped, and is not closed.
-        asyncio.get_event_loop().run_until_complete(self._maps.close())
+        asyncio.get_event_loop().run_until_complete(worker.close())
         if worker.fault is not None:
             raise worker.fault
 
@@ -126,6 +126,11 @@ class _Worker:
                     await self._maps.wait()
         except TileHarvestError as error:
             self.fault = error
+
+    async def close(self) -> None:
+        """Takes away what moves, also where all was ended at once, and leaves the maps to others."""
+        self._display.hide()
+        await self._maps.close()
 
     def _say_what_comes_next(self) -> None:
         line = self._maps.outlook

@@ -20,7 +20,7 @@ from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.queue.port import RequestQueue
 
+_QUEUES_AT_ONCE: Final = 32
+
 Told = TypeVar("Told")
+Asked = TypeVar("Asked")
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
@@ -124,6 +127,24 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
         return None
     with history:
         return question(history)
+
+
+def ask_each(asked: Iterable[Asked], question: Callable[[Asked], Awaitable[Told]]) -> list[Told]:
+    """Returns the answer of each, in this order. Only so many are asked at once, because each may open a
+    queue, and a queue has four files or a connection.
+
+    Do not call it from within an event loop. Raises what the question raises.
+    """
+    places = asyncio.Semaphore(_QUEUES_AT_ONCE)
+
+    async def ask(one: Asked) -> Told:
+        async with places:
+            return await question(one)
+
+    async def ask_all() -> list[Told]:
+        return await asyncio.gather(*map(ask, asked))
+
+    return asyncio.run(ask_all())
 
 
 def progress_interval(settings: BaseSettings) -> float:

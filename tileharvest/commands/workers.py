@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import queue_owner, queue_owners
+from tileharvest.commands.settings import ask_each, queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.monitoring.overview import crew_of, seconds_in_words
@@ -19,11 +18,9 @@ from tileharvest.queue.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.commands.settings import QueueOwner
     from tileharvest.commands.terminal import Columns
     from tileharvest.monitoring.overview import Crew
 
@@ -55,18 +52,17 @@ class Command(MapCommand, ScrapyCommand):
                 " REDIS_URL to that of the fleet; without one, scrapy queue NAME shows what waits"
             )
         owners = [queue_owner(settings, name) for name in args] or queue_owners(settings)
-        crews = asyncio.run(_crews(settings, owners))
-        rows = [{one.kind: one.name, **worker} for one, crew in crews for worker in crew.as_plain()]
+        crews = ask_each(owners, lambda one: _crew(settings, one.name))
+        rows = [
+            {one.kind: one.name, **worker}
+            for one, crew in zip(owners, crews, strict=True)
+            for worker in crew.as_plain()
+        ]
         columns: Columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
         write_rows(rows, columns, as_json=opts.json, otherwise=NO_WORKER)
 
 
-async def _crews(settings: BaseSettings, owners: Iterable[QueueOwner]) -> list[tuple[QueueOwner, Crew]]:
-    """Returns the workers of each queue, in the order of its owners. All queues are asked at once."""
-    return await asyncio.gather(*(_crew(settings, owner) for owner in owners))
-
-
-async def _crew(settings: BaseSettings, owner: QueueOwner) -> tuple[QueueOwner, Crew]:
-    async with open_beside(settings, owner.name) as queue:
+async def _crew(settings: BaseSettings, name: str) -> Crew:
+    async with open_beside(settings, name) as queue:
         assert isinstance(queue, SharedQueue)
-        return owner, await crew_of(queue, time.time())
+        return await crew_of(queue, time.time())

@@ -60,10 +60,10 @@ def measure(folder: Path, console: Console, maps: int, quiet: int, described: li
 def _busy(folder: Path, console: Console, maps: int) -> dict[str, Any]:
     """Harvests maps of 84 tiles that have not changed, all at once."""
     ideal = (count(_DEPTH) + _ASIDE) / RATE
-    with _site(folder, _DEPTH) as server:
-        _describe(folder, server, maps)
+    with many_hosts(folder, _DEPTH) as server:
+        describe(folder, server, maps)
         _harvest(folder, "first", FIRST_DAY)
-        _describe(folder, server, maps, requests_per_second=RATE)
+        describe(folder, server, maps, requests_per_second=RATE)
         server.clear_log()
         cost = _harvest(folder, "second", SECOND_DAY, "--at-once", str(maps))
         asked = _asked(server, maps, count(_DEPTH) + _ASIDE)
@@ -85,8 +85,8 @@ def _busy(folder: Path, console: Console, maps: int) -> dict[str, Any]:
 
 def _quiet(folder: Path, console: Console, maps: int) -> dict[str, Any]:
     """Harvests maps of four tiles that have not changed."""
-    with _site(folder, 1) as server:
-        _describe(folder, server, maps)
+    with many_hosts(folder, 1) as server:
+        describe(folder, server, maps)
         _harvest(folder, "first", FIRST_DAY, "--at-once", str(_AT_ONCE))
         server.clear_log()
         cost, began = _timed_harvest(folder, SECOND_DAY)
@@ -104,21 +104,23 @@ def _quiet(folder: Path, console: Console, maps: int) -> dict[str, Any]:
 
 def _described(folder: Path, maps: int) -> dict[str, Any]:
     """Asks for the list of maps, and harvests one of them."""
-    with _site(folder, 1) as server:
-        _describe(folder, server, maps)
+    with many_hosts(folder, 1) as server:
+        describe(folder, server, maps)
         harvest = _harvest(folder, "one", FIRST_DAY, names=("map-7",))
-        listed = _scrapy(folder, "list", "maps", "--json")
+        listed = scrapy(folder, "list", "maps", "--json")
     return {"maps": maps, "harvest_seconds": harvest.wall, "list_seconds": listed.wall}
 
 
 @contextmanager
-def _site(folder: Path, depth: int) -> Iterator[Nginx]:
+def many_hosts(folder: Path, depth: int) -> Iterator[Nginx]:
+    """Serves a site of so many zooms, at every address of the loopback."""
     generate(folder / "site", depth)
     with on_core(cores()[1]), nginx(folder / "site", address="0.0.0.0") as server:  # noqa: S104 - loopback only
         yield server
 
 
-def _describe(folder: Path, server: Nginx, maps: int, **keys: float) -> None:
+def describe(folder: Path, server: Nginx, maps: int, **keys: float) -> None:
+    """Writes a maps.toml with so many maps, each at an address of its own."""
     lines = []
     for number in range(maps):
         url = f"http://{_address(number)}:{server.port}/"
@@ -131,7 +133,7 @@ def _address(number: int) -> str:
 
 
 def _harvest(folder: Path, what: str, day: str, *more: str, names: tuple[str, ...] = ("--all",)) -> Cost:
-    return _scrapy(folder, what, "harvest", *names, "-a", f"day={day}", "--json", *more)
+    return scrapy(folder, what, "harvest", *names, "-a", f"day={day}", "--json", *more)
 
 
 def _timed_harvest(folder: Path, day: str) -> tuple[Cost, float]:
@@ -140,9 +142,11 @@ def _timed_harvest(folder: Path, day: str) -> tuple[Cost, float]:
     return _harvest(folder, "second", day, "--at-once", str(_AT_ONCE)), began
 
 
-def _scrapy(folder: Path, what: str, *words: str) -> Cost:
+def scrapy(folder: Path, what: str, *words: str, **places: str) -> Cost:
+    """Runs a command of the project. `what` names its log; `places` are variables, such as REDIS_URL."""
     environment = {"TILEHARVEST_MAPS": str(folder / "maps.toml"), "TILEHARVEST_DATA": str(folder / "data")}
-    return run([sys.executable, "-m", "scrapy", *words], folder / f"{what}.log", PROJECT, environment)
+    command = [sys.executable, "-m", "scrapy", *words]
+    return run(command, folder / f"{what}.log", PROJECT, environment | places)
 
 
 def _asked(server: Nginx, maps: int, requests: int) -> dict[str, list[float]]:

@@ -6,17 +6,15 @@ machine. Those of a database are what a harvest adds to it, indexes included.
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
-from bench.cost import cores, on_core, run
-from bench.harvest import FIRST_DAY, PROJECT, SECOND_DAY
-from bench.site import count, generate
-from tests.servers.nginx import nginx
+from bench.harvest import FIRST_DAY, SECOND_DAY
+from bench.maps import describe, many_hosts, scrapy
+from bench.site import count
 from tests.servers.postgresql import postgresql_server
 from tests.servers.redis import redis_server
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bench.cost import Cost
-    from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
     from tests.servers.redis import RedisServer
 
@@ -63,16 +60,16 @@ def measure(folder: Path, console: Console) -> dict[str, Any]:
 
 def _large_map(folder: Path, redis: RedisServer, server: PostgresqlServer) -> dict[str, Any]:
     """Harvests a map of 5,460 tiles twice, with its queue in Redis and its history in PostgreSQL."""
-    with _site(folder, _DEPTH) as site, server.database() as database:
+    with many_hosts(folder, _DEPTH) as site, server.database() as database:
         places = {"REDIS_URL": redis.url, "DATABASE_URL": server.tcp_url(database)}
-        _describe(folder, site, 1)
-        _scrapy(folder, "empty", places, "maps", "--json")
+        describe(folder, site, 1)
+        scrapy(folder, "empty", "maps", "--json", **places)
         redis.ask("FLUSHALL")
         before = _memory(redis)
-        first = _scrapy(folder, "first", places, "harvest", "--all", "-a", f"day={FIRST_DAY}")
+        first = scrapy(folder, "first", "harvest", "--all", "-a", f"day={FIRST_DAY}", **places)
         tiles, complete = count(_DEPTH), _memory(redis) - before
         rows, sizes = _rows(server, database), _sizes(server, database)
-        _scrapy(folder, "again", places, "harvest", "--all", "-a", f"day={SECOND_DAY}")
+        scrapy(folder, "again", "harvest", "--all", "-a", f"day={SECOND_DAY}", **places)
         grown = _sizes(server, database)
     found: dict[str, Any] = {"redis_bytes_for_a_complete_harvest_of_5460_tiles": complete}
     found["postgresql_bytes_per_first_version"] = sum(sizes.values()) / tiles
@@ -85,11 +82,11 @@ def _large_map(folder: Path, redis: RedisServer, server: PostgresqlServer) -> di
 
 def _local_map(folder: Path) -> dict[str, Any]:
     """Harvests the same map with its queue and its history in files."""
-    with _site(folder, _DEPTH) as site:
-        _describe(folder, site, 1)
-        _scrapy(folder, "first", {}, "harvest", "--all", "-a", f"day={FIRST_DAY}")
+    with many_hosts(folder, _DEPTH) as site:
+        describe(folder, site, 1)
+        scrapy(folder, "first", "harvest", "--all", "-a", f"day={FIRST_DAY}")
         first = _bytes(folder)
-        _scrapy(folder, "second", {}, "harvest", "--all", "-a", f"day={SECOND_DAY}")
+        scrapy(folder, "second", "harvest", "--all", "-a", f"day={SECOND_DAY}")
         second = _bytes(folder)
     return {
         "sqlite_bytes_per_first_version": first / count(_DEPTH),
@@ -103,33 +100,15 @@ def _small_maps(folder: Path, maps: int) -> tuple[float, float, Cost]:
     Returns the bytes in Redis when the last harvests are complete, the most bytes there were before, and the
     cost of the last harvests. A map's first filter is larger than later ones, and is gone by then.
     """
-    with _site(folder, 1) as site, redis_server() as redis:
-        _describe(folder, site, maps)
+    with many_hosts(folder, 1) as site, redis_server() as redis:
+        describe(folder, site, maps)
         before = _memory(redis)
-        places, at_once = {"REDIS_URL": redis.url}, ("harvest", "--all", "--at-once", str(maps))
+        at_once = ("harvest", "--all", "--at-once", str(maps))
         for day in (FIRST_DAY, SECOND_DAY):
-            _scrapy(folder, day, places, *at_once, "-a", f"day={day}")
+            scrapy(folder, day, *at_once, "-a", f"day={day}", REDIS_URL=redis.url)
         with _watched(redis) as most:
-            cost = _scrapy(folder, "third", places, *at_once, "-a", f"day={_THIRD_DAY}")
+            cost = scrapy(folder, "third", *at_once, "-a", f"day={_THIRD_DAY}", REDIS_URL=redis.url)
         return _memory(redis) - before, max(most) - before, cost
-
-
-@contextmanager
-def _site(folder: Path, depth: int) -> Iterator[Nginx]:
-    generate(folder / "site", depth)
-    with on_core(cores()[1]), nginx(folder / "site", address="0.0.0.0") as server:  # noqa: S104 - loopback only
-        yield server
-
-
-def _describe(folder: Path, server: Nginx, maps: int) -> None:
-    urls = (f'[map-{number}]\nurl = "http://127.0.1.{1 + number}:{server.port}/"\n' for number in range(maps))
-    (folder / "maps.toml").write_text("".join(urls), encoding="utf-8")
-
-
-def _scrapy(folder: Path, what: str, places: dict[str, str], *words: str) -> Cost:
-    environment = {"TILEHARVEST_MAPS": str(folder / "maps.toml"), "TILEHARVEST_DATA": str(folder / "data")}
-    command = [sys.executable, "-m", "scrapy", *words]
-    return run(command, folder / f"{what}.log", PROJECT, environment | places)
 
 
 @contextmanager

@@ -133,7 +133,11 @@ def test_what_a_person_harvests_by_hand_is_seen_within_a_minute(box: Box) -> Non
     box.now = NOON - timedelta(hours=2)
     worker = box.worker("a")
     assert worker.take() is None
+    assert worker.maps.outlook.endswith("next is map 'a' at 2026-11-22 11:00 UTC")
     box.harvested("a", NOON)
+    box.now += timedelta(minutes=1)
+    assert worker.take() is None
+    assert worker.maps.outlook.endswith("next is map 'a' at 2026-11-23 11:00 UTC")
     box.now = NOON
     assert worker.take() is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +23,7 @@ VISITS: Final = 20
 """The number of a map's last harvests by which its interval is adapted. From one day to a year takes 18
 harvests that find nothing new."""
 
-_NEW: Final = tuple(
-    outcome.value for outcome in (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.GONE)
-)
+_NEW: Final = tuple(outcome.value for outcome in Outcome if outcome.makes_version)
 
 _ALWAYS: Final = date.min
 """Before every harvest."""
@@ -54,7 +52,7 @@ class Past:
     """Whether the harvest of the segment that was asked about is finished."""
     is_begun: bool = False
     """Whether it was begun and has not ended."""
-    visits: tuple[Visit, ...] = field(default=())
+    visits: tuple[Visit, ...] = ()
     """The last finished harvests, oldest first; empty where they were not asked for."""
 
 

@@ -80,10 +80,8 @@ class HarvestRow:
         With `unless_ended` it raises HarvestEndedError, and adds nothing, when the harvest has ended.
         """
         more = {f"more_{name}": getattr(cost, name) for name in COST_COLUMNS}
-        if (
-            connection.execute(_adding_cost(unless_ended=unless_ended), {"its_id": self.id, **more}).rowcount
-            == 0
-        ):
+        adding = _adding_cost(unless_ended=unless_ended)
+        if connection.execute(adding, {"its_id": self.id, **more}).rowcount == 0:
             self.refuse_ended(connection)
 
     def reason(self, connection: Connection) -> str | None:

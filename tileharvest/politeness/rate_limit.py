@@ -111,7 +111,7 @@ class Run(msgspec.Struct):
     """What the processes of a map spend together, from the first one's beginning to the last one's end."""
 
     budget: Budget
-    """That of the first one."""
+    """That of the first process, or the one by which it was amended last."""
     ended: Spent = Spent()
     """Spent by processes that have ended."""
 
@@ -240,7 +240,7 @@ class Host(msgspec.Struct):
         of_host, of_map = self.own or Limited(), self.maps[account.map]
         share = self._share(own, of_host, of_map)
         rests_until = self.rests_until if self.rests_until > now else None
-        next_start = max(of_host.next_start, of_map.next_start)
+        next_start = self.next_start(own)
         parts = min(len(self._mates(account.map)), of_map.concurrency or 1)
         busy = sum(one.account.is_busy or one is own for one in self.processes)
         host_parts = min(busy, of_host.concurrency or busy)
@@ -272,9 +272,9 @@ class Host(msgspec.Struct):
         of_host, of_map = self.own or Limited(), self.maps.setdefault(own.account.map, Limited())
         starts = []
         for _ in range(number):
-            starts.append(max(now, of_host.next_start, of_map.next_start))
+            starts.append(max(now, self.next_start(own)))
             of_host.turn, of_map.turn = (Turn(starts[-1], random()) for _ in range(2))
-        return starts, max(of_host.next_start, of_map.next_start)
+        return starts, self.next_start(own)
 
     def rest(self, until: float) -> None:
         """Let it rest until this time at least."""

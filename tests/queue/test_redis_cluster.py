@@ -98,8 +98,8 @@ def test_the_clock_of_each_host_is_that_of_its_node() -> None:
     class Link(RedisLink):
         """To two nodes whose clocks differ by a minute."""
 
-        async def attempt(self, work: object, patience: float | None = None) -> tuple[int, bytes, int, int]:
-            return 1, b"", next(times), 0
+        async def attempt(self, work: object, patience: float | None = None) -> tuple[bool, bytes, float]:
+            return True, b"", next(times)
 
     times = iter([1000, 1060, 1000])
     hosts = RedisHosts(Link({}, "world", 0.0), silent=30.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ import msgspec
 
 from tileharvest.maps.rates import LONGEST
 from tileharvest.queue.hosts import decoded
-from tileharvest.queue.redis.calls import script_of
+from tileharvest.queue.redis.calls import swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,10 @@ class RedisHosts:
             result = step(known, moment)
             known.writer = secrets.token_hex(4)
             after, told = msgspec.json.encode(known), repr(moment) if self._server_clock else ""
-            is_kept, its_time = await self._swap(host, before, after, _REMEMBERED, told, wrong)
+            swapping = partial(
+                swap, key=_key(host), before=before, after=after, seconds=_REMEMBERED, told=told, wrong=wrong
+            )
+            is_kept, self._known[host], its_time = await self._link.attempt(swapping)
             if self._server_clock:
                 # As far as the answer shows that it is wrong.
                 received = now + time.monotonic() - began
@@ -80,13 +84,6 @@ class RedisHosts:
         """Forget what it knows. The others know what it has told until it has been silent for long."""
         self._known.clear()
         self.process = ""
-
-    async def _swap(self, host: str, *arguments: bytes | str | float) -> tuple[bool, float]:
-        """Returns whether it is kept, and Redis' time. Learns what there is now."""
-        is_kept, self._known[host], seconds, fraction = await self._link.attempt(
-            lambda client: client.eval(script_of("swap"), 1, _key(host), *arguments)
-        )
-        return bool(is_kept), int(seconds) + int(fraction) / 1e6
 
     def _settled(self, host: str, content: bytes, moment: float) -> Host:
         known = decoded(content, f"{_key(host)!a} of Redis")

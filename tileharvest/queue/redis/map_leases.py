@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from tileharvest.queue.map_leases import MapLease
-from tileharvest.queue.redis.calls import script_of
+from tileharvest.queue.redis.calls import swap
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.shared_queue import SILENT
 
@@ -69,7 +69,7 @@ class MapTable(msgspec.Struct):
         return name in self.maps and bool(self.maps[name].workers)
 
     def extend(self, worker: str, names: Sequence[str], until: float) -> None:
-        """Also of a lease that was lost by silence: the worker is at the map all the same."""
+        """Lets leases last, also those that were lost by silence: the worker is at the map all the same."""
         for name in names:
             self._come(worker, name, self.maps.get(name, _Map()), until)
 
@@ -150,7 +150,7 @@ class RedisMapLeases:
         self._held.discard(name)
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        """The times of Redis and of the caller may differ: what counts is how far off it is."""
+        """Redis' clock and the caller's may differ, so only the seconds from `now` to `again` count."""
         await self._change(
             now, lambda table, its_now: table.leave(self.worker, [name], its_now + again - now)
         )
@@ -187,10 +187,9 @@ class RedisMapLeases:
         self, before: bytes, after: bytes, patience: float | None = None
     ) -> tuple[bool, bytes, float]:
         """Returns whether it is kept, what there is now, and Redis' time."""
-        is_kept, found, seconds, fraction = await self._link.attempt(
-            lambda client: client.eval(script_of("swap"), 1, KEY, before, after, _REMEMBERED, "", 0), patience
+        return await self._link.attempt(
+            lambda client: swap(client, KEY, before, after, _REMEMBERED), patience
         )
-        return bool(is_kept), found, int(seconds) + int(fraction) / 1e6
 
 
 def _decoded(content: bytes) -> MapTable:

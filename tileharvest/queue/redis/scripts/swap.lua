@@ -1,6 +1,6 @@
--- Keeps what is known of a host if nobody else has changed it since it was read. Stands alone.
+-- Keeps a value that workers share if nobody else has changed it since it was read. Stands alone.
 --
--- KEYS: the host. ARGV: what was read; what is to be kept; for how many seconds; the present time as the caller
+-- KEYS: the value. ARGV: what was read; what is to be kept; for how many seconds; the present time as the caller
 -- believes, or an empty text where that does not matter; and by how much it may be wrong.
 -- The answer: whether it is kept, or was when this call was made before; what is there now; Redis' time.
 

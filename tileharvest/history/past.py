@@ -149,5 +149,5 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
 
 
 def _complete_ones(query: Select[Any], table: FromClause) -> Select[Any]:
-    """Returns the query with finished harvests only, but for those that asked only what was pushed."""
+    """Returns the query for finished harvests alone, without those that asked only what was pushed."""
     return query.where(table.c.reason == FINISHED, func.coalesce(table.c.walk, "") != PUSHED_WALK)

@@ -49,8 +49,8 @@ class PatientRetryMiddleware:
         exceptions: tuple[type[Exception], ...],
         now: Callable[[], datetime],
     ) -> None:
-        """`longest` is the most seconds that a host rests, and that a request waits for it. `now` is asked
-        what `Retry-After` means."""
+        """`longest` is the most seconds that a host rests, and that a request waits for it. `now` gives the
+        present time, from which pauses and a date in `Retry-After` are counted."""
         self._crawl = crawl
         self._repeats = repeats
         self._base = base

@@ -79,7 +79,8 @@ class LocalMapLeases:
 
     The system lets go of a lock when its process ends, however it ends. The file stays, and says how often
     the map has failed. What cannot be read in it is taken for nothing: a map is then tried too early. A map
-    whose queue a process without a lease works on is taken for leased. Each has one worker, so none joins.
+    whose queue another process works on without a lease counts as leased. Such a queue has one worker, so
+    nobody can join it.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -119,9 +119,10 @@ class PoliteQueue:
     async def take_turn(self, pace: Pace, near: float = inf) -> tuple[float, float] | None:
         """Take a turn, at this pace, for a request besides those that are leased.
 
-        Returns the seconds for which the host rests, then nothing was taken; and those until the request may
-        start, which counts from now on. Where these are more than `near`, nothing was taken either: the other
-        maps of the host would have to wait as long. Returns None where the budget allows no further request.
+        Returns the seconds for which the host rests, and the seconds until the request may start. The turn is
+        taken, and the request counts from now on, only where the host does not rest and the start is at most
+        `near` seconds away: the other maps of the host have to wait until then. Returns None where the budget
+        allows no further request.
         """
         self._host = pace.host
 

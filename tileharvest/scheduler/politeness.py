@@ -238,9 +238,9 @@ class Politeness:
         return False
 
     async def _take_turn(self, near: float = inf) -> float | None:
-        """Returns the seconds until a request beside the queue may start, which counts from now on unless
-        that is not `near`. Returns None where the host rests, as another process has heard. Raises
-        BudgetError and QueueError."""
+        """Returns the seconds until a request beside the queue may start. It counts from now on if these are
+        at most `near`. Returns None where the host rests, as another process has heard. Raises BudgetError
+        and QueueError."""
         pace = self.pace
         if pace is None:
             return 0.0

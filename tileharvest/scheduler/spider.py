@@ -19,8 +19,8 @@ class HeldSpider:
     """Whether nothing is offered before the spider calls `Scheduler.release`."""
 
     def prepared(self, request: Request, segment: str) -> Request | None:
-        """Returns the request as it is to be made now, or None if it is not to be made any more. It is not
-        asked where the spider's own work has begun with this run, and the request belongs to it."""
+        """Returns the request as it is to be made now, or None if it is not to be made any more. This is not
+        called for requests of a segment whose work has begun with this run."""
         return request
 
     def again(self, request: Request) -> Request | None:

@@ -93,7 +93,7 @@ class RedisLink:
 
     @property
     def queue(self) -> str:
-        """Which queue it is and where, for messages."""
+        """What is kept there, such as which queue, and where; for messages."""
         return f"{self._what} at {place(self.client)}"
 
     async def open(self) -> None:

@@ -30,11 +30,13 @@ from typing import TYPE_CHECKING, Final
 
 from bench.fleet_report import Report, too_full
 from bench.simulated_sites import BEGINNING, sites
+from tileharvest.commands.shared_maps import LOOK
 from tileharvest.harvest.due import due, leaves_room, pause_after
 from tileharvest.history.past import VISITS, Past, Visit
 from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
 from tileharvest.queue.redis.map_leases import MapTable
 from tileharvest.queue.shared_queue import SILENT
+from tileharvest.settings import HOST_DOWN_PATIENCE, MAPS_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,16 +44,10 @@ if TYPE_CHECKING:
     from bench.simulated_sites import Site
     from tileharvest.queue.segments import Segment
 
-AT_ONCE: Final = 16
-"""Maps of one worker, as MAPS_AT_ONCE has it."""
 QUANTUM: Final = 120.0
 """Seconds that a batch of requests takes."""
-_SIGN: Final = 5.0
-"""Seconds between two signs of life, as `commands/shared_maps.py` has it."""
 _SETTLED: Final = 15.0
 """Seconds after which another worker may join, as `harvest/due.py` has it."""
-_PATIENCE: Final = 900.0
-"""Seconds after which a site that does not answer is given up: HOST_DOWN_PATIENCE."""
 
 _LIFE: Final = 24 * 3600.0
 _ABSENCE: Final = 1800.0
@@ -119,6 +115,11 @@ class _Worker:
     def name(self) -> str:
         """As another process has another name, so has the worker that comes back."""
         return f"{self.box}-{self.life}"
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it may take one more map."""
+        return self.is_alive and len(self.crews) < MAPS_AT_ONCE
 
 
 @dataclass(slots=True, eq=False)
@@ -217,7 +218,7 @@ class FleetSimulation:
     def _offer(self) -> None:
         """Lets workers with a free place take what waits, the first that was due first."""
         while self._waiting:
-            free = [one for one in self._workers if one.is_alive and len(one.crews) < AT_ONCE]
+            free = [one for one in self._workers if one.is_free]
             if not free:
                 return
             worker = self._random.choice(free)
@@ -231,13 +232,13 @@ class FleetSimulation:
     def _settled_table(self) -> MapTable:
         """Returns the leases with the signs of life that living workers have given by now."""
         for worker in self._workers:
-            if worker.is_alive and self.now - worker.told > SILENT - 2 * _SIGN:
+            if worker.is_alive and self.now - worker.told > SILENT - 2 * LOOK:
                 self._give_sign(worker)
         self._table.settle(self.now)
         return self._table
 
     def _give_sign(self, worker: _Worker) -> None:
-        worker.told = self.now - (self.now - self._begin) % _SIGN
+        worker.told = self.now - (self.now - self._begin) % LOOK
         self._table.extend(worker.name, list(worker.crews), worker.told + SILENT)
 
     def _begin_at(self, one: _Map, worker: _Worker, failures: int) -> None:
@@ -269,8 +270,7 @@ class FleetSimulation:
 
     def _join(self, one: _Map) -> None:
         """Lets a worker with nothing to do join the map if there is room."""
-        free = [each for each in self._workers if each.is_alive and len(each.crews) < AT_ONCE]
-        free = [each for each in free if one.site.name not in each.crews]
+        free = [each for each in self._workers if each.is_free and one.site.name not in each.crews]
         pace = one.site.pace
         if one.harvest is None or one.harvest.left < 2 or self._waiting or not free:
             return
@@ -313,7 +313,7 @@ class FleetSimulation:
             return
         one, harvest = crew.map, crew.harvest
         if one.is_down(self.now):
-            self._at(self.now + _PATIENCE, partial(self._give_up, crew))
+            self._at(self.now + HOST_DOWN_PATIENCE, partial(self._give_up, crew))
             return
         if not harvest.left:
             crew.is_idle = True

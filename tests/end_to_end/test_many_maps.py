@@ -133,8 +133,8 @@ def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, serv
 def test_a_process_that_is_killed_twenty_times_loses_nothing_of_any_map(
     project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]]
 ) -> None:
-    # A request that was leased in five processes which were killed is given up, as it may be what kills them.
-    harvest = (*HARVEST, "-s", "MAX_ATTEMPTS=100")
+    # A request that each killed process had leased is offered once more.
+    harvest = (*HARVEST, "-s", f"MAX_ATTEMPTS={KILLS + 1}")
     server.clear_log()
     # So slow that it is not done before the last kill.
     add_maps(project, server, MAPS, requests_per_second=10)

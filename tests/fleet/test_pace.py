@@ -88,3 +88,5 @@ def test_after_a_429_with_retry_after_no_worker_asks_before_the_time(
     during = [one for one in site.received[asked:] if one.time < too_many.answered + REST]
     # A worker hears of the rest when it asks for more: what it had leased before, it may have begun.
     assert len(during) <= leased
+    # More was left to ask for.
+    assert len(site.received) > asked + len(during)

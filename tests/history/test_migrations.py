@@ -250,7 +250,7 @@ def test_nothing_is_remembered_or_proved_of_a_history_without_walks(third: str) 
     """Its harvests were full, but what they asked is not known: the next one trusts nothing."""
     with History.open(third) as history:
         assert proofs(history, "world") == {}
-        assert last_full(history, "world") == date(2021, 2, 13)
+        assert last_full(history, "world") == {"world": (date(2021, 2, 13), {None})}
         harvest = began(history, date(2021, 2, 16), segment="b")
         assert harvest.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
         harvest.record([replace(found("ign", A), step=Step(seen=Validator('"1"')))])

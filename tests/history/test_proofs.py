@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,21 +18,19 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof, StoredProof
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
 
 
 def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) -> None:
     ended(first)
-    assert proofs(history, "world") == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), DAY)}
+    assert proofs(history, "world")["world"] == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), DAY)}
 
 
 def test_children_that_are_newer_break_the_proof(history: History, first: HarvestRecord) -> None:
     first.record([seen("ign", UPPER)])
     ended(first)
-    assert proofs(history, "world")[LAYER].proof == Proof(3, 1, 0, 3600.0)
+    assert proofs(history, "world")["world"][LAYER].proof == Proof(3, 1, 0, 3600.0)
 
 
 def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
@@ -39,7 +38,7 @@ def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
 ) -> None:
     first.record([found("add", Tile(0, 3, 3))])
     ended(first)
-    assert proofs(history, "world")[LAYER].proof == Proof(3, 0, 1, 3600.0)
+    assert proofs(history, "world")["world"][LAYER].proof == Proof(3, 0, 1, 3600.0)
 
 
 def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
@@ -49,19 +48,19 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     assert again.step == Step()
     first.record([again])
     ended(first)
-    assert proofs(history, "world")[LAYER].proof == Proof(4, 0, 0, 3600.0)
+    assert proofs(history, "world")["world"][LAYER].proof == Proof(4, 0, 0, 3600.0)
 
 
 def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: HarvestRecord) -> None:
     second.record([found("gone", A), found("fail", B), found("ign", D)])
     ended(second)
-    assert proofs(history, "world")[LAYER] == StoredProof(Proof(0, 0, 0, 0.0), LATER)
+    assert proofs(history, "world")["world"][LAYER] == StoredProof(Proof(0, 0, 0, 0.0), LATER)
 
 
 def test_a_pruned_harvest_leaves_the_proof(history: History, second: HarvestRecord) -> None:
     second.record([skipping(UPPER)])
     ended(second)
-    assert proofs(history, "world")[LAYER].day == DAY
+    assert proofs(history, "world")["world"][LAYER].day == DAY
 
 
 def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
@@ -72,21 +71,23 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     second.record(every)
     ended(second)
     withdrawn = StoredProof(Proof(3, 0, 0, 3600.0), DAY, "a change", LATER)
-    assert proofs(history, "world") == {LAYER: withdrawn}
+    assert proofs(history, "world")["world"] == {LAYER: withdrawn}
     third = began(history, THIRD)
     third.record(every)
     ended(third)
-    assert proofs(history, "world") == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), THIRD)}
+    assert proofs(history, "world")["world"] == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), THIRD)}
 
 
 def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: HarvestRecord) -> None:
     first.distrust(LAYER, "a change")
-    assert proofs(history, "world") == {LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)}
+    assert proofs(history, "world")["world"] == {
+        LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)
+    }
 
 
 def test_an_unknown_map_has_no_proofs(history: History) -> None:
     assert proofs(history, "world") == {}
-    assert last_full(history, "world") is None
+    assert last_full(history, "world") == {}
 
 
 def test_how_a_harvest_walks_is_noted(history: History, first: HarvestRecord) -> None:
@@ -106,7 +107,7 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
             harvest.note_walk(walk, "why")
         ended(harvest, reason=reason)
     began(history, THIRD).note_walk("full", "why")
-    assert last_full(history, "world") == DAY.replace(day=15)
+    assert last_full(history, "world")["world"][0] == DAY.replace(day=15)
 
 
 def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: HarvestRecord) -> None:
@@ -116,21 +117,26 @@ def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: Har
     assert (summary.walk, summary.walk_reason) == ("pruned", "no proof any more")
 
 
-@pytest.mark.parametrize(
-    ("kept", "expected"),
-    [(["all"], DAY), (["all", "all"], DAY), (["zone"], None), (["all", "zone"], None), ([None], None)],
-)
-def test_a_full_harvest_counts_while_all_since_kept_the_same(
-    history: History, kept: list[str | None], expected: date | None
-) -> None:
+@pytest.mark.parametrize("kept", [["all"], ["all", "all"], ["zone"], ["all", "zone"], [None]])
+def test_with_a_full_harvest_comes_what_all_since_have_kept(history: History, kept: list[str | None]) -> None:
+    began(history, DAY - timedelta(1)).note_walk("full", "why", "what the first of all has kept")
     for number, one in enumerate(kept):
         harvest = began(history, DAY.replace(day=13 + number))
         harvest.note_walk("pruned" if number else "full", "why", one)
         ended(harvest)
+    # It has asked for nothing yet.
     began(history, THIRD)
-    assert last_full(history, "world", "all") == expected
-    # Whoever does not tell what is kept asks for the day alone.
-    assert last_full(history, "world") == DAY
+    assert last_full(history, "world") == {"world": (DAY, set(kept))}
+
+
+def test_what_is_asked_of_all_maps_is_told_of_each(history: History, first: HarvestRecord) -> None:
+    ended(first)
+    other = began(history, LATER, name="other")
+    other.note_walk("full", "why", "zone")
+    ended(other)
+    began(history, LATER, name="unfinished").note_walk("full", "why")
+    assert proofs(history) == {name: proofs(history, name)[name] for name in ("world", "other")}
+    assert last_full(history) == {"world": (DAY, {None}), "other": (LATER, {"zone"})}
 
 
 def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
@@ -139,4 +145,4 @@ def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
     for kept in ("all", "zone"):
         first.note_walk("full", "why", kept)
     ended(first)
-    assert [last_full(history, "world", kept) for kept in ("all", "zone")] == [None, None]
+    assert last_full(history, "world") == {"world": (DAY, {"several"})}

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import event
 
 from tests.history.making import DAY, END, LATER, LAYER, A, B, C, began, ended, found, image_of
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost
+from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
 from tileharvest.history.summaries import HarvestSummary, finished_at, harvest_summaries, map_summaries
 from tileharvest.tiles.outcomes import Outcome
@@ -41,7 +43,30 @@ def test_an_image_of_several_tiles_is_counted_once(harvested: History) -> None:
 
 def test_a_map_names_its_last_harvest(harvested: History) -> None:
     (summary,) = map_summaries(harvested)
-    assert summary.last_harvest == harvest_summaries(harvested, "world")[-1]
+    last = harvest_summaries(harvested, "world")[-1]
+    assert (summary.day, summary.reason, summary.depth) == (last.day, last.reason, last.depth)
+    assert (last.day, last.reason, last.depth) == (LATER, "finished", {LAYER: 10})
+
+
+def test_of_an_unfinished_harvest_a_map_tells_the_day_alone(harvested: History) -> None:
+    began(harvested, LATER + timedelta(1))
+    (summary,) = map_summaries(harvested)
+    assert (summary.day, summary.reason, summary.depth) == (LATER + timedelta(1), None, {LAYER: 10})
+
+
+def test_what_a_list_of_maps_needs_is_asked_for_all_maps_at_once(harvested: History) -> None:
+    """However many there are."""
+    statements: list[object] = []
+    asked = []
+    event.listen(harvested._engine, "before_cursor_execute", lambda *said: statements.append(said[2]))
+    for number in range(3):
+        statements.clear()
+        map_summaries(harvested)
+        proofs(harvested)
+        last_full(harvested)
+        asked.append(len(statements))
+        ended(began(harvested, name=f"other {number}"))
+    assert asked[0] == asked[1] == asked[2] > 0
 
 
 def test_maps_come_by_name_and_apart(harvested: History) -> None:

@@ -38,7 +38,7 @@ def compare(walks: RandomWalks) -> None:
     assert harvest.vanished(EVERYWHERE) == len(model.unasked | model.gone & model.present)
     assert harvest.counts() == model.counts
     assert harvest.outcomes(LAYER, walks.tiles) == model.outcomes
-    proof = proofs(walks.history, "world").get(LAYER)
+    proof = proofs(walks.history, "world").get("world", {}).get(LAYER)
     assert (proof is not None and proof.withdrawn is not None) == model.withdrawn
     if proof is not None and model.proof is not None:
         assert proof.proof == model.proof

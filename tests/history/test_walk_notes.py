@@ -230,7 +230,7 @@ def test_above_what_was_skipped_in_spite_of_distrust_nothing_becomes_trusted(
 def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord) -> None:
     second.distrust(LAYER, "a change")
     second.distrust(LAYER, "another")
-    stored = proofs(history, "world")[LAYER]
+    stored = proofs(history, "world")["world"][LAYER]
     assert (stored.withdrawn, stored.withdrawn_day) == ("a change", LATER)
 
 
@@ -246,7 +246,7 @@ def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRec
     ended(second)
     with pytest.raises(HarvestEndedError):
         second.distrust(LAYER, "a change")
-    assert proofs(history, "world")[LAYER].withdrawn is None
+    assert proofs(history, "world")["world"][LAYER].withdrawn is None
 
 
 def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second: HarvestRecord) -> None:

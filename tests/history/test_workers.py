@@ -98,7 +98,7 @@ def test_what_several_record_at_once_adds_up_exactly(new_url: str) -> None:
     with History.open(new_url) as history:
         ended(began(history, name="map0"))
         summary = map_summaries(history)[0]
-        last = summary.last_harvest
+        last = harvest_summaries(history, "map0")[-1]
         assert {outcome.value: tiles for outcome, tiles in last.counts.items()} == Counter(strongest.values())
         assert (last.cost.requests, last.cost.received_bytes, last.cost.stored_bytes) == (
             3 * batches,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
+from scrapy.settings import Settings
 
 from tests.queue.polite_memory import polite_memory
 from tileharvest.maps.rates import Gap
 from tileharvest.queue.orders import Orders, orders_of, pause, resume, set_rate, stop
+from tileharvest.queue.settings import open_beside, orders_for, orders_for_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.queue.redis_maps import RedisMap
 
 
 def test_at_first_nothing_is_told() -> None:
@@ -90,3 +98,44 @@ def test_all_of_it_outlives_the_segment() -> None:
 
 def test_a_rate_that_is_not_understood_counts_as_none() -> None:
     assert Orders.read({"rate": "warp 9", "paused": "10:00"}) == Orders(paused="10:00")
+
+
+def told(settings: Settings, name: str, since: str) -> None:
+    """Pauses the map."""
+
+    async def tell() -> None:
+        async with open_beside(settings, name) as queue:
+            await pause(queue, since)
+
+    asyncio.run(tell())
+
+
+def test_many_maps_are_asked_at_once_and_one_that_cannot_be_asked_holds_up_no_other(tmp_path: Path) -> None:
+    settings = Settings({"TILEHARVEST_DATA": str(tmp_path)})
+    told(settings, "paused", "10:00")
+    told(settings, "damaged", "11:00")
+    damaged = next(tmp_path.rglob("damaged.sqlite"))
+    damaged.write_bytes(b"no database" * 100)
+    orders, errors = asyncio.run(orders_for_all(settings, ["damaged", "paused", "without a queue"]))
+    assert orders == {"paused": Orders(paused="10:00"), "without a queue": Orders()}
+    assert [str(damaged) in str(error) for error in errors] == [True]
+    assert not list(tmp_path.rglob("without*"))
+    assert asyncio.run(orders_for(settings, "paused")) == orders["paused"]
+
+
+def test_maps_on_a_redis_are_asked_over_one_connection(world: RedisMap) -> None:
+    settings = Settings({"REDIS_URL": world.server.url})
+    told(settings, world.name, "10:00")
+    before = world.server.ask("INFO", "stats")["total_connections_received"]
+    names = [world.name, *(f"{world.name}-{number}" for number in range(1200))]
+    orders, errors = asyncio.run(orders_for_all(settings, names))
+    assert world.server.ask("INFO", "stats")["total_connections_received"] <= before + 2
+    assert orders == dict.fromkeys(names, Orders()) | {world.name: Orders(paused="10:00")}
+    assert errors == []
+
+
+def test_a_redis_that_is_not_there_is_named_once() -> None:
+    settings = Settings({"REDIS_URL": "redis://127.0.0.1:1/0"})
+    orders, errors = asyncio.run(orders_for_all(settings, ["one", "other"]))
+    assert (orders, len(errors)) == ({}, 1)
+    assert "127.0.0.1:1" in str(errors[0])

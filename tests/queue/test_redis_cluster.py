@@ -20,6 +20,7 @@ from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
+from tileharvest.queue.redis.queue import notes_of_maps
 from tileharvest.queue.redis.start_urls import refuse_pickled
 
 if TYPE_CHECKING:
@@ -128,3 +129,10 @@ def test_requests_of_scrapy_redis_are_found_on_any_node(cluster: RedisCluster) -
         cluster.masters[cluster.part(f"{number}:requests")].ask("LPUSH", f"{number}:requests", "pickled")
         with pytest.raises(QueueError, match="1 requests of scrapy-redis wait"):
             asyncio.run(refuse_pickled({"REDIS_URL": cluster.url}, str(number)))
+
+
+def test_maps_on_all_nodes_are_asked_at_once(cluster: RedisCluster, maps: list[RedisMap]) -> None:
+    parameters, names = {"url": cluster.url}, [world.name for world in maps]
+    maps[0].worker(parameters=parameters).note("", "paused", "10:00")
+    notes = asyncio.run(notes_of_maps(parameters, names, ""))
+    assert notes == {name: {} for name in names} | {maps[0].name: {"paused": "10:00"}}

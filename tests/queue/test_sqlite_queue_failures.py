@@ -32,13 +32,17 @@ def at(file: Path) -> Driven:
 
 
 def refusal(file: Path) -> str:
-    """What opening says, as a worker and beside one."""
+    """What opening says, as a worker and beside one, and what a glance says."""
     with at(file) as queue:
         with pytest.raises(QueueError) as as_worker:
             queue.open()
         with pytest.raises(QueueError) as beside:
             queue.run(queue.queue.open_beside())
     assert str(beside.value) == str(as_worker.value)
+    if file.is_file():
+        with pytest.raises(QueueError) as at_a_glance:
+            SqliteQueue(file).glance("")
+        assert str(at_a_glance.value) == str(beside.value)
     return str(as_worker.value)
 
 
@@ -97,6 +101,29 @@ def test_an_empty_file_becomes_a_queue(file: Path) -> None:
     with at(file).open() as queue:
         queue.push(entry("1"))
         assert queue.bodies() == ["1"]
+
+
+def test_a_glance_sees_remarks_and_leaves_nothing_behind(file: Path) -> None:
+    with at(file).open() as worker:
+        worker.note("", "paused", "10:00")
+        # Also what is not worked into the file yet.
+        assert SqliteQueue(file).glance("") == {"paused": "10:00"}
+    before = file.read_bytes()
+    assert SqliteQueue(file).glance("") == {"paused": "10:00"}
+    assert file.read_bytes() == before
+    assert {one.name for one in file.parent.iterdir()} == {file.name, f"{file.name}.lock"}
+
+
+def test_a_glance_at_an_empty_file_sees_nothing_and_makes_nothing(file: Path) -> None:
+    file.touch()
+    assert SqliteQueue(file).glance("") == {}
+    assert file.read_bytes() == b""
+
+
+def test_a_glance_at_no_file_makes_none(file: Path) -> None:
+    with pytest.raises(QueueError, match="cannot be opened"):
+        SqliteQueue(file).glance("")
+    assert not file.exists()
 
 
 def test_after_a_refusal_the_same_object_can_be_opened(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -10,28 +11,28 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.due_maps import dues
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_each
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import times_for
-from tileharvest.harvest.walks import next_walks
-from tileharvest.history.settings import has_history, open_history_for_reading, open_history_if_any
+from tileharvest.harvest.walks import decisions_for
+from tileharvest.history.proofs import last_full, proofs
+from tileharvest.history.settings import open_history_if_any
 from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.queue.settings import orders_for
-from tileharvest.walk.decision import Decisions
+from tileharvest.queue.orders import Orders
+from tileharvest.queue.settings import orders_for_all
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.due import Due
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.walk.decision import Decision
+    from tileharvest.walk.decision import Decision, Decisions
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -41,21 +42,19 @@ class Command(MapCommand, ScrapyCommand):
     usage = "scrapy maps takes no arguments"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        descriptions = all_maps(settings)
-        summaries = {name: MapSummary(name, None, 0, 0, 0) for name in descriptions}
-        walks = {name: Decisions({}) for name in descriptions}
-        if has_history(settings):
-            with open_history_for_reading(settings) as history:
+        descriptions, now = all_maps(settings), datetime.now(UTC)
+        summaries = {name: MapSummary(name, None, None, {}, 0, 0, 0) for name in descriptions}
+        with open_history_if_any(settings) or nullcontext() as history:
+            if history is not None:
                 summaries |= {one.name: one for one in map_summaries(history)}
-                walks = {
-                    name: _next_walk(history, description, summaries[name])
-                    for name, description in descriptions.items()
-                }
-        since = ask_each(descriptions, lambda name: _paused_since(settings, name))
-        paused = dict(zip(descriptions, since, strict=True))
-        due = _due(settings, descriptions.values())
+            walks = _next_walks(history, descriptions.values(), summaries, now)
+            due = _due(settings, history, descriptions.values(), now)
+        orders, faults = asyncio.run(orders_for_all(settings, list(descriptions)))
+        for fault in faults:
+            # The list is of use without it.
+            write_error(str(fault))
         known = [
-            (one, summaries[name], walks[name], paused[name], due.get(name))
+            (one, summaries[name], walks[name], orders.get(name, Orders()).paused, due.get(name))
             for name, one in descriptions.items()
         ]
         if opts.json:
@@ -66,32 +65,32 @@ class Command(MapCommand, ScrapyCommand):
             _write_walk(name, walk)
 
 
-def _next_walk(history: History, description: MapDescription, summary: MapSummary) -> Decisions:
-    """Tells how the map will be walked. What it returns has no layers if the map was never harvested."""
-    if summary.last_harvest is None:
-        return Decisions({})
-    today = datetime.now(description.zone_info).date()
-    return next_walks(history, description, summary.last_harvest.depth, today)
+def _next_walks(
+    history: History | None,
+    descriptions: Iterable[MapDescription],
+    summaries: Mapping[str, MapSummary],
+    now: datetime,
+) -> dict[str, Decisions]:
+    """Tells how each map will be walked. It has no layers if the map was never harvested."""
+    proved, full = ({}, {}) if history is None else (proofs(history), last_full(history))
+    return {
+        one.name: decisions_for(
+            one, summaries[one.name].depth, now.astimezone(one.zone_info).date(), proved, full
+        )
+        for one in descriptions
+    }
 
 
-def _due(settings: BaseSettings, descriptions: Iterable[MapDescription]) -> dict[str, Due]:
+def _due(
+    settings: BaseSettings, history: History | None, descriptions: Iterable[MapDescription], now: datetime
+) -> dict[str, Due]:
     """Tells when each enabled map is due. One that is never due is left out."""
-    now, times = datetime.now(UTC), []
+    times = []
     for one in descriptions:
         # `scrapy run` says why a map is never due.
         with suppress(ConfigurationError):
             times += [times_for(settings, one, now)] if one.enabled else []
-    with open_history_if_any(settings) or nullcontext() as history:
-        return dues(history, times, now)
-
-
-async def _paused_since(settings: BaseSettings, name: str) -> str | None:
-    """Returns None also if the queue cannot be asked: the list is of use without it."""
-    try:
-        return (await orders_for(settings, name)).paused
-    except QueueError as error:
-        write_error(str(error))
-        return None
+    return dues(history, times, now)
 
 
 def _row(
@@ -101,7 +100,6 @@ def _row(
     paused: str | None,
     due: Due | None,
 ) -> dict[str, Any]:
-    last = summary.last_harvest
     return {
         "map": description.name,
         "url": description.url,
@@ -111,8 +109,8 @@ def _row(
         "due": due and due.moment.astimezone(description.zone_info).isoformat(timespec="seconds"),
         "due_because": due and due.why,
         "last_harvest": None
-        if last is None
-        else {"day": last.day.isoformat(), "reason": last.reason or "unfinished"},
+        if summary.day is None
+        else {"day": summary.day.isoformat(), "reason": summary.reason or "unfinished"},
         "walk": "pruned" if walk.is_pruned else "full",
         "proofs": {name: _proof(decision) for name, decision in walk.layers.items()},
         "tiles": summary.tiles,
@@ -168,11 +166,10 @@ def _in_words(
     paused: str | None,
     due: Due | None,
 ) -> list[str]:
-    last = summary.last_harvest
     states = ["not enabled"] * (not description.enabled) + ["paused"] * (paused is not None)
     return [
         f"{description.name} ({', '.join(states)})" if states else description.name,
-        "never" if last is None else f"{last.day} {last.reason or 'unfinished'}",
+        "never" if summary.day is None else f"{summary.day} {summary.reason or 'unfinished'}",
         walk.in_short,
         f"{summary.tiles:,}",
         f"{summary.versions:,}",

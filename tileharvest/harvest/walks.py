@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import Answer
+    from tileharvest.walk.proof import StoredProof
 
 _logger = logging.getLogger(__name__)
 
@@ -179,14 +180,23 @@ def next_walks(
     `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
     finds out. Raises HistoryError.
     """
-    known = proofs(history, description.name)
-    full = last_full(history, description.name, kept_in_words(description, depths))
-    return Decisions(
-        {
-            name: decide(description.walk, known.get(name), full, today, description.full_every)
-            for name in depths
-        }
-    )
+    name = description.name
+    return decisions_for(description, depths, today, proofs(history, name), last_full(history, name))
+
+
+def decisions_for(
+    description: MapDescription,
+    depths: Mapping[str, int],
+    today: date,
+    proved: Mapping[str, Mapping[str, StoredProof]],
+    full: Mapping[str, tuple[date, frozenset[str | None]]],
+) -> Decisions:
+    """Does the same with what `proofs` and `last_full` have read, of this map or of all maps. Pure."""
+    known, every = proved.get(description.name, {}), description.full_every
+    day, kept = full.get(description.name, (None, frozenset()))
+    if kept != {kept_in_words(description, depths)}:
+        day = None
+    return Decisions({name: decide(description.walk, known.get(name), day, today, every) for name in depths})
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from sqlalchemy import case, exists, func, or_, select
+from sqlalchemy import case, exists, func, or_, select, true
 
 from tileharvest.history.schema import (
     harvest_layers,
@@ -24,62 +24,71 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.proof import Proof, StoredProof, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import date
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
     from tileharvest.history.database import History
     from tileharvest.walk.proof import DatedCell
 
 
-def proofs(history: History, map_name: str) -> Mapping[str, StoredProof]:
-    """Returns the last proof of each layer, in the order in which they were first harvested.
+def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredProof]]:
+    """Returns the last proof of each layer, by map and layer; of one map only, where it is named.
 
-    An unknown map has none.
+    Layers come in the order in which they were first harvested. A map without proofs is left out.
     """
     query = (
-        select(layers.c.name, kept_proofs)
+        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
         .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
         .join(maps, maps.c.id == layers.c.map)
-        .where(maps.c.name == map_name)
+        .where(_is_named(map_name))
         .order_by(layers.c.id)
     )
+    found: dict[str, dict[str, StoredProof]] = {}
     with history.reading() as connection:
-        return {
-            row.name: StoredProof(
-                Proof(row.pairs, row.broken, row.undated, row.span),
-                row.day,
-                row.withdrawn,
-                row.withdrawn_day,
-            )
-            for row in connection.execute(query)
-        }
+        for row in connection.execute(query):
+            proof = Proof(row.pairs, row.broken, row.undated, row.span)
+            stored = StoredProof(proof, row.day, row.withdrawn, row.withdrawn_day)
+            found.setdefault(row.map_name, {})[row.name] = stored
+    return found
 
 
-def last_full(history: History, map_name: str, kept: str | None = None) -> date | None:
-    """Returns the day of the map's last finished harvest that walked in full, or None if there is none.
+def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[date, frozenset[str | None]]]:
+    """Returns the day of the last finished harvest that walked in full, by map; of one map, where named.
 
-    `kept` is what the map keeps now, as `HarvestRecord.note_walk` was told it. With it None is also returned
-    where that harvest, or any since then, finished or not, kept something else. What was not kept was not
-    asked, so a tile that was unchanged then says nothing of what lies below it now.
+    With it comes what that harvest, and all since then, finished or not, have kept, as
+    `HarvestRecord.note_walk` was told it. If that is not what the map keeps now, the day is of no use. What
+    was not kept was not asked, so a tile that was unchanged then says nothing of what lies below it now.
+
+    A map without such a harvest is left out. One query, which reads an index of all harvests of these maps.
     """
-    of_map = select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
-    full = select(func.max(harvests.c.id)).where(harvests.c.map == of_map, is_full())
+    last = (
+        select(harvests.c.map, func.max(harvests.c.id).label("id"))
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(is_full(), _is_named(map_name))
+        .group_by(harvests.c.map)
+        .subquery()
+    )
+    # Where no walk is noted nothing has been asked yet.
+    has_asked = or_(harvests.c.id == last.c.id, harvests.c.walk.is_not(None))
+    since = (
+        select(maps.c.name, harvests.c.day, harvests.c.kept)
+        .join_from(last, harvests, (harvests.c.map == last.c.map) & (harvests.c.id >= last.c.id))
+        .join(maps, maps.c.id == last.c.map)
+        .where(has_asked)
+        .order_by(harvests.c.id)
+    )
+    found: dict[str, tuple[date, frozenset[str | None]]] = {}
     with history.reading() as connection:
-        last = connection.execute(full).scalar()
-        if last is None:
-            return None
-        # Where no walk is noted nothing has been asked yet.
-        has_asked = or_(harvests.c.id == last, harvests.c.walk.is_not(None))
-        since = select(harvests.c.day, harvests.c.kept).where(
-            harvests.c.map == of_map, harvests.c.id >= last, has_asked
-        )
-        rows = connection.execute(since.order_by(harvests.c.id)).all()
-    if kept is not None and any(row.kept != kept for row in rows):
-        return None
-    day: date = rows[0].day
-    return day
+        for name, day, kept in connection.execute(since):
+            first_day, before = found.get(name, (day, frozenset()))
+            found[name] = first_day, before | {kept}
+    return found
+
+
+def _is_named(map_name: str | None) -> ColumnElement[bool]:
+    return true() if map_name is None else maps.c.name == map_name
 
 
 def prove_layers(connection: Connection, harvest: int) -> None:

@@ -108,7 +108,12 @@ class MapSummary:
     """What the history holds of one map."""
 
     name: str
-    last_harvest: HarvestSummary | None
+    day: date | None
+    """Of the last harvest; None before the first."""
+    reason: str | None
+    """Why the last harvest ended; None while it is unfinished, and before the first."""
+    depth: Mapping[str, int]
+    """By layer, as the site said at the last harvest."""
     tiles: int
     """Tiles whose latest version is not gone."""
     versions: int
@@ -130,6 +135,16 @@ class Precedent(NamedTuple):
     """The last finished harvest whose walk was full. Only a restored history lacks one: a map's first is."""
 
 
+_MAPS: Final = select(maps.c.id, maps.c.name).order_by(maps.c.name)
+_LAST_IDS: Final = select(func.max(harvests.c.id)).group_by(harvests.c.map)
+"""Ids grow in the order in which harvests were begun."""
+_LAST: Final = select(harvests.c.map, harvests.c.day, harvests.c.reason).where(harvests.c.id.in_(_LAST_IDS))
+_DEPTHS: Final = (
+    select(layers.c.map, layers.c.name, harvest_layers.c.depth)
+    .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
+    .where(harvest_layers.c.harvest.in_(_LAST_IDS))
+    .order_by(layers.c.id)
+)
 _PRESENT: Final = (
     select(layers.c.map, func.count())
     .join_from(layers, tiles, tiles.c.layer == layers.c.id)
@@ -150,22 +165,27 @@ _IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
 
 
 def map_summaries(history: History) -> list[MapSummary]:
-    """Returns all maps, ordered by name. Reads every version twice, and makes some queries for each map."""
+    """Returns all maps, ordered by name. A fixed number of queries, which read every tile and version."""
     with history.reading() as connection:
-        rows = connection.execute(select(maps.c.id, maps.c.name).order_by(maps.c.name)).all()
+        days = {row.map: row for row in connection.execute(_LAST)}
+        depths: dict[int, dict[str, int]] = {}
+        for map_id, layer, depth in connection.execute(_DEPTHS):
+            depths.setdefault(map_id, {})[layer] = depth
         # For all maps at once: asked for each of 10,000, all this took 139 s on PostgreSQL instead of 36.
         present, recorded, image_bytes = (
             _by_map(connection, query) for query in (_PRESENT, _RECORDED, _IMAGE_BYTES)
         )
         return [
             MapSummary(
-                row.name,
-                _last_harvest(connection, row.id),
-                present.get(row.id, 0),
-                recorded.get(row.id, 0),
-                image_bytes.get(row.id, 0),
+                name,
+                days[map_id].day if map_id in days else None,
+                days[map_id].reason if map_id in days else None,
+                depths.get(map_id, {}),
+                present.get(map_id, 0),
+                recorded.get(map_id, 0),
+                image_bytes.get(map_id, 0),
             )
-            for row in rows
+            for map_id, name in connection.execute(_MAPS)
         ]
 
 
@@ -277,12 +297,6 @@ def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
         map_id: int(number)
         for map_id, number in connection.execute(query.group_by(query.selected_columns[0]))
     }
-
-
-def _last_harvest(connection: Connection, map_id: int) -> HarvestSummary | None:
-    last = _harvests_of(map_id).order_by(None).order_by(harvests.c.id.desc()).limit(1)
-    row = connection.execute(last).one_or_none()
-    return None if row is None else _harvest_summary(connection, row)
 
 
 def _harvests_of(map_id: int) -> Select[Any]:

@@ -14,13 +14,14 @@ from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders, orders_of
+from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.shared_queue import SILENT, SharedQueue
 from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
     from pathlib import Path
     from zoneinfo import ZoneInfo
@@ -136,10 +137,46 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
 async def orders_for(settings: BaseSettings, name: str) -> Orders:
     """Returns what holds for a map now. A map without a queue has no orders, and gets no queue. Raises
     QueueError."""
-    if not has_queue(settings, name):
+    if queue_kind(settings) is QueueKind.REDIS:
+        async with open_beside(settings, name) as queue:
+            return await orders_of(queue)
+    return await asyncio.to_thread(_local_orders, settings, name)
+
+
+async def orders_for_all(
+    settings: BaseSettings, names: Sequence[str]
+) -> tuple[dict[str, Orders], list[QueueError]]:
+    """Returns what holds for each of these maps now, and why others could not be asked."""
+    if queue_kind(settings) is not QueueKind.REDIS:
+        return await asyncio.to_thread(_all_local_orders, settings, names)
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import notes_of_maps  # noqa: PLC0415
+
+    try:
+        notes = await notes_of_maps(connection_parameters(settings), names, PUSHED)
+    except QueueError as error:
+        return {}, [error]
+    return {name: Orders.read(of_map) for name, of_map in notes.items()}, []
+
+
+def _all_local_orders(
+    settings: BaseSettings, names: Sequence[str]
+) -> tuple[dict[str, Orders], list[QueueError]]:
+    found: dict[str, Orders] = {}
+    errors: list[QueueError] = []
+    for name in names:
+        try:
+            found[name] = _local_orders(settings, name)
+        except QueueError as error:
+            errors.append(error)
+    return found, errors
+
+
+def _local_orders(settings: BaseSettings, name: str) -> Orders:
+    """Reads a file and makes none. Raises QueueError."""
+    if not _queue_file(settings, name).is_file():
         return Orders()
-    async with open_beside(settings, name) as queue:
-        return await orders_of(queue)
+    return Orders.read(local_queue(settings, name).glance(PUSHED))
 
 
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:

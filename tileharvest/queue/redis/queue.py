@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import time
+from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,12 @@ _logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 10_000
 """Fingerprints in one command."""
+
+_MAPS_AT_ONCE: Final = 500
+"""Maps that are asked about in one go."""
+
+_BRIEFLY: Final = 5.0
+"""Seconds for which a list of many maps waits for Redis."""
 
 _REMEMBERED: Final = 600
 """Seconds at least for which the last answer to a worker is kept. A call is repeated within less."""
@@ -386,6 +393,34 @@ class RedisQueue:
     async def _delete_all(self, client: Client) -> None:
         async for key in client.scan_iter(match=self._keys.named("*"), count=1000):
             await client.unlink(key)
+
+
+async def notes_of_maps(
+    parameters: Mapping[str, Any], names: Sequence[str], segment: str
+) -> dict[str, Mapping[str, str]]:
+    """Returns the remarks of the segment in the queue of each of these maps, over one connection. Reads only.
+
+    `parameters` are those of `connection.connect`. Raises QueueError.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    link = RedisLink(parameters, "the queues of all maps", _BRIEFLY)
+    await link.open()
+    try:
+        for first in range(0, len(names), _MAPS_AT_ONCE):
+            some = names[first : first + _MAPS_AT_ONCE]
+            answers = await link.attempt(partial(_notes_of_some, names=some, segment=segment))
+            found |= dict(zip(some, map(calls.remarks, answers), strict=True))
+    finally:
+        await link.close()
+    return found
+
+
+async def _notes_of_some(client: Client, names: Sequence[str], segment: str) -> list[dict[bytes, bytes]]:
+    together = client.pipeline(transaction=False)
+    for name in names:
+        together.hgetall(calls.Keys(name).named(f"segment:{segment}"))
+    answers: list[dict[bytes, bytes]] = await together.execute()
+    return answers
 
 
 def _machine() -> tuple[str, str]:

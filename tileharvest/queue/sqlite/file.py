@@ -101,6 +101,27 @@ def connect(file: Path | None) -> sqlite3.Connection:
     return connection
 
 
+def connect_to_look(file: Path) -> sqlite3.Connection | None:
+    """Returns the queue in a file that is there, to ask it a question or two; None where the file is empty.
+    This takes a third of the time of `connect`, which matters where there are thousands.
+
+    It makes and changes nothing. Raises QueueError for a file of another version or another program, and
+    sqlite3.Error for what cannot be opened.
+    """
+    # Not read-only: then the two files that SQLite keeps beside it would stay behind.
+    place = f"{file.absolute().as_uri()}?mode=rw"
+    connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
+    try:
+        if not _is_empty(connection):
+            _refuse_others(connection, file)
+            return connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
 def _is_empty(connection: sqlite3.Connection) -> bool:
     return not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]
 

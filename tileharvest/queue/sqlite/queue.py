@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,9 +15,9 @@ from tileharvest.queue.lanes import Turns
 from tileharvest.queue.port import Exchange
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
-from tileharvest.queue.sqlite.file import connect
+from tileharvest.queue.sqlite.file import connect, connect_to_look
 from tileharvest.queue.sqlite.lock import WorkerLock
-from tileharvest.queue.sqlite.statements import Statements
+from tileharvest.queue.sqlite.statements import Statements, remarks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,6 +126,18 @@ class SqliteQueue:
 
     async def notes(self, segment: str) -> Mapping[str, str]:
         return await self._run(lambda statements: statements.notes(segment))
+
+    def glance(self, segment: str) -> Mapping[str, str]:
+        """Returns the remarks of the segment, as `notes` does, of a queue that is not open and has a file. It
+        makes the caller wait for the disk, and changes nothing. Raises QueueError, also where there is no
+        file."""
+        assert self._file is not None
+        with self._as_queue_errors():
+            connection = connect_to_look(self._file)
+            if connection is None:
+                return {}
+            with closing(connection):
+                return remarks_of(connection, segment)
 
     async def close(self) -> None:
         """Closing twice is harmless."""

@@ -85,6 +85,11 @@ _FORGET: Final = (
 )
 
 
+def remarks_of(connection: Connection, segment: str) -> dict[str, str]:
+    """Returns all remarks of the segment, by key."""
+    return dict(connection.execute(_REMARKS, (segment,)).fetchall())
+
+
 class Statements:
     """A queue's tables. Each method is one step of a transaction, which its caller holds.
 
@@ -278,7 +283,7 @@ class Statements:
 
     def notes(self, segment: str) -> dict[str, str]:
         """Returns all remarks of the segment, by key."""
-        return dict(self._connection.execute(_REMARKS, (segment,)).fetchall())
+        return remarks_of(self._connection, segment)
 
     def _may_be_seen(self, segment: int, fingerprint: bytes | None) -> bool:
         """Returns False for what is surely new, and for what is not filtered."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from contextvars import copy_context
+
 import pytest
 
-from tileharvest.commands.runner import Places
+from tests.scheduler.driving import entry
+from tileharvest.commands.runner import Places, _maps_named, _whose
+from tileharvest.queue.port import Changes
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 
 def begun(at_once: int, *names: str, most: int = 1000) -> Places:
@@ -70,3 +77,46 @@ def test_no_places_are_refused() -> None:
 def test_no_more_maps_are_under_way_than_the_process_can_hold() -> None:
     places = begun(8, "one", "two", most=2)
     assert not places.is_any_free
+
+
+def test_a_line_says_of_which_map_it_is_once_and_nothing_where_it_is_of_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = logging.getLogger("tests")
+
+    def write_as(whose: str) -> None:
+        _whose.set(whose)
+        log.warning("the host has %d faults", 2)
+        log.warning("map 'one' is paused")
+        log.warning("map 'other' is no concern of %s", "layer 'one'")
+
+    with _maps_named():
+        log.warning("a line of none")
+        copy_context().run(write_as, "one")
+    log.warning("after it")
+    assert caplog.messages == [
+        "a line of none",
+        "map 'one': the host has 2 faults",
+        "map 'one' is paused",
+        "map 'one': map 'other' is no concern of layer 'one'",
+        "after it",
+    ]
+
+
+def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """There the filter says that it is full."""
+
+    async def overfill(name: str) -> None:
+        _whose.set(name)
+        queue = SqliteQueue(expected=1)
+        await queue.open(0.0)
+        await queue.exchange(Changes(pushed=[entry(str(number)) for number in range(2000)]), 0, 0.0)
+        await queue.close()
+
+    async def both() -> None:
+        await asyncio.gather(overfill("one"), overfill("other"))
+
+    with _maps_named():
+        asyncio.run(both())
+    told = [line.partition(": the filter of seen requests is full")[0] for line in caplog.messages]
+    assert sorted(told) == ["map 'one'", "map 'other'"]

@@ -115,7 +115,13 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         at_once, order = maps_at_once(settings), list(self._maps)
         if min(at_once, len(order)) > 1:
             order = longest_first(self._maps, ask_history(settings, last_costs) or {})
-        runner = Runner(self.crawler_process, harvests, at_once=at_once, arguments=opts.spargs)
+        runner = Runner(
+            self.crawler_process,
+            harvests,
+            at_once=at_once,
+            arguments=opts.spargs,
+            is_alone=len(order) == 1,
+        )
         runner.run(harvests.names(order))
         # The loop has been stopped, and is not closed.
         asyncio.get_event_loop().run_until_complete(harvests.close())

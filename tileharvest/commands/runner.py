@@ -6,6 +6,8 @@ import asyncio
 import importlib
 import logging
 import signal
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,7 +19,7 @@ from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.spiders.overviewer import OverviewerSpider
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler, CrawlerProcessBase
@@ -39,6 +41,11 @@ _WAITING: Final = 10
 
 _HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
 """The reasons for which a map may wait for minutes or hours."""
+
+
+_whose: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
+"""The map for which the present task works, or None. A task has it from the one that made it, and so has the
+answer that it waits for."""
 
 
 class RunnerListener(Protocol):
@@ -117,11 +124,14 @@ class Runner:
         *,
         at_once: int,
         arguments: Mapping[str, str],
+        is_alone: bool = False,
     ) -> None:
-        """`arguments` are those of each spider, besides the map."""
+        """`arguments` are those of each spider, besides the map. `is_alone` says that there will be one map
+        only: then the lines of the log need not say whose they are."""
         self._process = process
         self._listener = listener
         self._arguments = dict(arguments)
+        self._is_alone = is_alone
         most = most_under_way(process.settings)
         if most < at_once:
             say(f"`ulimit -n` lets this process open files for {most} maps at once, not for {at_once}")
@@ -146,7 +156,7 @@ class Runner:
         """
         asyncio.get_event_loop().create_task(self._run(names))
         # After this crawl there may be another one.
-        with HISTORIES.kept():
+        with HISTORIES.kept(), nullcontext() if self._is_alone else _maps_named():
             self._process.start(stop_after_crawl=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
@@ -197,6 +207,7 @@ class Runner:
         task.add_done_callback(self._under_way.pop)
 
     async def _harvest(self, name: str, crawler: Crawler) -> None:
+        _whose.set(name)
         try:
             self._listener.begun(name, crawler)
             await self._process.crawl(crawler, map=name, **self._arguments)
@@ -210,6 +221,33 @@ class Runner:
         del self._crawlers[name]
         self._listener.ended(name, crawler.spider)
         forget(crawler)
+
+
+class _RecordOfMap(logging.LogRecord):
+    """A line of the log that says of which map it is, unless it is of none or says so itself."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.whose = _whose.get()
+
+    def getMessage(self) -> str:  # noqa: N802 - the library's name
+        """Called for lines only that are written."""
+        message, whose = super().getMessage(), f"map '{self.whose}'"
+        return message if self.whose is None or whose in message else f"{whose}: {message}"
+
+
+@contextmanager
+def _maps_named() -> Iterator[None]:
+    """Lets all lines of the log say of which map they are: ours, Scrapy's, and those of other libraries.
+
+    Scrapy makes its handler anew for each crawler, so that it cannot be told.
+    """
+    before = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(_RecordOfMap)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(before)
 
 
 def _call_at_first_signal(called: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -163,7 +164,9 @@ class SqliteQueue:
         return await self._in_thread(lambda: self._transact(work))
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        # With the context of the caller, which tells the log whose queue this is.
+        work_in_context = partial(copy_context().run, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work_in_context)
 
     def _expect_closed(self) -> None:
         if self._thread is not None:

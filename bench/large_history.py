@@ -39,6 +39,7 @@ from tileharvest.history.summaries import finished_at, harvest_summaries, is_unf
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
@@ -137,7 +138,7 @@ def questions(history: History, name: str, layer: int) -> Iterator[tuple[str, Ca
     # A harvest goes last, as it changes what is asked of.
     day = FIRST + timedelta(DAYS + 1)
     started = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    beginning = Beginning(name, "next", day, started, "overviewer", [Layer("day", 9, "png")])
+    beginning = Beginning(name, "next", day, started, "overviewer", [Layer("day", Pyramid(9), "png")])
     found: dict[str, Any] = {}
     yield "harvest: begin", lambda: found.update(harvest=begin(history, beginning))
     harvest = found["harvest"]

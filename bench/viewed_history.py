@@ -29,6 +29,7 @@ from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class _MapWriter:
 
     def _write_harvest(self, day: date) -> None:
         connection, started = self._connection, datetime.combine(day, time(6), UTC)
-        layer = Layer(LAYER, DEPTH, "png", rendered=_seconds(day))
+        layer = Layer(LAYER, Pyramid(DEPTH), "png", rendered=_seconds(day))
         beginning = Beginning(self._name, day.isoformat(), day, started, "overviewer", [layer])
         row, layer_ids = beginning(connection)
         self._harvest, self._layer = row.id, layer_ids[LAYER]

@@ -8,8 +8,7 @@ from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.overviewer import Fetch
-    from tileharvest.renderers.site import Site
+    from tileharvest.renderers.site import Fetch, Site
 
 
 class MistakenSpider(TileSpider):

@@ -74,7 +74,13 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
         "probed": False,
         "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
     }
-    expected = ("[mine]", f'url = "{server.url}"', f'contact = "{contact[1]}"', 'timezone = "Europe/Berlin"')
+    expected = (
+        "[mine]",
+        f'url = "{server.url}"',
+        'renderer = "overviewer"',
+        f'contact = "{contact[1]}"',
+        'timezone = "Europe/Berlin"',
+    )
     assert project.maps_file.read_text(encoding="utf-8").splitlines() == list(expected)
 
 

@@ -39,6 +39,7 @@ from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator, Version
 from tileharvest.tiles.zones import Zone
@@ -569,7 +570,7 @@ def test_closing_is_harmless_before_opening_and_twice(tmp_path: Path) -> None:
 
 def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
     (day,) = SITE.layers
-    night = replace(day, name="world-night", depth=1)
+    night = replace(day, name="world-night", pyramid=Pyramid(1))
 
     async def run() -> None:
         harvest = unopened(tmp_path)

@@ -6,11 +6,16 @@ import pytest
 
 from tileharvest.harvest.walks import LayerWalk, located, walk_over
 from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.questions import IN_FULL, TileQuestion
 
-DAY, NIGHT = (Layer(name, 2, "png", f"http://map.example.net/{name}") for name in ("day", "night"))
+DAY, NIGHT = (
+    Layer(name, Pyramid(2), "png", QuadtreeAddresses(f"http://map.example.net/{name}", 2, "png"))
+    for name in ("day", "night")
+)
 TILE = Tile(0, -3, 3)
 URL = "http://map.example.net/day/0/0.png"
 

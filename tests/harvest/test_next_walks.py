@@ -13,6 +13,7 @@ from tests.history.pyramid import NEW, UPPER, first_harvest, seen
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words, next_walks
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
     told = on(history, description, LATER)
 
     async def decisions() -> Decisions:
-        layers: Any = {LAYER: LayerWalk(None, Walk(DEPTHS[LAYER]))}  # type: ignore[arg-type]  # not asked
+        layers: Any = {LAYER: LayerWalk(None, Walk(Pyramid(DEPTHS[LAYER])))}  # type: ignore[arg-type]  # not asked
         walks = await Walks.begin(began(history, LATER), description, layers, LATER)
         return walks.decisions
 

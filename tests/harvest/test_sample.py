@@ -17,6 +17,7 @@ from tests.servers.published import published
 from tileharvest.harvest.sample import ERRORS_EACH_WAY, Sample, estimate
 from tileharvest.tiles.grid import Tile, first_level, tile_at
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid as Form
 from tileharvest.tiles.zones import Zone
 from tileharvest.walk.walk import Walk
 
@@ -109,9 +110,9 @@ ZONES = (
     Zone(center=(-30, -30), width=6, height=6, zoom=-1),
 )
 MAPS = [
-    pytest.param(island(7, 50), Walk(7), 150, id="an island"),
-    pytest.param(roads(6), Walk(6), 150, id="roads"),
-    pytest.param(island(7, 60), Walk(7, (-1, 0), ZONES), 120, id="zones of deep zooms"),
+    pytest.param(island(7, 50), Walk(Form(7)), 150, id="an island"),
+    pytest.param(roads(6), Walk(Form(6)), 150, id="roads"),
+    pytest.param(island(7, 60), Walk(Form(7), (-1, 0), ZONES), 120, id="zones of deep zooms"),
 ]
 
 
@@ -138,7 +139,7 @@ def assert_true_on_average(expected: Sequence[float], truth: float) -> None:
 
 
 def test_layers_sampled_independently_add_up() -> None:
-    layers = [(island(7, 50), Walk(7)), (island(7, 50), Walk(7)), (roads(6), Walk(6))]
+    layers = [(island(7, 50), Walk(Form(7))), (island(7, 50), Walk(Form(7))), (roads(6), Walk(Form(6)))]
     truth = sum(len(pyramid.sizes) for pyramid, _ in layers)
     estimates = []
     for seed in range(200):
@@ -164,7 +165,7 @@ def test_of_a_real_map_the_range_holds_the_tiles_nearly_always_and_the_bytes_mos
 ) -> None:
     rendering = Rendering(published(shared_maps, "antworld", 4, tmp_path), 7)
     sizes = {tile_at(path, 7): rendering.file(path).stat().st_size for path in rendering.paths()}
-    estimates = [sampled(Pyramid(7, sizes), Walk(7), 198, seed)[0] for seed in range(300)]
+    estimates = [sampled(Pyramid(7, sizes), Walk(Form(7)), 198, seed)[0] for seed in range(300)]
     size = sum(sizes.values())
     assert sum(least_of(one).tiles <= len(sizes) <= one.most.tiles for one in estimates) >= 0.95 * 300
     assert (
@@ -179,7 +180,7 @@ def test_of_a_real_map_the_range_holds_the_tiles_nearly_always_and_the_bytes_mos
 def test_no_more_is_asked_than_allowed_and_nothing_that_a_harvest_would_not_ask(
     seed: int, budget: int
 ) -> None:
-    pyramid, walk = scattered(seed), Walk(4)
+    pyramid, walk = scattered(seed), Walk(Form(4))
     _, asked = sampled(pyramid, walk, budget, seed)
     assert len(asked) <= budget
     assert len(set(asked)) == len(asked)
@@ -188,7 +189,7 @@ def test_no_more_is_asked_than_allowed_and_nothing_that_a_harvest_would_not_ask(
 
 @given(seed=st.integers(0, 10_000))
 def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
-    pyramid, walk = scattered(seed), Walk(4, (-2, 0))
+    pyramid, walk = scattered(seed), Walk(Form(4), (-2, 0))
     whole, asked = sampled(pyramid, walk, 4 + 16 + 64 + 256, seed)
     kept = [tile for tile in pyramid.sizes if tile.zoom >= -2]
     assert whole.is_exact
@@ -200,14 +201,14 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
 
 
 def test_what_was_asked_in_part_is_not_exact_though_its_upper_levels_were_asked_whole() -> None:
-    part, asked = sampled(island(6, 30), Walk(6), 100, 1)
+    part, asked = sampled(island(6, 30), Walk(Form(6)), 100, 1)
     assert {tile for tile in asked if tile.zoom == -5} == set(first_level(6))
     assert not part.is_exact
 
 
 def test_there_are_at_least_as_many_tiles_as_were_seen() -> None:
     pyramid = roads(6)
-    samples = [sampled(pyramid, Walk(6), 8 * 6, seed) for seed in range(100)]
+    samples = [sampled(pyramid, Walk(Form(6)), 8 * 6, seed) for seed in range(100)]
     seen = [sum(tile in pyramid.sizes for tile in asked) for _, asked in samples]
     least = [least_of(part).tiles for part, _ in samples]
     assert all(one >= found for one, found in zip(least, seen, strict=True))
@@ -216,19 +217,19 @@ def test_there_are_at_least_as_many_tiles_as_were_seen() -> None:
 
 
 def test_too_few_requests_are_refused_before_any_is_made() -> None:
-    sample = Sample(Walk(9))
+    sample = Sample(Walk(Form(9)))
     assert sample.needed == 72
     with pytest.raises(ValueError, match="71 requests, where 72 are needed"):
         sample.draw(71, random.Random(1).random)
 
 
 def test_a_walk_that_may_not_go_to_the_bottom_ends_where_it_must() -> None:
-    _, asked = sampled(island(5, 20), Walk(5, max_depth=2), 1000, 1)
+    _, asked = sampled(island(5, 20), Walk(Form(5), max_depth=2), 1000, 1)
     assert {tile.zoom for tile in asked} == {-4, -3, -2}
 
 
 def test_bytes_are_left_open_where_the_size_of_any_tile_is_not_told() -> None:
-    sample = Sample(Walk(2))
+    sample = Sample(Walk(Form(2)))
     for size in (math.nan, 10):
         drawn = sample.draw(100, random.Random(1).random)
         sample.take(dict.fromkeys(drawn, size))
@@ -239,7 +240,7 @@ def test_bytes_are_left_open_where_the_size_of_any_tile_is_not_told() -> None:
 
 
 def test_below_what_was_not_found_nothing_is_asked() -> None:
-    sample = Sample(Walk(2))
+    sample = Sample(Walk(Form(2)))
     sample.draw(100, random.Random(1).random)
     sample.take({})
     assert sample.is_complete

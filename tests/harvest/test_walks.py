@@ -16,9 +16,11 @@ from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYE
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.questions import ON_WALK, Asked
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.verdict import Answer
@@ -262,13 +264,15 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
         ended(pyramid.first_harvest(history))
         harvest = began(history, making.LATER)
         harvest.record([pyramid.skipping(pyramid.UPPER)])
-        site_layer = Layer(making.LAYER, 3, "png", "http://map.example.net/day")
+        site_layer = Layer(
+            making.LAYER, Pyramid(3), "png", QuadtreeAddresses("http://map.example.net/day", 3, "png")
+        )
         pruned = Decision(is_pruned=True, reason="proved")
         description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
         walks = Walks(
             harvest,
             description,
-            {making.LAYER: LayerWalk(site_layer, Walk(3, (0, 0)))},
+            {making.LAYER: LayerWalk(site_layer, Walk(Pyramid(3), (0, 0)))},
             Decisions({making.LAYER: pruned}),
         )
         audit = asyncio.run(walks.to_audit(making.LAYER))

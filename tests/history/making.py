@@ -20,6 +20,7 @@ from tileharvest.history.schema import metadata
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
@@ -94,7 +95,7 @@ def began(
             day=day,
             started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
             renderer="overviewer",
-            layers=[Layer(LAYER, 10, "png")],
+            layers=[Layer(LAYER, Pyramid(10), "png")],
             again=again,
             pushed=pushed,
         ),

@@ -17,6 +17,7 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -54,7 +55,7 @@ class World:
                 day=day,
                 started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
                 renderer="overviewer",
-                layers=[Layer(layer, 8, "png") for layer in LAYERS],
+                layers=[Layer(layer, Pyramid(8), "png") for layer in LAYERS],
             ),
         )
         results = [result for layer in LAYERS for zoom in ZOOMS for result in self._results(layer, zoom, day)]

@@ -15,13 +15,14 @@ from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 SITE = Layer(
     "night",
-    7,
+    Pyramid(7),
     "webp",
     tile_size=256,
     north_direction=3,
@@ -213,7 +214,7 @@ def test_what_the_site_says_of_a_layer_is_kept(history: History) -> None:
 
 def test_a_continued_harvest_takes_what_the_site_says_now(history: History) -> None:
     described(history, SITE)
-    rows = described(history, replace(SITE, depth=8), Layer("new", 2, "png"))
+    rows = described(history, replace(SITE, pyramid=Pyramid(8)), Layer("new", Pyramid(2), "png"))
     assert [row["depth"] for row in rows] == [8, 2]
 
 
@@ -227,7 +228,7 @@ def test_a_map_that_grew_has_a_depth_per_harvest(history: History) -> None:
                 day=day,
                 started=START,
                 renderer="overviewer",
-                layers=[Layer(LAYER, depth, "png")],
+                layers=[Layer(LAYER, Pyramid(depth), "png")],
             ),
         )
         ended(harvest)

@@ -15,6 +15,7 @@ from tileharvest.history.outlines import LayerOutline, MapOutline, brief_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_an_unknown_map_is_refused_with_the_names_of_the_others(history: History
 def test_a_map_is_outlined(history: History) -> None:
     layer = Layer(
         "day",
-        10,
+        Pyramid(10),
         "jpg",
         tile_size=256,
         north_direction=3,
@@ -98,7 +99,7 @@ def test_a_map_is_outlined(history: History) -> None:
 
 
 def test_a_spawn_at_the_origin_is_one(history: History) -> None:
-    described(history, DAY, Layer("day", 10, "png", spawn=(0, 0, 0)))
+    described(history, DAY, Layer("day", Pyramid(10), "png", spawn=(0, 0, 0)))
     (layer,) = map_outline(history, "world").layers
     assert layer.descriptions[DAY].spawn == (0, 0, 0)
 
@@ -106,7 +107,7 @@ def test_a_spawn_at_the_origin_is_one(history: History) -> None:
 def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     days = [DAY + timedelta(days=number) for number in range(6)]
     for day, depth in zip(days, (3, 3, 4, 4, 3, 3), strict=True):
-        described(history, day, Layer("day", depth, "png", rendered=day.toordinal()))
+        described(history, day, Layer("day", Pyramid(depth), "png", rendered=day.toordinal()))
     assert descriptions(history) == [(days[0], 3), (days[2], 4), (days[4], 3)]
 
 
@@ -123,28 +124,28 @@ def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     ids=str,
 )
 def test_whatever_the_site_says_anew_is_a_description(history: History, changed: dict[str, object]) -> None:
-    described(history, DAY, Layer("day", 3, "png"))
-    described(history, LATER, Layer("day", 3, **{"image_extension": "png", **changed}))
+    described(history, DAY, Layer("day", Pyramid(3), "png"))
+    described(history, LATER, Layer("day", Pyramid(3), **{"image_extension": "png", **changed}))
     assert [day for day, _ in descriptions(history)] == [DAY, LATER]
 
 
 def test_of_several_harvests_of_a_day_the_last_describes_it(history: History) -> None:
     for segment, depth in (("morning", 3), ("noon", 5), ("evening", 4)):
-        described(history, DAY, Layer("day", depth, "png"), segment=segment)
+        described(history, DAY, Layer("day", Pyramid(depth), "png"), segment=segment)
     assert descriptions(history) == [(DAY, 4)]
     assert map_outline(history, "world").days == (DAY,)
 
 
 def test_a_day_harvested_late_is_in_its_place(history: History) -> None:
     """Possible while no version of a later day exists."""
-    described(history, LATER, Layer("day", 4, "png"))
-    described(history, DAY, Layer("day", 3, "png"))
+    described(history, LATER, Layer("day", Pyramid(4), "png"))
+    described(history, DAY, Layer("day", Pyramid(3), "png"))
     assert map_outline(history, "world").days == (DAY, LATER)
     assert descriptions(history) == [(DAY, 3), (LATER, 4)]
 
 
 def test_a_layer_that_came_later_is_described_from_then_on(history: History) -> None:
-    day, night = Layer("day", 3, "png"), Layer("night", 3, "png")
+    day, night = Layer("day", Pyramid(3), "png"), Layer("night", Pyramid(3), "png")
     described(history, DAY, day)
     described(history, LATER, day, night)
     outline = map_outline(history, "world")

@@ -32,6 +32,7 @@ from tileharvest.history.summaries import finished_at, is_unfinished
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -155,7 +156,7 @@ def server_plan(history: History, question: Callable[[History], object]) -> list
 def begun(history: History) -> HarvestRecord:
     day = LAST + timedelta(days=1)
     started = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    layers = [Layer(layer, 8, "png") for layer in LAYERS]
+    layers = [Layer(layer, Pyramid(8), "png") for layer in LAYERS]
     return begin(history, Beginning(MAP, "the next", day, started, "overviewer", layers))
 
 

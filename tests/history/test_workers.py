@@ -27,6 +27,7 @@ from tileharvest.history.schema import changes
 from tileharvest.history.summaries import HarvestSummary, harvest_summaries, map_summaries
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +149,7 @@ def test_who_begins_while_another_does_waits_and_continues_its_harvest(
 ) -> None:
     if is_known:
         ended(began(emptied_postgresql))
-    layers = [Layer(LAYER, 10, "png")]
+    layers = [Layer(LAYER, Pyramid(10), "png")]
     beginning = Beginning("world", LATER.isoformat(), LATER, START, "overviewer", layers)
     with held(emptied_postgresql, beginning, postgresql):
         second = began(emptied_postgresql, LATER)

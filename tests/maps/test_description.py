@@ -70,7 +70,7 @@ def test_relative_addresses_start_at_the_pages_folder(write, url, page):
 
 MISTAKES = [
     ('zonez = []\nurl = "http://h/"', r"'zonez' is not known; did you mean 'zones'\?"),
-    ('xyz = 1\nurl = "http://h/"', "'xyz' is not known; it can have: url, layers"),
+    ('xyz = 1\nurl = "http://h/"', "'xyz' is not known; it can have: url, renderer"),
     ("concurrency = 2", "'url' is missing; write for example url ="),
     ("url = 3", "'url': expected `str`, got `int`; write for example url ="),
     (

@@ -19,11 +19,13 @@ from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
+from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
@@ -35,7 +37,9 @@ DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
 NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
 LAYER = "world-day"
 HOST = "map.example.net"
-SITE = Site("overviewer", (Layer(LAYER, 2, "png", f"http://{HOST}/{LAYER}"),))
+SITE = Site(
+    "overviewer", (Layer(LAYER, Pyramid(2), "png", QuadtreeAddresses(f"http://{HOST}/{LAYER}", 2, "png")),)
+)
 ETAG = '"65f1-2a0"'
 
 FIRST_LEVEL: Final = (Tile(-1, -2, 2), Tile(-1, 2, 2), Tile(-1, -2, -2), Tile(-1, 2, -2))

@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 def ask(tile: Tile, method: str = "HEAD", **meta: Any) -> Request:
     known = {STATE: RequestState(TileQuestion(LAYER, tile)), "download_slot": HOST}
-    return Request(SITE.layers[0].tile_url(tile), method=method, callback=callback, meta=known | meta)
+    return Request(SITE.layers[0].addresses.url_of(tile), method=method, callback=callback, meta=known | meta)
 
 
 def callback(response: Response) -> None:

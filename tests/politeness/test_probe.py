@@ -13,7 +13,8 @@ from tileharvest.errors import ForbiddenError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.probe import probe_politely
-from tileharvest.renderers.overviewer import Fetched, probe
+from tileharvest.renderers.registry import probe
+from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
     from tileharvest.politeness.robots import Robots

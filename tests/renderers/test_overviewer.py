@@ -1,12 +1,18 @@
 """Overviewer's configurations as found on real sites, and sites without one."""
 
+from fractions import Fraction
+
 import pytest
 
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.overviewer import Fetched, parse_config, probe, probe_depth
+from tileharvest.renderers.overviewer import parse_config, probe_depth, projection_of
+from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.registry import probe
+from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 PAGE = "https://map.example.net/world/"
 
@@ -82,7 +88,7 @@ def test_real_configuration_has_the_values_that_the_file_shows(shared_maps, name
             layer.north_direction,
             layer.spawn,
             layer.rendered,
-            layer.query.removeprefix("?c="),
+            layer.addresses.query.removeprefix("?c="),
         )
         for layer in layers
     ] == REAL[name]
@@ -112,7 +118,7 @@ def test_overlay_is_a_true_word_or_a_list():
 def test_tile_is_asked_for_as_the_sites_own_page_does(shared_maps):
     text = (shared_maps / "configs" / "overviewer-darkness4.js").read_text()
     (layer,) = parse_config(text, PAGE)
-    assert layer.tile_url(Tile(-5, 32, 32)) == f"{PAGE}world-lighting/1/2.png?c=1563139367"
+    assert layer.addresses.url_of(Tile(-5, 32, 32)) == f"{PAGE}world-lighting/1/2.png?c=1563139367"
 
 
 @pytest.mark.parametrize(
@@ -128,11 +134,11 @@ def test_tile_is_asked_for_as_the_sites_own_page_does(shared_maps):
 )
 def test_base_and_path_are_joined_letter_by_letter(base, path, folder):
     text = MINIMAL.replace('"path": "day"', f'"path": "{path}", "base": "{base}"')
-    assert parse_config(text, PAGE)[0].folder_url == folder
+    assert parse_config(text, PAGE)[0].addresses.folder == folder
 
 
 def test_configuration_without_cache_tag_asks_without_a_query():
-    assert parse_config(MINIMAL, PAGE)[0].query == ""
+    assert parse_config(MINIMAL, PAGE)[0].addresses.query == ""
 
 
 @pytest.mark.parametrize(
@@ -180,7 +186,7 @@ def test_site_with_overlays_only_is_refused(run):
 def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):
     moved = Fetched(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
     site = run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": moved})))
-    assert site.layers[0].folder_url == "https://new.example.net/w/day"
+    assert site.layers[0].addresses.folder == "https://new.example.net/w/day"
 
 
 def test_server_that_fails_is_no_site_without_configuration(run):
@@ -195,7 +201,8 @@ def tiles_of(*paths: str, extension: str = "png") -> dict[str, Fetched]:
 def test_without_configuration_the_depth_is_probed(run):
     site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2"))))
     assert site.probed
-    assert site.layers == (Layer("day", 3, "png", f"{PAGE}day"),)
+    addresses = QuadtreeAddresses(f"{PAGE}day", 3, "png")
+    assert site.layers == (Layer("day", Pyramid(3), "png", addresses, projection=projection_of(384, 0)),)
 
 
 def test_without_configuration_the_kind_of_image_is_probed(run):
@@ -264,3 +271,22 @@ def test_server_that_answers_yes_to_everything_ends_the_probing(run):
         return True
 
     assert run(probe_depth(is_there)) == 30
+
+
+@pytest.mark.parametrize("north", range(4))
+@pytest.mark.parametrize(("levels", "tile_size"), [(1, 384), (7, 384), (12, 256)])
+@pytest.mark.parametrize("block", [(0, 64, 0), (15, 64, 15), (-220, 64, -89), (7, 255, -1), (100_000, -9, 3)])
+def test_blocks_lie_where_overviewers_own_page_draws_them(north, levels, tile_size, block):
+    """`fromWorldToLatLng` of its `util.js`, with exact fractions of the whole map."""
+    x, y, z = block
+    x, z = {0: (x, z), 1: (-z + 15, x), 2: (-x + 15, -z + 15), 3: (z, -x + 15)}[north]
+    pixel = Fraction(1, tile_size * 2**levels)
+    lng = Fraction(1, 2) - Fraction(1, 2 ** (levels + 1)) + 12 * x * pixel + 12 * z * pixel + 12 * pixel
+    lat = Fraction(1, 2) - 6 * x * pixel + 6 * z * pixel + 12 * (256 - y) * pixel
+    units = 2 ** (levels + 1)
+    drawn = float((lng - Fraction(1, 2)) * units), -float((lat - Fraction(1, 2)) * units)
+    projection = projection_of(tile_size, north)
+    # The page takes the middle of the block.
+    assert projection.point_of(block[0] + 0.5, block[2] + 0.5, y) == pytest.approx(drawn)
+    if y == 64:
+        assert projection.block_at(*drawn) == (block[0], block[2])

@@ -18,7 +18,7 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.amendments import Amendments
-from tileharvest.spiders.overviewer import OverviewerSpider
+from tileharvest.spiders.renderers import OverviewerSpider
 
 if TYPE_CHECKING:
     from pathlib import Path

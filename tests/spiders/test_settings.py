@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 
-from tileharvest.spiders.overviewer import OverviewerSpider
+from tileharvest.spiders.renderers import OverviewerSpider
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.politeness.rules import Rules
 from tileharvest.spiders.site_sample import SiteSampleSpider
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.pyramid import Pyramid as Form
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -35,7 +36,10 @@ class Layers:
         """The status for a tile that is not there."""
         layers = [
             SimpleNamespace(
-                name=str(place), depth=one.depth, host="h", tile_url=f"http://h/{place}/{{}}".format
+                name=str(place),
+                pyramid=Form(one.depth),
+                host="h",
+                addresses=SimpleNamespace(url_of=f"http://h/{place}/{{}}".format),
             )
             for place, one in enumerate(pyramids)
         ]

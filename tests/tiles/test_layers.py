@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
-LAYER = Layer("night", 7, "webp")
+LAYER = Layer("night", Pyramid(7), "webp")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"name": ""}, "no name"),
-        ({"depth": 0}, "0 zoom levels"),
         ({"image_extension": "gif"}, "'gif'"),
         ({"tile_size": 0}, "0 pixels"),
         ({"north_direction": 4}, "north direction 4"),

@@ -19,6 +19,7 @@ from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
@@ -159,7 +160,10 @@ class World:
 
 def begun(history: History, day: date, name: str = MAP, described: Layer | None = None) -> HarvestRecord:
     """With two layers, unless one is given."""
-    both = [Layer(layer, 10, "png", tile_size=SIZE, world="overworld") for layer in (DAY_LAYER, NIGHT_LAYER)]
+    both = [
+        Layer(layer, Pyramid(10), "png", tile_size=SIZE, world="overworld")
+        for layer in (DAY_LAYER, NIGHT_LAYER)
+    ]
     return begin(
         history,
         Beginning(

@@ -30,6 +30,7 @@ from tileharvest.history.database import History
 from tileharvest.store.port import sha1_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_images_of_another_size_are_made_to_fit(world: World, size: int) -> None
 @pytest.mark.parametrize("size", [1, 2, 7, 16, 51])
 def test_a_picture_has_the_size_of_the_layer_s_tiles_that_day(world: World, size: int) -> None:
     world.harvest(FIRST, {A: picture()})
-    world.harvest(SECOND, {}, described=Layer(DAY_LAYER, 10, "png", tile_size=size))
+    world.harvest(SECOND, {}, described=Layer(DAY_LAYER, Pyramid(10), "png", tile_size=size))
     with serving(world) as client:
         for day, wanted in ((FIRST, SIZE), (SECOND, size), (THIRD, size)):
             image = Pillow.open(io.BytesIO(composed(client, TOP, day).body))
@@ -262,7 +263,7 @@ def test_an_image_of_a_monstrous_size_is_left_out(world: World, caplog: pytest.L
 
 
 def test_tiles_of_a_monstrous_size_are_not_composed(world: World) -> None:
-    world.harvest(FIRST, {A: picture()}, described=Layer(DAY_LAYER, 10, "png", tile_size=1_000_000))
+    world.harvest(FIRST, {A: picture()}, described=Layer(DAY_LAYER, Pyramid(10), "png", tile_size=1_000_000))
     with serving(world) as client:
         reply = composed(client, TOP, FIRST)
     assert (reply.status, reply.error) == (404, "tiles of 1000000 pixels are not composed")

@@ -22,6 +22,7 @@ from tests.viewer.building import (
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client
@@ -102,7 +103,7 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
     for day, depth in ((FIRST, 5), (SECOND, 5), (THIRD, 6)):
         said = Layer(
             DAY_LAYER,
-            depth,
+            Pyramid(depth),
             "jpg",
             tile_size=512,
             north_direction=2,

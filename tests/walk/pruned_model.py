@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.walk.dated import dated
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.questions import Asked
 from tileharvest.tiles.verdict import Answer, Verdict, judge_head
 from tileharvest.tiles.versions import Image, Validator, Version
@@ -119,7 +120,7 @@ class Harvest:
         self._history, self._site, self._plan, self._day, self._random = history, site, plan, day, random
         self._number = history.harvests
         self._failing = frozenset(failing)
-        self._walk = Walk(site.depth, plan.zooms)
+        self._walk = Walk(Pyramid(site.depth), plan.zooms)
         self._asked: set[Tile] = set()
         self._audited: dict[Tile, bool] | None = None
         """Tiles, and whether they were known."""

@@ -6,6 +6,7 @@ import pytest
 
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.questions import ON_WALK, Asked
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.verdict import Answer
@@ -13,7 +14,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.trust import Mark
 from tileharvest.walk.walk import Walk
 
-WALK = Walk(3)
+WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
@@ -79,18 +80,18 @@ def test_a_failure_means_nothing_for_the_walk() -> None:
 def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
     assert step(Outcome.IGNORED, AS_IT_WAS, is_pruned=False) == Step()
     assert step(Outcome.IGNORED, AS_IT_WAS, tile=DEEPEST) == Step()
-    assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(3, max_depth=0)) == Step()
+    assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(Pyramid(3), max_depth=0)) == Step()
 
 
 @pytest.mark.parametrize(("status", "skips"), [(200, True), (304, False)])
 def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: int, skips: bool) -> None:
     dated, mark = Validator(None, NOON), Mark(None, NOON, is_trusted=True)
     assert step(Outcome.IGNORED, dated, mark, status=status).skips is skips
-    assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(3, (0, 0))).skips
+    assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(Pyramid(3), (0, 0))).skips
 
 
 def test_a_step_says_whether_the_zoom_is_kept() -> None:
-    deep = Walk(3, (0, 0))
+    deep = Walk(Pyramid(3), (0, 0))
     assert step(Outcome.IGNORED, ANOTHER, walk=deep) == Step(seen=ANOTHER, is_kept=False)
     assert step(Outcome.IGNORED, AS_IT_WAS, walk=deep) == Step(skips=True, is_kept=False)
     assert step(Outcome.FAILED, AS_IT_WAS, walk=deep) == Step(is_kept=False)
@@ -105,5 +106,5 @@ def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
 
 
 def test_an_audit_draws_from_the_places_beside_a_tile_whose_parent_is_not_kept() -> None:
-    deep = Walk(3, (0, 0))
+    deep = Walk(Pyramid(3), (0, 0))
     assert set(deep.audit([Tile(0, 1, 1)], [TOP], 1.0, "seed").tiles) == set(Tile(-1, 2, 2).children())

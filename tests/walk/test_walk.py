@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tileharvest.tiles.grid import Tile, tile_at
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.zones import Zone
 from tileharvest.walk.walk import Walk
 
@@ -51,7 +52,7 @@ trees = st.integers(1, 5).flatmap(
 def test_whole_walk_finds_every_tile_and_asks_for_none_twice(tree):
     depth, tiles = tree
     existing = with_ancestors(tiles, depth)
-    asked = walk_over(Walk(depth), existing)
+    asked = walk_over(Walk(Pyramid(depth)), existing)
     assert existing <= set(asked)
     assert len(asked) == len(set(asked))
 
@@ -60,7 +61,7 @@ def test_whole_walk_finds_every_tile_and_asks_for_none_twice(tree):
 def test_whole_walk_asks_only_below_tiles_that_exist(tree):
     depth, tiles = tree
     existing = with_ancestors(tiles, depth)
-    asked = walk_over(Walk(depth), existing)
+    asked = walk_over(Walk(Pyramid(depth)), existing)
     assert all(tile.parent() in existing or tile.zoom == 1 - depth for tile in asked)
 
 
@@ -72,7 +73,7 @@ def test_walk_in_a_zone_finds_every_kept_tile_of_the_zone(tree, zoom, x, y, widt
     existing = with_ancestors(tiles, depth)
     zone = Zone(center=(x, y), width=width, height=height, zoom=zoom)
     try:
-        walk = Walk(depth, None, (zone,))
+        walk = Walk(Pyramid(depth), None, (zone,))
     except ValueError:
         return
     wanted = {tile for tile in existing if tile in zone.tiles_at(tile.zoom)}
@@ -83,100 +84,100 @@ def test_walk_in_a_zone_finds_every_kept_tile_of_the_zone(tree, zoom, x, y, widt
 
 
 def test_walk_starts_at_the_first_level():
-    assert Walk(12).start() == tuple(tile_at(f"/{digit}", 12) for digit in range(4))
+    assert Walk(Pyramid(12)).start() == tuple(tile_at(f"/{digit}", 12) for digit in range(4))
 
 
 def test_walk_in_zones_with_deep_zooms_starts_three_levels_above_them():
-    assert {tile.zoom for tile in Walk(12, (-3, 0), (ZONE,)).start()} == {-6}
+    assert {tile.zoom for tile in Walk(Pyramid(12), (-3, 0), (ZONE,)).start()} == {-6}
 
 
 def test_walk_without_zones_starts_at_the_first_level_even_for_deep_zooms():
-    assert Walk(17, (-3, 0)).start() == Walk(17).start()
+    assert Walk(Pyramid(17), (-3, 0)).start() == Walk(Pyramid(17)).start()
 
 
 def test_walk_never_starts_above_the_first_level():
-    assert Walk(5, (-3, 0), (ZONE,)).top == -4
+    assert Walk(Pyramid(5), (-3, 0), (ZONE,)).top == -4
 
 
 def test_tile_under_two_zones_is_asked_for_once():
-    start = Walk(12, (-3, 0), (ZONE, ZONE)).start()
+    start = Walk(Pyramid(12), (-3, 0), (ZONE, ZONE)).start()
     assert len(start) == len(set(start)) == 32
 
 
 @pytest.mark.parametrize("outcome", THERE)
 def test_walk_goes_below_a_tile_that_is_there(outcome):
     tile = tile_at("/1/2", 4)
-    assert Walk(4).below(tile, outcome, known=False) == tile.children()
+    assert Walk(Pyramid(4)).below(tile, outcome, known=False) == tile.children()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.NOTHING, Outcome.GONE])
 def test_walk_ends_at_a_tile_that_is_not_there(outcome):
-    assert Walk(4).below(tile_at("/1/2", 4), outcome, known=True) == ()
+    assert Walk(Pyramid(4)).below(tile_at("/1/2", 4), outcome, known=True) == ()
 
 
 def test_walk_goes_below_a_failed_tile_that_the_history_knows():
     tile = tile_at("/1/2", 4)
-    assert Walk(4).below(tile, Outcome.FAILED, known=True) == tile.children()
+    assert Walk(Pyramid(4)).below(tile, Outcome.FAILED, known=True) == tile.children()
 
 
 def test_walk_ends_at_a_failed_tile_of_which_nothing_is_known():
-    assert Walk(4).below(tile_at("/1/2", 4), Outcome.FAILED, known=False) == ()
+    assert Walk(Pyramid(4)).below(tile_at("/1/2", 4), Outcome.FAILED, known=False) == ()
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_walk_does_not_go_below_a_tile_above_where_it_starts(levels):
     """Such a tile may be pushed, or have failed before the map had zones: what is below is asked anyway."""
-    walk = Walk(12, (-3, 0), (ZONE,))
+    walk = Walk(Pyramid(12), (-3, 0), (ZONE,))
     assert walk.below(walk.start()[0].ancestor(levels), Outcome.IGNORED, known=True) == ()
 
 
 def test_walk_ends_at_the_deepest_zoom_that_is_kept():
-    assert Walk(6, (-4, -2)).below(tile_at("/1/2/1/1", 6), Outcome.ADDED, known=True) == ()
+    assert Walk(Pyramid(6), (-4, -2)).below(tile_at("/1/2/1/1", 6), Outcome.ADDED, known=True) == ()
 
 
 def test_only_kept_zooms_are_kept():
-    walk = Walk(6, (-3, -1))
+    walk = Walk(Pyramid(6), (-3, -1))
     assert [zoom for zoom in range(-5, 1) if zoom in walk.kept_zooms] == [-3, -2, -1]
 
 
 def test_kept_ranges_of_a_whole_layer_are_all_its_tiles():
-    assert [len(tiles) for tiles in Walk(4).kept()] == [4, 16, 64, 256]
+    assert [len(tiles) for tiles in Walk(Pyramid(4)).kept()] == [4, 16, 64, 256]
 
 
 def test_kept_below_a_tile_is_its_square():
-    square = Walk(4).kept_below(tile_at("/1", 4))
+    square = Walk(Pyramid(4)).kept_below(tile_at("/1", 4))
     assert [len(tiles) for tiles in square] == [1, 4, 16, 64]
 
 
 def test_zooms_that_the_layer_lacks_are_refused():
     with pytest.raises(ValueError, match="zooms -2 to 0"):
-        Walk(3, (-9, -5))
+        Walk(Pyramid(3), (-9, -5))
 
 
 def test_zone_beyond_the_map_is_refused():
     with pytest.raises(ValueError, match="no zone lies within"):
-        Walk(3, None, (Zone(center=(800, 0), width=2, height=2, zoom=0),))
+        Walk(Pyramid(3), None, (Zone(center=(800, 0), width=2, height=2, zoom=0),))
 
 
 @given(trees, st.integers(0, 5))
 def test_a_limited_walk_asks_for_all_that_exists_down_to_its_limit_and_for_nothing_below(tree, max_depth):
     depth, tiles = tree
     existing = with_ancestors(tiles, depth)
-    walk = Walk(depth, max_depth=max_depth)
+    walk = Walk(Pyramid(depth), max_depth=max_depth)
     limit = 1 - depth + max_depth
     asked = walk_over(walk, existing)
-    assert asked == [tile for tile in walk_over(Walk(depth), existing) if tile.zoom <= limit]
+    assert asked == [tile for tile in walk_over(Walk(Pyramid(depth)), existing) if tile.zoom <= limit]
     assert {zoom for zoom in range(1 - depth, 1) if zoom in walk.kept_zooms} == {
         part.zoom for part in walk.kept()
     }
 
 
 def test_a_limit_is_counted_from_where_zones_let_the_walk_begin():
-    walk = Walk(9, (-2, 0), (ZONE,), max_depth=4)
+    walk = Walk(Pyramid(9), (-2, 0), (ZONE,), max_depth=4)
     assert (walk.top, walk.deepest) == (-5, -1)
 
 
 def test_a_walk_that_may_not_reach_what_is_kept_is_refused():
     with pytest.raises(ValueError, match="max_depth = 7 the walk goes from zoom -8 to -1, where nothing"):
-        Walk(9, (0, 0), max_depth=7)
-    assert Walk(9, (0, 0), max_depth=8).deepest == 0
+        Walk(Pyramid(9), (0, 0), max_depth=7)
+    assert Walk(Pyramid(9), (0, 0), max_depth=8).deepest == 0

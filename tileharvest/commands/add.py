@@ -14,7 +14,7 @@ from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.settings import rules_for
-from tileharvest.renderers.site import TITLES
+from tileharvest.renderers.registry import renderer_named
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Command(SiteCommand, ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.add_argument("--renderer", help="the program that draws the map (default: found out)")
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
         parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
@@ -51,6 +52,8 @@ class Command(SiteCommand, ScrapyCommand):
         name, url = args
         file = maps_file(settings)
         entry: dict[str, Any] = {"url": url}
+        if opts.renderer:
+            entry["renderer"] = renderer_named(opts.renderer).name
         # Before a person is asked.
         checked_entry(file, name, entry)
         known = _contacts(file)
@@ -58,6 +61,7 @@ class Command(SiteCommand, ScrapyCommand):
         wanted = {"contact": contact, "layers": opts.layer, "timezone": opts.timezone}
         entry |= {key: value for key, value in wanted.items() if value}
         site = self._probed(checked_entry(file, name, entry))
+        entry = {"url": url, "renderer": site.renderer} | entry
         add_map(file, name, entry)
         if opts.json:
             write_json(_plain(name, site))
@@ -145,7 +149,7 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
 
 
 def _write(name: str, file: str, site: Site) -> None:
-    write_line(f"added map '{name}' to {file}: a map of {TITLES[site.renderer]}")
+    write_line(f"added map '{name}' to {file}: a map of {renderer_named(site.renderer).title}")
     for layer in site.layers:
         write_line(f"  layer {layer.name}: depth {layer.depth}, {layer.image_extension}")
     if site.probed:

@@ -38,9 +38,12 @@ class Command(ProjectCommand, crawl.Command):
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         super().check(settings, args, opts)
-        if issubclass(_spider_class(settings, args[0]), TileSpider):
+        spider = _spider_class(settings, args[0])
+        if issubclass(spider, TileSpider):
             # The crawl would find out as well, among the lines of its log.
-            rules_for(settings, harvest_for(settings, opts.spargs).description)
+            description = harvest_for(settings, opts.spargs).description
+            spider.check(description)
+            rules_for(settings, description)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         assert self.crawler_process is not None

@@ -22,6 +22,7 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.settings import orders_for_all
+from tileharvest.renderers.registry import doubt_of
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +76,12 @@ def _next_walks(
     proved, full = ({}, {}) if history is None else (proofs(history), last_full(history))
     return {
         one.name: decisions_for(
-            one, summaries[one.name].depth, now.astimezone(one.zone_info).date(), proved, full
+            one,
+            summaries[one.name].depth,
+            now.astimezone(one.zone_info).date(),
+            proved,
+            full,
+            doubt_of(one.renderer),
         )
         for one in descriptions
     }

@@ -20,6 +20,7 @@ from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
+from tileharvest.renderers.registry import doubt_of
 from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
     if last is None:
         return None
     today = datetime.now(description.zone_info).date()
-    return last, next_walks(history, description, last.summary.depth, today)
+    return last, next_walks(history, description, last.summary.depth, today, doubt_of(last.summary.renderer))
 
 
 def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: Decisions) -> _PlanReport:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tileharvest.commands.settings import most_under_way
 from tileharvest.commands.terminal import say
+from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.holdings import HISTORIES
+from tileharvest.maps.settings import described_map
 from tileharvest.politeness.reasons import Reason
 from tileharvest.scheduler.crawl import crawl_of, forget
-from tileharvest.spiders.overviewer import OverviewerSpider
+from tileharvest.spiders.renderers import OverviewerSpider, spider_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -201,10 +203,17 @@ class Runner:
 
     def _begin(self, name: str) -> None:
         self._places.take(name, asyncio.get_running_loop().time())
-        self._crawlers[name] = self._process.create_crawler(OverviewerSpider)
+        self._crawlers[name] = self._process.create_crawler(self._spider_of(name))
         task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
         self._under_way[task] = name
         task.add_done_callback(self._under_way.pop)
+
+    def _spider_of(self, name: str) -> type[Spider]:
+        try:
+            return spider_of(described_map(self._process.settings, name))
+        except ConfigurationError:
+            # Any spider says what is wrong, as the end of this map's harvest alone.
+            return OverviewerSpider
 
     async def _harvest(self, name: str, crawler: Crawler) -> None:
         _whose.set(name)

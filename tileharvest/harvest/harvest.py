@@ -25,6 +25,7 @@ from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import Room
+from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
+    from tileharvest.renderers.port import Renderer
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
@@ -80,6 +82,8 @@ class Harvest:
         self.traffic = Traffic()
         self.tally: Counter[Outcome] = Counter()
         """Outcomes of this process, for showing progress. The history's counts are the exact ones."""
+        self.answers_head = True
+        """Whether the site's server answers HEAD as it should."""
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
@@ -180,6 +184,8 @@ class Harvest:
         Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
         max_depth do not fit the site.
         """
+        self.renderer: Renderer = renderer_named(site.renderer)
+        self.answers_head = site.answers_head
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -221,7 +227,9 @@ class Harvest:
             self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
         self.versions = Known(self._record.latest, history.reader)
         """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
-        self.walks = await Walks.begin(self._record, self.description, self.layers, self.day)
+        self.walks = await Walks.begin(
+            self._record, self.description, self.layers, self.day, self.renderer.doubt
+        )
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()

@@ -32,9 +32,6 @@ Of a real map of 410 tiles, 200 requests gave a range that held the tiles in 99 
 most of which are in few tiles, in 83. With only two descents on most levels both are held less often.
 """
 
-_FAMILY: Final = 4
-"""Tiles below one tile."""
-
 
 class _Level(NamedTuple):
     """A level of the walk. A family is the tiles below one tile of the level above."""
@@ -56,12 +53,14 @@ class Sample:
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
+        self._family = walk.pyramid.factor**2
+        """Tiles below one tile."""
         self._left = walk.deepest - walk.top + 1
         """Levels that were not drawn."""
         self.levels: list[_Level] = []
         families = defaultdict(list)
         for tile in walk.start():
-            families[tile.parent()].append(tile)
+            families[walk.pyramid.parent(tile)].append(tile)
         self._coming = [(0, tuple(family)) for family in families.values()]
         """The families of the next level, each with its owner."""
         self._drawn = self._coming
@@ -73,7 +72,7 @@ class Sample:
     @property
     def needed(self) -> int:
         """Requests with which it can surely be completed."""
-        return DESCENTS * _FAMILY * self._left
+        return DESCENTS * self._family * self._left
 
     def draw(self, budget: int, random: Callable[[], float]) -> list[Tile]:
         """Returns the tiles to ask for next, of one level; `budget` requests are left for the whole sample.

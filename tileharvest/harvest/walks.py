@@ -72,16 +72,17 @@ class Walks:
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
         day: date,
+        doubt: str | None = None,
     ) -> Walks:
-        """Decides how each layer is walked, and notes it."""
+        """Decides how each layer is walked, and notes it. `doubt` is the renderer's."""
 
         def look() -> Decisions:
-            depths = {name: part.walk.depth for name, part in layers.items()}
+            depths = {name: part.walk.pyramid.depth for name, part in layers.items()}
             if record.is_pushed:
                 decisions = Decisions(dict.fromkeys(depths, _PUSHED))
                 way = PUSHED_WALK
             else:
-                decisions = next_walks(record.history, description, depths, day)
+                decisions = next_walks(record.history, description, depths, day, doubt)
                 way = "pruned" if decisions.is_pruned else "full"
             record.note_walk(way, decisions.reason, kept_in_words(description, depths))
             return decisions
@@ -165,7 +166,7 @@ def walk_over(description: MapDescription, layer: Layer) -> Walk:
     Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.
     """
     try:
-        return Walk(layer.depth, description.zooms, description.zones, description.max_depth)
+        return Walk(layer.pyramid, description.zooms, description.zones, description.max_depth)
     except ValueError as error:
         raise ConfigurationError(
             f"map '{description.name}', layer '{layer.name}': {error}; change its zooms, zones or max_depth"
@@ -173,15 +174,19 @@ def walk_over(description: MapDescription, layer: Layer) -> Walk:
 
 
 def next_walks(
-    history: History, description: MapDescription, depths: Mapping[str, int], today: date
+    history: History,
+    description: MapDescription,
+    depths: Mapping[str, int],
+    today: date,
+    doubt: str | None = None,
 ) -> Decisions:
     """Tells how a harvest that begins on that day, in the map's time zone, walks. Reads only.
 
     `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
-    finds out. Raises HistoryError.
+    finds out. `doubt` is the renderer's. Raises HistoryError.
     """
     name = description.name
-    return decisions_for(description, depths, today, proofs(history, name), last_full(history, name))
+    return decisions_for(description, depths, today, proofs(history, name), last_full(history, name), doubt)
 
 
 def decisions_for(
@@ -190,13 +195,16 @@ def decisions_for(
     today: date,
     proved: Mapping[str, Mapping[str, StoredProof]],
     full: Mapping[str, tuple[date, frozenset[str | None]]],
+    doubt: str | None = None,
 ) -> Decisions:
     """Does the same with what `proofs` and `last_full` have read, of this map or of all maps. Pure."""
     known, every = proved.get(description.name, {}), description.full_every
     day, kept = full.get(description.name, (None, frozenset()))
     if kept != {kept_in_words(description, depths)}:
         day = None
-    return Decisions({name: decide(description.walk, known.get(name), day, today, every) for name in depths})
+    return Decisions(
+        {name: decide(description.walk, known.get(name), day, today, every, doubt) for name in depths}
+    )
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
@@ -218,16 +226,16 @@ def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -
     """
     tile = question.tile
     if tile is None:
-        found = next((at for part in layers.values() if (at := part.layer.tile_at(url))), None)
-        if found is None:
+        found = ((name, part.layer.addresses.tile_of(url)) for name, part in layers.items())
+        name, tile = next(((name, at) for name, at in found if at is not None), ("", None))
+        if tile is None:
             raise LookupError(f"{url} is no tile of the map; it was not asked for")
-        name, tile = found
     else:
         name = question.layer or (next(iter(layers)) if len(layers) == 1 else "")
     if name not in layers:
         raise LookupError(f"layer '{name}' is not harvested; it has: {', '.join(layers)}")
     try:
-        url = layers[name].layer.tile_url(tile)
+        url = layers[name].layer.addresses.url_of(tile)
     except ValueError as error:
         raise LookupError(f"a request was dropped: {error}") from None
     return replace(question, layer=name, tile=tile), url

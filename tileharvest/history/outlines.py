@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, func, select
 from tileharvest.errors import UnknownMapError
 from tileharvest.history.schema import changes, harvest_layers, harvests, insert_into, layers, maps
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -102,7 +103,6 @@ _LAYERS: Final = (
     select(layers.c.id, layers.c.name).where(layers.c.map == bindparam("in_map")).order_by(layers.c.id)
 )
 _SAID: Final = (
-    "depth",
     "tile_size",
     "image_extension",
     "north_direction",
@@ -113,7 +113,11 @@ _SAID: Final = (
 """What a row of `harvest_layers` says in the same words as a `Layer`."""
 _SPAWN: Final = ("spawn_x", "spawn_y", "spawn_z")
 _DESCRIPTIONS: Final = (
-    select(harvest_layers.c.layer, harvests.c.day, *(harvest_layers.c[name] for name in (*_SPAWN, *_SAID)))
+    select(
+        harvest_layers.c.layer,
+        harvests.c.day,
+        *(harvest_layers.c[name] for name in (*_SPAWN, "depth", *_SAID)),
+    )
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(harvests.c.map == bindparam("in_map"))
     .order_by(harvests.c.day, harvests.c.id)
@@ -231,10 +235,11 @@ def _layer(name: str, row: Row[*tuple[Any, ...]]) -> Layer:
     said: dict[str, Any] = {column: getattr(row, column) for column in _SAID}
     # All three are given or none.
     spawn = None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z)
-    return Layer(name=name, spawn=spawn, **said)
+    return Layer(name=name, pyramid=Pyramid(row.depth), spawn=spawn, **said)
 
 
 def layer_row(layer: Layer) -> dict[str, object]:
     """Returns what a row of `harvest_layers` says of the layer: what `_layer` makes a layer of again."""
     spawn = dict(zip(_SPAWN, layer.spawn or (None, None, None), strict=True))
-    return {**{column: getattr(layer, column) for column in _SAID}, **spawn}
+    said = {column: getattr(layer, column) for column in _SAID}
+    return {"depth": layer.depth, **said, **spawn}

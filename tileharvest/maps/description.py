@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
+    "renderer": 'renderer = "overviewer"',
     "layers": 'layers = ["world-lighting"]',
     "zooms": "zooms = [-3, 0]",
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
@@ -106,8 +107,10 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     name: str
     url: str
     """The address of the map's page."""
+    renderer: str = ""
+    """The program that draws it, such as `overviewer`. Empty: each probe of the site finds that out."""
     layers: tuple[str, ...] = ()
-    """Names of the layers to keep, each a tileset's `path`. Empty means every tileset that is no overlay."""
+    """Names of the layers to keep, as the site has them. Empty means every layer that is no overlay."""
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included; None means all."""
     zones: tuple[Zone, ...] = ()

@@ -65,7 +65,7 @@ class DiffMiddleware:
             question = state.question = replace(question, asked=replace(question.asked, late=True))
         if request.method != "HEAD":
             return None
-        if request.meta["download_slot"] in self._refusing_head:
+        if not self._harvest.answers_head or request.meta["download_slot"] in self._refusing_head:
             return self._instead(request, question, is_known=False)
         if self._is_conditional:
             return self._instead(request, question, is_known=True)
@@ -92,7 +92,8 @@ class DiffMiddleware:
             return response
         layer, tile, asked = state.question.layer, state.question.tile, state.question.asked
         assert tile is not None
-        answer, by_head = _answer(response), request.method == "HEAD"
+        answer = self._harvest.renderer.understood(_answer(response), tile)
+        by_head = request.method == "HEAD"
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
             latest = await self._harvest.versions.of(layer, tile)

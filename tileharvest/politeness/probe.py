@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.overviewer import Fetch, Fetched
-    from tileharvest.renderers.site import Site
+    from tileharvest.renderers.site import Fetch, Fetched, Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
 
@@ -38,7 +37,7 @@ async def probe_politely(
     await guest.check(description.page, "the map's page")
     site = await probe(description, guest.fetch)
     for layer in site.layers:
-        await guest.check(f"{layer.folder_url}/", f"layer '{layer.name}'")
+        await guest.check(f"{layer.addresses.folder}/", f"layer '{layer.name}'")
     return site, guest.robots
 
 

@@ -6,22 +6,27 @@ The names of its fields, and how a tile's address is made of them, follow Overvi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urljoin
 
 import chompjs
 import msgspec
 
-from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.renderers.site import TITLES, Site, other_renderer
+from tileharvest.errors import SiteError
+from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
 from tileharvest.tiles.layers import TILE_SIZE, Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
-    from tileharvest.maps.description import MapDescription
+    from collections.abc import Awaitable, Callable
 
-RENDERER: Final = "overviewer"
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.site import Fetch
+
 CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "overviewerConfig"
 _MOST_LEVELS: Final = 30
@@ -57,17 +62,29 @@ class _Config(msgspec.Struct):
     map: _Map = msgspec.field(default_factory=_Map)
 
 
-class Fetched(NamedTuple):
-    """What a fetch brings, as far as a probe needs it."""
+class Overviewer(Renderer):
+    """Minecraft-Overviewer. Its sites are static files, and every parent has the time of its newest child
+    (`_render_compositetile` of its `tileset.py`)."""
 
-    status: int
-    body: bytes = b""
-    url: str = ""
-    """The address that answered, after redirects."""
+    name = "overviewer"
+    title = "Minecraft-Overviewer"
+    sign = CONFIG_FILE
+    doubt = None
 
+    def recognises(self, page: str) -> bool:
+        return CONFIG_FILE in page
 
-Fetch = Callable[[str, str], Awaitable[Fetched]]
-"""Is called as `await fetch(method, url)`. Raises SiteError when the site gives no answer at all."""
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        """Returns the layers from the site's configuration, or else by asking for tiles.
+
+        That takes names of layers: without them, and without a configuration, nothing is found.
+        """
+        url = description.page + CONFIG_FILE
+        answer = await fetch_config(fetch, url)
+        if answer is None:
+            return Site(self.name, await _probe_layers(description, fetch), probed=True)
+        page = (answer.url or url).partition("?")[0].removesuffix(CONFIG_FILE)
+        return Site(self.name, kept_layers(description, parse_config(answer.text, page), url))
 
 
 def parse_config(text: str, page: str) -> tuple[Layer, ...]:
@@ -86,23 +103,6 @@ def parse_config(text: str, page: str) -> tuple[Layer, ...]:
         raise SiteError(f"{page}{CONFIG_FILE}: {error}") from None
 
 
-async def probe(description: MapDescription, fetch: Fetch) -> Site:
-    """Returns the layers that the map keeps: from the site's configuration, or else by asking for tiles.
-
-    Raises SiteError when the site cannot be read, has no tiles, or is another renderer's; and
-    ConfigurationError when it lacks a layer that is asked for.
-    """
-    url = description.page + CONFIG_FILE
-    answer = await fetch("GET", url)
-    if answer.status == 200:
-        page = (answer.url or url).partition("?")[0].removesuffix(CONFIG_FILE)
-        text = answer.body.decode("utf-8", errors="replace")
-        return Site(RENDERER, _chosen(description, parse_config(text, page)))
-    if answer.status not in (404, 410):
-        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
-    return Site(RENDERER, await _probe_layers(description, fetch), probed=True)
-
-
 async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
     """Finds the depth of a layer by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
 
@@ -116,6 +116,32 @@ async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
             depth, path = depth + 1, path + inwards
         depths.append(depth)
     return max(depths)
+
+
+def projection_of(tile_size: int, north_direction: int) -> Projection:
+    """Returns where Overviewer draws blocks, from `fromWorldToLatLng` of its `util.js`.
+
+    There a place is a fraction of the whole map, which depends on the depth. In grid units the depth cancels
+    out. A block to the side is 24 pixels, 12 downwards, and a block of height 24, counted from 256 downwards:
+
+        gridX = -1 + 24 (x' + z') / tileSize
+        gridY = (12 x' - 12 z' - 24 (256 - y)) / tileSize
+
+    where x' and z' are x and z turned by the layer's north direction.
+    """
+    # x' and z' as what they gain for each block eastwards and southwards, and at 0: a chunk of 16 is turned.
+    turned_x, turned_z = (
+        ((1, 0, 0), (0, 1, 0)),
+        ((0, -1, 16), (1, 0, 0)),
+        ((-1, 0, 16), (0, -1, 16)),
+        ((0, 1, 0), (-1, 0, 16)),
+    )[north_direction]
+    (xe, xs, x0), (ze, zs, z0) = turned_x, turned_z
+    block, step = 24 / tile_size, 12 / tile_size
+    return Projection(
+        (block * (xe + ze), 0, block * (xs + zs), block * (x0 + z0) - 1),
+        (step * (xe - ze), block, step * (xs - zs), step * (x0 - z0) - 256 * block),
+    )
 
 
 def _read_script(text: str) -> Any:
@@ -137,16 +163,17 @@ def _read_script(text: str) -> Any:
 
 
 def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> Layer:
-    spawn = tileset.spawn
+    spawn, depth, extension = tileset.spawn, tileset.zoom_levels, tileset.imgextension
+    folder = _folder_url(page, tileset.base, tileset.path)
     return Layer(
         name=tileset.path,
-        depth=tileset.zoom_levels,
-        image_extension=tileset.imgextension,
-        folder_url=_folder_url(page, tileset.base, tileset.path),
-        query=query,
+        pyramid=Pyramid(depth),
+        image_extension=extension,
+        addresses=QuadtreeAddresses(folder, depth, extension, query),
         # A list names the tilesets that the overlay may lie on; in JavaScript an empty one is true too.
         overlay=tileset.is_overlay is not False,
         tile_size=tile_size,
+        projection=projection_of(tile_size, tileset.north_direction),
         world=tileset.world,
         north_direction=tileset.north_direction,
         spawn=(round(spawn[0]), round(spawn[1]), round(spawn[2])) if isinstance(spawn, tuple) else None,
@@ -163,40 +190,14 @@ def _folder_url(page: str, base: str, name: str) -> str:
     return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
 
 
-def _chosen(description: MapDescription, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    if not description.layers:
-        chosen = tuple(layer for layer in layers if not layer.overlay)
-        if not chosen:
-            raise SiteError(f"{description.page}{CONFIG_FILE} has no layer but overlays")
-        return chosen
-    by_name = {layer.name: layer for layer in layers}
-    missing = [name for name in description.layers if name not in by_name]
-    if missing:
-        raise ConfigurationError(
-            f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(by_name)}"
-        )
-    return tuple(by_name[name] for name in description.layers)
-
-
 async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
     if not description.layers:
-        await _refuse_other_renderer(description, fetch)
-        raise SiteError(
+        raise UnrecognisedError(
             f"there is no {description.page}{CONFIG_FILE}: is the address right, or has the map moved? put"
             f" the right url into maps.toml; if this is its address, name its layers there, such as"
             f' layers = ["world-lighting"], and the depth is probed'
         )
     return tuple([await _probe_layer(description, name, fetch) for name in description.layers])
-
-
-async def _refuse_other_renderer(description: MapDescription, fetch: Fetch) -> None:
-    """Raises SiteError where the map's page shows that another program has drawn it. Costs a request."""
-    answer = await fetch("GET", description.page)
-    if answer.status == 200 and (title := other_renderer(answer.body.decode("utf-8", errors="replace"))):
-        raise SiteError(
-            f"{description.page} is a map of {title}, and TileHarvest reads those of {TITLES[RENDERER]};"
-            " nothing was changed"
-        )
 
 
 async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> Layer:
@@ -208,9 +209,11 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
 
         depth = await probe_depth(is_there)
         if depth:
-            return Layer(name, depth, extension, folder)
-    await _refuse_other_renderer(description, fetch)
-    raise SiteError(
+            addresses = QuadtreeAddresses(folder, depth, extension)
+            # Overviewer's own defaults: nothing tells that it is otherwise.
+            projection = projection_of(TILE_SIZE, 0)
+            return Layer(name, Pyramid(depth), extension, addresses, projection=projection)
+    raise UnrecognisedError(
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
         " is the address right, or has the map moved? put the right url into maps.toml"
     )

@@ -1,27 +1,39 @@
-"""A probed site, and the programs that draw maps: their names, and how a page shows whose it is. Pure."""
+"""A probed site, and how a probe asks for it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
+
+from tileharvest.errors import ConfigurationError, SiteError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.layers import Layer
 
-TITLES: Final = {"overviewer": "Minecraft-Overviewer"}
-"""What people call the renderers that are read here, by our names."""
 
-_SIGNS: Final = (
-    # Its page names Pl3xMap too, of which it is a descendant.
-    ("squaremap", "squaremap"),
-    ("pl3xmap", "Pl3xMap"),
-    ("bluemap", "BlueMap"),
-    ("mapcrafter", "Mapcrafter"),
-    ("unmined", "uNmINeD"),
-    ("dynmap", "Dynmap"),
-)
-"""A word that stands in the HTML page of every map of a renderer, in lower case, and what people call the
-renderer. The first sign that is found counts. The pages are those of the programs' own repositories."""
+class Fetched(NamedTuple):
+    """What a fetch brings, as far as a probe needs it."""
+
+    status: int
+    body: bytes = b""
+    url: str = ""
+    """The address that answered, after redirects."""
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", errors="replace")
+
+
+Fetch = Callable[[str, str], Awaitable[Fetched]]
+"""Is called as `await fetch(method, url)`. Raises SiteError when the site gives no answer at all."""
+
+
+class UnrecognisedError(SiteError):
+    """There is nothing at a map's address that belongs to the renderer that was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +41,43 @@ class Site:
     """The layers of a map's site that the map keeps."""
 
     renderer: str
+    """Its name in maps.toml."""
     layers: tuple[Layer, ...]
     probed: bool = False
     """Whether the depths were found by asking for tiles, because the site has no configuration."""
+    answers_head: bool = True
+    """Whether its server answers HEAD as it should, without a body. Else all is asked by GET, under
+    conditions where that can be."""
 
 
-def other_renderer(page: str) -> str | None:
-    """Returns the name of the renderer whose maps have such an HTML page and are not read here.
+def kept_layers(description: MapDescription, layers: Iterable[Layer], source: str) -> tuple[Layer, ...]:
+    """Returns those of a site's layers that the map keeps: the ones that it names, or all but overlays.
 
-    Returns None for a page that shows no sign of one.
+    `source` is the address that named them. Raises ConfigurationError for a layer that the site lacks, and
+    SiteError where nothing but overlays is there.
     """
-    text = page.lower()
-    return next((title for sign, title in _SIGNS if sign in text), None)
+    by_name = {layer.name: layer for layer in layers}
+    if not description.layers:
+        chosen = tuple(layer for layer in by_name.values() if not layer.overlay)
+        if not chosen:
+            raise SiteError(f"{source} has no layer but overlays" if by_name else f"{source} has no layer")
+        return chosen
+    missing = [name for name in description.layers if name not in by_name]
+    if missing:
+        raise ConfigurationError(
+            f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(by_name)}"
+        )
+    return tuple(by_name[name] for name in description.layers)
+
+
+async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
+    """Returns a file that a renderer writes beside its map, or None where there is none.
+
+    Raises SiteError for any other answer than these: nobody knows what the site has.
+    """
+    answer = await fetch("GET", url)
+    if answer.status == 200:
+        return answer
+    if answer.status in (404, 410):
+        return None
+    raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")

@@ -9,12 +9,12 @@ from scrapy import Request
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.queue.requests import STATE, RequestState
-from tileharvest.renderers.overviewer import Fetched
+from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tileharvest.renderers.overviewer import Fetch
+    from tileharvest.renderers.site import Fetch
 
 
 def fetch_with(crawler: Crawler) -> Fetch:

@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from tileharvest.errors import TileHarvestError
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.robots import Robots
-from tileharvest.renderers.overviewer import probe
+from tileharvest.renderers.registry import probe
 from tileharvest.spiders.fetch import fetch_with
 from tileharvest.spiders.settings import suit_tiles
 

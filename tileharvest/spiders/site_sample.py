@@ -121,7 +121,7 @@ class SiteSampleSpider(SiteProbeSpider):
                 said = answer.headers.get("Content-Length") or b""
                 sizes[tile] = int(said) if said.isdigit() else nan
             elif not isinstance(answer, Response) or answer.status not in GONE_STATUSES:
-                self._fail(layer.tile_url(tile), answer)
+                self._fail(layer.addresses.url_of(tile), answer)
         return sizes
 
     async def _ask(self, layer: Layer, tile: Tile) -> Response:
@@ -133,7 +133,7 @@ class SiteSampleSpider(SiteProbeSpider):
             # So that it waits while the host rests.
             STATE: RequestState(is_aside=True),
         }
-        request = Request(layer.tile_url(tile), method="HEAD", meta=meta)
+        request = Request(layer.addresses.url_of(tile), method="HEAD", meta=meta)
         try:
             return await self.crawler.engine.download_async(request)
         finally:

@@ -10,7 +10,13 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError
+from tileharvest.errors import (
+    AlreadyHarvestedError,
+    BudgetError,
+    ConfigurationError,
+    MovedError,
+    TileHarvestError,
+)
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
 from tileharvest.maps.settings import data_folder
@@ -19,6 +25,7 @@ from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
+from tileharvest.renderers.registry import probe, renderer_named
 from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
@@ -41,8 +48,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
-    from tileharvest.renderers.overviewer import Fetch
-    from tileharvest.renderers.site import Site
+    from tileharvest.renderers.site import Fetch, Site
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.scheduler.fleet import Fleet
     from tileharvest.tiles.grid import Tile
@@ -81,8 +87,22 @@ class TileSpider(Spider, HeldSpider):
         """What reads maps.toml again."""
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns what the map's site says about itself. Raises SiteError."""
-        raise NotImplementedError
+        """Returns what the map's site says about itself.
+
+        The spider has the name of its renderer, which is tried first where maps.toml names none. Raises
+        SiteError and ConfigurationError.
+        """
+        return await probe(description, fetch, renderer_named(self.name))
+
+    @classmethod
+    def check(cls, description: MapDescription) -> None:
+        """Raises ConfigurationError for a map that maps.toml says is of another renderer."""
+        if description.renderer not in ("", cls.name):
+            named = renderer_named(description.renderer).name
+            raise ConfigurationError(
+                f"map '{description.name}' has renderer = \"{named}\" in maps.toml, and not {cls.name}: write"
+                f" scrapy crawl {named} -a map={description.name}"
+            )
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -100,6 +120,7 @@ class TileSpider(Spider, HeldSpider):
             return spider
         try:
             harvest = harvest_for(crawler.settings, kwargs)
+            cls.check(harvest.description)
             rules = rules_for(crawler.settings, harvest.description)
         except TileHarvestError as error:
             crawl.end(error)
@@ -164,7 +185,7 @@ class TileSpider(Spider, HeldSpider):
         """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before."""
         question = TileQuestion(layer.name, tile, asked)
         return Request(
-            layer.tile_url(tile),
+            layer.addresses.url_of(tile),
             method="HEAD",
             callback=self.answered,
             errback=self.failed,
@@ -192,6 +213,9 @@ class TileSpider(Spider, HeldSpider):
             asked = question.asked.below if below else ON_WALK
             for child in below:
                 yield self.ask(layer, child, asked)
+        if walk.goes_sideways and not self.harvest.is_pushed:
+            for tile in walk.beside(result.tile, result.outcome, known=state.known):
+                yield self.ask(layer, tile)
         if result.is_counted or result.step.is_news:
             yield result
 
@@ -263,6 +287,14 @@ class TileSpider(Spider, HeldSpider):
         )
         if crawl.politeness is not None:
             crawl.politeness.obey(crawl.robots.gap)
+        if site.renderer != (harvest.description.renderer or self.name):
+            self.logger.warning(
+                "the site is a map of %s: write renderer = \"%s\" for map '%s' into maps.toml, which spares"
+                " it two requests at each harvest",
+                renderer_named(site.renderer).title,
+                site.renderer,
+                harvest.description.name,
+            )
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         await harvest.open(site)

@@ -6,6 +6,12 @@ At zoom 0, the deepest level, a tile covers 2 x 2 grid units and its centre has 
 it covers 2^(n+1) units and its centre lies at odd multiples of 2^n. x grows to the right, y grows up;
 the four first-level tiles meet at (0, 0). Names are given to tiles of level 1 and below: the whole-map
 image has none.
+
+Renderers without a centred tree count columns to the right and rows down from an origin. The tile of column
+c and row r at zoom -n has the name x = (2c + 1) 2^n, y = -(2r + 1) 2^n, so that the origin is (0, 0). Its
+parent has the column and the row divided by a factor, rounded down. Where the factor is 2, as it mostly is,
+names are centres as above. With another factor a name is only a column and a row in this writing: equal
+places have other coordinates at each zoom.
 """
 
 from __future__ import annotations
@@ -18,8 +24,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-DIGITS: Final = frozenset("0123")
-"""Overviewer's digits: 0 upper left, 1 upper right, 2 lower left, 3 lower right."""
+_DIGITS: Final = "01234"
+"""Overviewer's digits are 0 upper left, 1 upper right, 2 lower left, 3 lower right; Mapcrafter's one more."""
 
 Cell: TypeAlias = tuple[int, int, int]
 """Zoom, x and y of a tile, as a row of the history has them. For many thousands of rows: to make a `Tile` of
@@ -63,33 +69,56 @@ class Tile:
             )
         return cls(*map(int, match.groups()))
 
+    @classmethod
+    def at(cls, zoom: int, column: int, row: int) -> Tile:
+        """Returns the tile of a column and a row, counted to the right and down from the origin."""
+        return cls(zoom, (2 * column + 1) << -zoom, -(2 * row + 1) << -zoom)
+
+    @property
+    def column(self) -> int:
+        """Counted to the right; column 0 is the first one right of the origin."""
+        return self.x >> 1 - self.zoom
+
+    @property
+    def row(self) -> int:
+        """Counted down; row 0 is the first one below the origin."""
+        return ~(self.y >> 1 - self.zoom)
+
     @property
     def reach(self) -> int:
         """Grid units from the centre to each edge: half the tile's width."""
         return 1 << -self.zoom
 
-    def children(self) -> tuple[Tile, Tile, Tile, Tile]:
-        """Returns the four tiles one level deeper, in the order of Overviewer's digits 0, 1, 2, 3.
+    def children(self, factor: int = 2) -> tuple[Tile, ...]:
+        """Returns the tiles one level deeper, row by row from the upper left; `factor` lie along an edge.
 
-        Raises ValueError at zoom 0, which has none.
+        With the factor 2 that is the order of Overviewer's digits 0, 1, 2, 3. Raises ValueError at zoom 0,
+        which has none.
         """
         if self.zoom == 0:
             raise ValueError(f"tile {self} is at the deepest level and has no children")
-        return _four_around(self.x, self.y, self.zoom + 1)
+        if factor == 2:
+            return _four_around(self.x, self.y, self.zoom + 1)
+        left, top = self.column * factor, self.row * factor
+        columns, rows = range(left, left + factor), range(top, top + factor)
+        return tuple(Tile.at(self.zoom + 1, column, row) for row in rows for column in columns)
 
-    def parent(self) -> Tile:
+    def parent(self, factor: int = 2) -> Tile:
         """Returns the tile one level up that covers this one.
 
         On the endless grid every tile has one. On a map of a given depth those of the first level have none:
         compare `first_level`.
         """
-        return self.ancestor(1)
+        return self.ancestor(1, factor)
 
-    def ancestor(self, levels: int) -> Tile:
+    def ancestor(self, levels: int, factor: int = 2) -> Tile:
         """Returns the tile that covers this one so many levels up.
 
         At 0 that is the tile itself. Raises ValueError below 0.
         """
+        if factor != 2:
+            share = factor**levels
+            return Tile.at(self.zoom - levels, self.column // share, self.row // share)
         bits = 1 - self.zoom + levels
         reach = self.reach << levels
         # Shifting to the right rounds downwards on both sides of 0: to the ancestor's left and lower edge.
@@ -124,11 +153,11 @@ def _four_around(x: int, y: int, zoom: int) -> tuple[Tile, Tile, Tile, Tile]:
     )
 
 
-def path_of(tile: Tile, depth: int) -> str:
+def path_of(tile: Tile, depth: int, first_digit: int = 0) -> str:
     """Returns the tile's path on a site of this depth, such as `/0/3/1`.
 
-    Raises ValueError for a tile that such a site cannot have: coarser than its first level, or outside
-    its square.
+    Mapcrafter's digits begin with 1. Raises ValueError for a tile that such a site cannot have: coarser than
+    its first level, or outside its square.
     """
     level = depth + tile.zoom
     side = 1 << depth
@@ -138,25 +167,31 @@ def path_of(tile: Tile, depth: int) -> str:
     # column and row in base 2 are the steps to the right and down.
     column = (tile.x + side) >> (1 - tile.zoom)
     row = (side - tile.y) >> (1 - tile.zoom)
-    return "".join(f"/{(row >> k & 1) << 1 | (column >> k & 1)}" for k in range(level - 1, -1, -1))
+    return "".join(
+        f"/{first_digit + ((row >> k & 1) << 1 | (column >> k & 1))}" for k in range(level - 1, -1, -1)
+    )
 
 
-def tile_at(path: str, depth: int) -> Tile:
+def tile_at(path: str, depth: int, first_digit: int = 0) -> Tile:
     """Returns the tile of a path such as `/0/3/1` on a site of this depth.
 
     Raises ValueError for a path that is empty, has other digits, or more of them than the depth.
     """
     digits = path.split("/")
-    if digits[0] or len(digits) < 2 or not DIGITS.issuperset(digits[1:]):
-        raise ValueError(f"'{path}' is no tile path: write digits 0 to 3 after slashes, such as /0/3/1")
-    if len(digits) - 1 > depth:
+    quarters = [_DIGITS.find(digit) - first_digit if len(digit) == 1 else -1 for digit in digits[1:]]
+    if digits[0] or not quarters or not all(0 <= quarter < 4 for quarter in quarters):
+        raise ValueError(
+            f"'{path}' is no tile path: write digits {first_digit} to {first_digit + 3} after slashes,"
+            f" such as /{first_digit}/{first_digit + 3}/{first_digit + 1}"
+        )
+    if len(quarters) > depth:
         raise ValueError(f"path '{path}' is deeper than a map of depth {depth}")
     x = y = 0
-    for step, digit in enumerate(digits[1:], start=1):
+    for step, quarter in enumerate(quarters, start=1):
         unit = 1 << (depth - step)
-        x += unit if digit in "13" else -unit
-        y += unit if digit in "01" else -unit
-    return Tile(len(digits) - 1 - depth, x, y)
+        x += unit if quarter % 2 else -unit
+        y += unit if quarter < 2 else -unit
+    return Tile(len(quarters) - depth, x, y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +273,19 @@ class TileRange:
         """Goes row by row upwards, and from left to right in each."""
         return (Tile(self.zoom, x, y) for y in self.rows for x in self.columns)
 
-    def at_zoom(self, zoom: int) -> TileRange:
+    @classmethod
+    def between(cls, first: Tile, last: Tile) -> Self:
+        """Returns the range from its upper left tile to its lower right one."""
+        return cls(first.zoom, first.x, last.x, last.y, first.y)
+
+    def at_zoom(self, zoom: int, factor: int = 2) -> TileRange:
         """Returns the tiles of another zoom on the same ground; of a coarser one all that have part of it.
 
         The range itself at its own zoom; of a single tile at a coarser zoom the ancestor, at a deeper one all
-        that lies below it.
+        that lies below it. `factor` is that of the layer's pyramid.
         """
+        if factor != 2:
+            return self._at_zoom_by(factor, zoom)
         edge, bits, reach = 1 << -self.zoom, 1 - zoom, 1 << -zoom
         return TileRange(
             zoom,
@@ -251,6 +293,17 @@ class TileRange:
             (self.x_to + edge - 1 >> bits << bits) + reach,
             (self.y_from - edge >> bits << bits) + reach,
             (self.y_to + edge - 1 >> bits << bits) + reach,
+        )
+
+    def _at_zoom_by(self, factor: int, zoom: int) -> TileRange:
+        first, last = Tile(self.zoom, self.x_from, self.y_to), Tile(self.zoom, self.x_to, self.y_from)
+        if zoom <= self.zoom:
+            levels = self.zoom - zoom
+            return TileRange.between(first.ancestor(levels, factor), last.ancestor(levels, factor))
+        share = factor ** (zoom - self.zoom)
+        return TileRange.between(
+            Tile.at(zoom, first.column * share, first.row * share),
+            Tile.at(zoom, (last.column + 1) * share - 1, (last.row + 1) * share - 1),
         )
 
     def intersection(self, other: TileRange) -> TileRange | None:
@@ -279,11 +332,13 @@ class TileRange:
 class Squares:
     """The ground that some tiles of a layer cover."""
 
-    def __init__(self, tops: Iterable[Cell]) -> None:
+    def __init__(self, tops: Iterable[Cell], factor: int = 2) -> None:
+        """`factor` is that of the layer's pyramid."""
         by_zoom: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         for zoom, x, y in tops:
             by_zoom[zoom].add((x >> 1 - zoom, y >> 1 - zoom))
         self._by_zoom = [(zoom, 1 - zoom, places) for zoom, places in sorted(by_zoom.items())]
+        self._factor = factor
 
     def __bool__(self) -> bool:
         return bool(self._by_zoom)
@@ -294,6 +349,8 @@ class Squares:
         Takes a step for each of their zooms.
         """
         zoom, x, y = cell
+        if self._factor != 2:
+            return self._cover_by(self._factor, zoom, x >> 1 - zoom, y >> 1 - zoom)
         for top, bits, places in self._by_zoom:
             if top >= zoom:
                 return False
@@ -302,25 +359,36 @@ class Squares:
                 return True
         return False
 
+    def _cover_by(self, factor: int, zoom: int, column: int, row: int) -> bool:
+        """`row` is counted upwards: divided and rounded down it leads to the same parents."""
+        for top, _, places in self._by_zoom:
+            share = factor ** max(0, zoom - top)
+            if top < zoom and (column // share, row // share) in places:
+                return True
+        return False
 
-def ancestors(tiles: Iterable[Cell], coarsest: int) -> set[Cell]:
+
+def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell]:
     """Returns everything that covers one of the tiles, up to a zoom.
 
-    A tile itself is there only where it covers another.
+    A tile itself is there only where it covers another. `factor` is that of the layer's pyramid.
     """
     found: set[Cell] = set()
     for zoom, x, y in tiles:
         while zoom > coarsest:
-            cell = zoom, x, y = parent_cell(zoom, x, y)  # noqa: PLW2901
+            cell = zoom, x, y = parent_cell(zoom, x, y, factor)  # noqa: PLW2901
             if cell in found:
                 break
             found.add(cell)
     return found
 
 
-def parent_cell(zoom: int, x: int, y: int) -> Cell:
+def parent_cell(zoom: int, x: int, y: int, factor: int = 2) -> Cell:
     """Returns what `Tile.parent` does, for many thousands of rows."""
     bits, reach = 2 - zoom, 2 << -zoom
+    if factor != 2:
+        column, row = (x >> 1 - zoom) // factor, (y >> 1 - zoom) // factor
+        return zoom - 1, (2 * column + 1) * reach, (2 * row + 1) * reach
     return zoom - 1, (x >> bits << bits) + reach, (y >> bits << bits) + reach
 
 

@@ -34,6 +34,9 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Returns the tiles that are counted, at the zone's own zoom."""
         return TileRange.around(self.zoom, self.center, self.width, self.height)
 
-    def tiles_at(self, zoom: int) -> TileRange:
-        """Returns the tiles of another zoom that share ground with the zone, whole or in part."""
-        return self.tiles().at_zoom(zoom)
+    def tiles_at(self, zoom: int, factor: int = 2) -> TileRange:
+        """Returns the tiles of another zoom that share ground with the zone, whole or in part.
+
+        `factor` is that of the layer's pyramid.
+        """
+        return self.tiles().at_zoom(zoom, factor)

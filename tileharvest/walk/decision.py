@@ -65,17 +65,21 @@ def decide(
     last_full: date | None,
     today: date,
     full_every: int,
+    doubt: str | None = None,
 ) -> Decision:
     """Tells how a harvest walks a layer.
 
     `wish` is `walk` in maps.toml. `last_full` is the day of the map's last finished harvest that was full
     from its beginning. It is also None where the last finished one kept other zooms or zones, as it vouches
     only for what it kept.
-    `full_every` is the days from one full harvest to the next.
+    `full_every` is the days from one full harvest to the next. `doubt` says why the renderer's times prove
+    nothing, or is None where they may.
     """
     is_pruned, reason = False, "nothing is proved so far"
     if wish == "full":
         reason = "walk = full is set"
+    elif doubt is not None:
+        reason = doubt
     elif last_full is None:
         reason = "no full harvest is finished so far"
     elif not 0 <= (today - last_full).days < full_every:

@@ -69,8 +69,10 @@ class StoredProof:
     withdrawn_day: date | None = None
 
 
-def prove(times: Iterable[DatedCell]) -> Proof:
+def prove(times: Iterable[DatedCell], factor: int = 2) -> Proof:
     """Returns the proof from the tiles that are there, with their Last-Modified; coarse zooms come first.
+
+    `factor` is that of the layer's pyramid.
 
     Ask for it after a complete full walk. It keeps the times of all zooms but the deepest, which has three
     quarters of the tiles.
@@ -83,7 +85,7 @@ def prove(times: Iterable[DatedCell]) -> Proof:
         if time is None:
             undated += 1
             continue
-        above = known.get(parent_cell(zoom, x, y))
+        above = known.get(parent_cell(zoom, x, y, factor))
         if above is not None:
             pairs += 1
             broken += above < time

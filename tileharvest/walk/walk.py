@@ -2,6 +2,7 @@
 
 A harvest goes down the pyramid from its top. A renderer draws a parent for every tile it has, so where the
 parent is missing nothing lies below. Holes, which make up most of a real map's square, are never visited.
+Where nobody says how far a layer reaches, the walk also goes sideways along its top, from tile to tile.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.tiles.grid import TileRange, first_level
+from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.pyramid import Pyramid
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
@@ -41,7 +43,7 @@ _MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
 class Walk:
     """The walk over one layer. Raises ValueError where it could never ask for a tile that is kept."""
 
-    depth: int
+    pyramid: Pyramid
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included. None: all that the layer has."""
     zones: tuple[Zone, ...] = ()
@@ -63,13 +65,13 @@ class Walk:
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise ValueError(f"a layer of depth {self.depth} has no tiles")
-        first, (coarsest, deepest) = 1 - self.depth, self.zooms or (1 - self.depth, 0)
+        first = self.pyramid.first
+        coarsest, deepest = self.zooms or (first, 0)
         coarsest = max(first, coarsest)
         if coarsest > deepest:
             raise ValueError(
-                f"a layer of depth {self.depth} has the zooms {first} to 0, none of those that are kept"
+                f"a layer of depth {self.pyramid.depth} has the zooms {first} to 0,"
+                f" none of those that are kept"
             )
         top = max(first, coarsest - LEVELS_ABOVE) if self.zones else first
         if self.max_depth is not None:
@@ -81,7 +83,7 @@ class Walk:
             )
         ranges = {zoom: self._ranges_at(zoom) for zoom in range(top, deepest + 1)}
         if not ranges[top]:
-            raise ValueError(f"no zone lies within the square of a layer of depth {self.depth}")
+            raise ValueError(f"no zone lies within a layer of depth {self.pyramid.depth}")
         kept = range(coarsest, deepest + 1)
         derived = {
             "coarsest": coarsest,
@@ -96,9 +98,9 @@ class Walk:
     def start(self) -> tuple[Tile, ...]:
         """Returns the tiles to ask for first, each once, although zones may overlap."""
         if not self.zones:
-            return first_level(self.depth)
+            return self.pyramid.start()
         ranges = self._ranges[self.top]
-        return tuple(dict.fromkeys(tile for part in ranges for tile in part))
+        return tuple(dict.fromkeys(self.pyramid.present(tile for part in ranges for tile in part)))
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles to ask for next, given what was found for this one.
@@ -110,11 +112,26 @@ class Walk:
         is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
         if not is_followed or not self.top <= tile.zoom < self.deepest:
             return ()
-        children = tile.children()
+        children = self.pyramid.children(tile)
         if not self.zones:
             return children
         ranges = self._ranges[tile.zoom + 1]
         return tuple(child for child in children if any(child in r for r in ranges))
+
+    @property
+    def goes_sideways(self) -> bool:
+        """Whether `beside` ever returns anything. Zones say themselves how far the walk goes."""
+        return self.pyramid.is_endless and not self.zones
+
+    def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
+        """Returns the tiles to ask for around this one, given what was found for it; most were asked before.
+
+        There are some only at the top of an endless layer, and only where a tile is: land that lies apart is
+        found from a seed of its own, or because the history knows it. An unchanged tile tells nothing of its
+        neighbours, so a pruned walk asks for them as well.
+        """
+        is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
+        return self.pyramid.beside(tile) if is_followed and tile.zoom == self.top else ()
 
     def step(
         self,
@@ -158,7 +175,9 @@ class Walk:
         far as they are kept. What lies above the coarsest kept tiles is in no list either, but it is there.
         """
         known = tuple(known)
-        above = dict.fromkeys(tile.parent() for tile in known if tile.zoom == self.coarsest > self.top)
+        above = dict.fromkeys(
+            self.pyramid.parent(tile) for tile in known if tile.zoom == self.coarsest > self.top
+        )
         places = dict.fromkeys(known)
         for tile in (*tops, *above, *known):
             below = self.below(tile, Outcome.IGNORED, known=True)
@@ -171,13 +190,13 @@ class Walk:
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:
         """Returns all that is kept within the tile's square, the tile itself included."""
-        square = TileRange.of(tile)
-        parts = (r.intersection(square.at_zoom(r.zoom)) for r in self.kept() if r.zoom >= tile.zoom)
+        square, factor = TileRange.of(tile), self.pyramid.factor
+        parts = (r.intersection(square.at_zoom(r.zoom, factor)) for r in self.kept() if r.zoom >= tile.zoom)
         return tuple(part for part in parts if part is not None)
 
     def _ranges_at(self, zoom: int) -> tuple[TileRange, ...]:
-        whole = TileRange.whole(self.depth, zoom)
+        whole = self.pyramid.range_at(zoom)
         if not self.zones:
             return (whole,)
-        parts = (zone.tiles_at(zoom).intersection(whole) for zone in self.zones)
+        parts = (zone.tiles_at(zoom, self.pyramid.factor).intersection(whole) for zone in self.zones)
         return tuple(part for part in parts if part is not None)

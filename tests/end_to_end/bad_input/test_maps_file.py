@@ -62,7 +62,7 @@ def test_zooms_zones_and_a_max_depth_that_do_not_fit_the_site_are_mistakes_too(s
     # They are harvested side by side.
     coarse, outside, shallow, last = sorted(done.said.splitlines())
     assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
-    assert "map 'far', layer 'world-day': no zone lies within the square" in outside
+    assert "map 'far', layer 'world-day': no zone lies within a layer" in outside
     assert "map 'shallow', layer 'world-day': with max_depth = 0 the walk goes from zoom -1 to -1" in shallow
     assert shallow.endswith("change its zooms, zones or max_depth")
     assert last == "exit status 2, wrong usage, or harvested by another process: coarse, far, shallow"

@@ -1,0 +1,79 @@
+"""The port of renderers: what each of the programs that draw maps must say about its sites."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.site import Fetch, Site
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.verdict import Answer
+
+
+class Renderer(Protocol):
+    """A program that draws maps. It has no state: one object serves all maps and threads.
+
+    Most of what a renderer says is in the values of the layers that its probe returns:
+
+    - the zooms, the parent and the children of a tile, where a walk starts, and which tiles a layer can have
+      or has: `Layer.pyramid`;
+    - the address of a tile, and the tile of an address: `Layer.addresses`. Each tile of the pyramid has one
+      address and each address one tile, and a tile keeps its name when the map grows;
+    - where a block lies on the grid: `Layer.projection`.
+
+    What a renderer promises: a harvest may rest on a probe for as long as it runs, and two probes of a site
+    that has not changed say the same. A probe asks for nothing but a few small files, so that looking at a
+    site costs its owner nothing. It asks for no tile, unless the site has no configuration.
+
+    `tests/renderers/test_port.py` holds every renderer to this.
+    """
+
+    @property
+    def name(self) -> str:
+        """How maps.toml, the history and `scrapy crawl` call it, such as `overviewer`. It never changes."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def sign(self) -> str:
+        """What its sites have and others do not, for a person who looks for the right address."""
+        ...
+
+    @property
+    def doubt(self) -> str | None:
+        """Why an unchanged tile proves nothing of those below it, such as `it dates no parent anew`.
+
+        None where the renderer gives every parent the time of its newest child. Then the times that the
+        host tells decide whether a walk may be pruned.
+        """
+        return None
+
+    def recognises(self, page: str) -> bool:
+        """Returns whether the text of a map's HTML page shows that this renderer has written it.
+
+        No two renderers may recognise the same page.
+        """
+        ...
+
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        """Returns the layers that the map keeps, as the site says.
+
+        Raises UnrecognisedError where nothing of this renderer is at the address. Another one may be
+        tried then. Raises SiteError when the site cannot be read, is damaged, or has no tiles; and
+        ConfigurationError when it lacks a layer that is asked for.
+        """
+        ...
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        """Returns a server's answer about a tile, as a plain file server would have given it.
+
+        Some renderers bring their own server. What it answers for a missing tile becomes 404, and an ETag
+        that does not tell one state of the tile from another is left out. It is called for each answer to
+        HEAD and GET.
+        """
+        return answer

@@ -1,0 +1,52 @@
+"""Projections: where the world's blocks lie on the grid of a layer. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor, isfinite
+from typing import TypeAlias
+
+Row: TypeAlias = tuple[float, float, float, float]
+"""What a grid coordinate gains for each block eastwards, upwards and southwards, and what it is at 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """An affine map from the world to the grid, as all renderers of blocks draw with parallel rays.
+
+    A block covers the coordinates from its whole number to the next, so the middle of block 0 lies at 0.5.
+    Raises ValueError where no point of the grid would tell a place.
+    """
+
+    x: Row
+    y: Row
+    height: float = 64
+    """At which a point of the picture is taken to lie: 64 is the sea's level."""
+
+    def __post_init__(self) -> None:
+        if not all(map(isfinite, (*self.x, *self.y, self.height))) or not self._area:
+            raise ValueError("the projection shows the world as a line")
+
+    @property
+    def _area(self) -> float:
+        """How many square grid units a block is large, negative where the picture is a mirrored one."""
+        return self.x[0] * self.y[2] - self.x[2] * self.y[0]
+
+    def place_at(self, x: float, y: float) -> tuple[float, float]:
+        """Returns east and south, in blocks, of a point of the grid, at the usual height."""
+        # In the order of the page's `placeAt` (`projection.js`), so that both round alike.
+        right = x - self.x[1] * self.height - self.x[3]
+        up = y - self.y[1] * self.height - self.y[3]
+        area = self._area
+        return (right * self.y[2] - up * self.x[2]) / area, (up * self.x[0] - right * self.y[0]) / area
+
+    def block_at(self, x: float, y: float) -> tuple[int, int]:
+        """Returns x and z of the block at a point of the grid."""
+        east, south = self.place_at(x, y)
+        return floor(east), floor(south)
+
+    def point_of(self, east: float, south: float, height: float | None = None) -> tuple[float, float]:
+        """Returns the point of the grid at which a place of the world is drawn."""
+        high = self.height if height is None else height
+        x, y = (row[0] * east + row[1] * high + row[2] * south + row[3] for row in (self.x, self.y))
+        return x, y

@@ -1,0 +1,96 @@
+"""The form of a layer: its zooms, which tiles it can have, and how those of two zooms nest. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from tileharvest.tiles.grid import Tile, TileRange, first_level
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+_FARTHEST: Final = 24
+"""Where nobody says how far a layer reaches, it is 2^24 grid units each way. With tiles of 128 pixels and 16
+pixels a block, that is 67 million blocks, and a Minecraft world ends after 30 million. Names fit into the 32
+bits that a database on a server has for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pyramid:
+    """The tiles that a layer can have. Raises ValueError for values that no layer can have.
+
+    Of one that is given nothing but its depth they are a square around the origin that each level divides
+    into four, as Overviewer's and Mapcrafter's are.
+    """
+
+    depth: int
+    """How many zooms it has; at least 1. They end with 0, the deepest."""
+    factor: int = 2
+    """How many tiles of the next deeper zoom lie along a tile's edge; at least 2."""
+    area: TileRange | None = None
+    """The tiles that it can have, at any one of its zooms. None: the square of its depth."""
+    seeds: tuple[Tile, ...] = ()
+    """Where nobody says how far it reaches: tiles of the coarsest zoom from which that is searched. Their
+    neighbours are asked, too, and so on as long as there are tiles. Empty: what it can have is known."""
+    there: Container[Tile] | None = None
+    """The tiles that exist, of all zooms, as the site says. Nothing else is asked. None: the site does not
+    say."""
+
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise ValueError(f"a layer of depth {self.depth} has no tiles")
+        if self.factor < 2:
+            raise ValueError(f"tiles cannot nest by a factor of {self.factor}")
+        if self.area is None and self.factor != 2:
+            raise ValueError(f"a square that is divided by {self.factor} has no names that stay")
+        for seed in self.seeds:
+            if seed.zoom != self.first:
+                raise ValueError(f"tile {seed} is not of the coarsest zoom, {self.first}")
+
+    @classmethod
+    def endless(cls, depth: int, seeds: tuple[Tile, ...], factor: int = 2) -> Self:
+        """Returns the form of a layer of which nobody says how far it reaches."""
+        return cls(depth, factor, TileRange.whole(_FARTHEST, 0), seeds)
+
+    @property
+    def first(self) -> int:
+        """The coarsest zoom."""
+        return 1 - self.depth
+
+    @property
+    def is_endless(self) -> bool:
+        return bool(self.seeds)
+
+    def start(self) -> tuple[Tile, ...]:
+        """Returns the tiles of the coarsest zoom to ask for first; of an endless layer the seeds."""
+        if self.area is None:
+            return first_level(self.depth)
+        return self.seeds or tuple(self.present(self.range_at(self.first)))
+
+    def range_at(self, zoom: int) -> TileRange:
+        """Returns the tiles of a zoom that it can have."""
+        if self.area is None:
+            return TileRange.whole(self.depth, zoom)
+        return self.area.at_zoom(zoom, self.factor)
+
+    def children(self, tile: Tile) -> tuple[Tile, ...]:
+        """Returns what it can have right below a tile. Raises ValueError at the deepest zoom."""
+        children = tile.children(self.factor)
+        if self.area is None:
+            return children
+        within = self.range_at(tile.zoom + 1)
+        return tuple(self.present(child for child in children if child in within))
+
+    def parent(self, tile: Tile) -> Tile:
+        """Returns the tile one level up that covers this one, even where the layer has none so coarse."""
+        return tile.parent(self.factor)
+
+    def beside(self, tile: Tile) -> tuple[Tile, ...]:
+        """Returns the tiles around one of an endless layer, those at its corners included."""
+        around = TileRange.of(tile).wider(1).intersection(self.range_at(tile.zoom))
+        return () if around is None else tuple(one for one in around if one != tile)
+
+    def present(self, tiles: Iterable[Tile]) -> Iterable[Tile]:
+        """Returns those of the tiles that exist, as far as the site says."""
+        return tiles if self.there is None else (tile for tile in tiles if tile in self.there)

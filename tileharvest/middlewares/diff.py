@@ -12,7 +12,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import (
     Answer,
-    NextStep,
     conditional_headers,
     judge_existence,
     judge_get,
@@ -100,9 +99,9 @@ class DiffMiddleware:
             verdict = judge_head(answer, latest) if by_head else judge_get(answer, latest, self._harvest.day)
         else:
             verdict = judge_existence(answer, by_head=by_head)
-        if verdict is NextStep.GET:
+        if verdict == "GET":
             return _get(request)
-        if verdict is NextStep.GET_IF_NONE_MATCH:
+        if verdict == "conditional GET":
             self._refusing_head.add(request.meta["download_slot"])
             return _get(request, conditional_headers(latest))
         image = None if latest is None else latest.image

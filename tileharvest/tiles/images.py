@@ -24,22 +24,18 @@ _TAIL: Final = 64
 """How many of the last bytes are searched for the end: some programs append a few bytes of their own."""
 
 
-class NoImageError(ValueError):
-    """The bytes are not one whole image. `str(error)` says what they are instead."""
-
-
 def identify(body: bytes) -> Image:
     """Returns the name of the image that the bytes are.
 
-    Raises NoImageError for anything but a whole PNG, JPEG or WebP. Every byte is read; JPEG and WebP, which
-    carry no checksums, are decoded as well.
+    Raises ValueError, which says what the bytes are instead, for anything but a whole PNG, JPEG or WebP.
+    Every byte is read; JPEG and WebP, which carry no checksums, are decoded as well.
     """
     if not body:
-        raise NoImageError("the answer has no bytes")
+        raise ValueError("the answer has no bytes")
     if body.startswith(b"version https://git-lfs"):
-        raise NoImageError("the answer is a Git-LFS pointer, not the image itself")
+        raise ValueError("the answer is a Git-LFS pointer, not the image itself")
     if body[:256].lstrip().startswith(b"<"):
-        raise NoImageError("the answer is a page of HTML or XML")
+        raise ValueError("the answer is a page of HTML or XML")
     return Image(hashlib.sha1(body, usedforsecurity=False).hexdigest(), _extension(body), len(body))
 
 
@@ -54,9 +50,9 @@ def _extension(body: bytes) -> str:
             else:
                 image.load()
     except UnidentifiedImageError:
-        raise NoImageError("the answer is no PNG, JPEG or WebP image") from None
+        raise ValueError("the answer is no PNG, JPEG or WebP image") from None
     except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError, Warning) as error:
-        raise NoImageError(f"the image is cut off or damaged: {error}") from None
+        raise ValueError(f"the image is cut off or damaged: {error}") from None
     if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
-        raise NoImageError("the image is cut off: it has no end")
+        raise ValueError("the image is cut off: it has no end")
     return _EXTENSIONS[image_format]

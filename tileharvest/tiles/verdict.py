@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from enum import Enum
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from tileharvest.tiles.images import NoImageError, identify
+from tileharvest.tiles.images import identify
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
@@ -24,13 +23,9 @@ HEAD_REFUSED: Final = frozenset({405, 501})
 PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
 """Where asking again later may give another answer: these two, and a server's own failures."""
 
-
-class NextStep(Enum):
-    """What a HEAD calls for when it does not settle the outcome."""
-
-    GET = "get"
-    GET_IF_NONE_MATCH = "get-if-none-match"
-    """HEAD is refused; a conditional GET asks the same question."""
+NextStep: TypeAlias = Literal["GET", "conditional GET"]
+"""What a HEAD calls for when it does not settle the outcome. Where HEAD is refused, a conditional GET asks
+the same question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +65,11 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status in HEAD_REFUSED:
-        return NextStep.GET_IF_NONE_MATCH
+        return "conditional GET"
     if answer.status != HTTPStatus.OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     if latest is None or latest.image is None:
-        return NextStep.GET
+        return "GET"
     seen, stored = answer.validator, latest.validator
     if seen.etag is not None:
         is_same = seen.etag == stored.etag or seen.entity == stored.entity
@@ -84,7 +79,7 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
             and seen.last_modified == stored.last_modified
             and answer.length == latest.image.size
         )
-    return Verdict(Outcome.IGNORED) if is_same else NextStep.GET
+    return Verdict(Outcome.IGNORED) if is_same else "GET"
 
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
@@ -92,7 +87,7 @@ def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     if answer.status in HEAD_REFUSED and not by_head:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     verdict = judge_head(answer, None)
-    return Verdict(Outcome.IGNORED) if verdict is NextStep.GET else verdict
+    return Verdict(Outcome.IGNORED) if verdict == "GET" else verdict
 
 
 def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
@@ -105,7 +100,7 @@ def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     try:
         image = identify(answer.body)
-    except NoImageError as error:
+    except ValueError as error:
         return Verdict(Outcome.FAILED, reason=str(error))
     if latest is None or latest.image is None:
         return Verdict(Outcome.ADDED, image, answer.validator)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.inventory import Missing
+    from tileharvest.history.recorded_versions import NamedImage
 
 _SHOWN: Final = 20
 """Lines at most of each kind; `--json` has all."""
@@ -44,7 +44,7 @@ class Command(MapCommand, ScrapyCommand):
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
-        rows = [_plain(one) for one in found.missing]
+        rows = [_plain(named, why) for named, why in found.missing]
         if opts.json:
             write_json({"images": found.images, "missing": rows, "unnamed": found.unnamed})
         else:
@@ -53,15 +53,14 @@ class Command(MapCommand, ScrapyCommand):
             self.exitcode = ExitStatus.ERROR
 
 
-def _plain(missing: Missing) -> dict[str, Any]:
-    named = missing.named
+def _plain(named: NamedImage, why: str) -> dict[str, Any]:
     return {
         "map": named.map_name,
         "layer": named.layer,
         "tile": str(named.tile),
         "day": named.day.isoformat(),
         "image": named.image.file_name,
-        "problem": missing.why,
+        "problem": why,
     }
 
 

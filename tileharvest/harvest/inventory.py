@@ -17,22 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """An image that a version names and the store does not hold as it should."""
-
-    named: NamedImage
-    why: str
-    """One line, such as `it is not there`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Inventory:
     """What was found. What a running harvest has stored and not recorded yet is among the unnamed."""
 
     images: int
     """Different images that versions name."""
-    missing: Sequence[Missing]
-    """In the order of map, layer, tile and day; each image once."""
+    missing: Sequence[tuple[NamedImage, str]]
+    """The images that versions name and the store does not hold as it should, each once, with a line such as
+    `it is not there`. In the order of map, layer, tile and day."""
     unnamed: Sequence[str] | None
     """The names of the store's images that no version names, as a kill between an image and its row leaves
     them. None where only one map was looked at."""
@@ -51,7 +43,7 @@ class Inventory:
         held = dict(store.held())
         named = named_images(history, map_name)
         missing = [
-            Missing(one, why)
+            (one, why)
             for one in named
             if (why := _fault(store, one, held.get(one.image.file_name), reads_bytes=reads_bytes)) is not None
         ]

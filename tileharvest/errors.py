@@ -30,6 +30,12 @@ class TileHarvestError(Exception):
 
     exit_status = ExitStatus.ERROR
 
+    def __init__(self, message: str, *, exit_status: ExitStatus | None = None) -> None:
+        """`exit_status` takes the place of that of the class."""
+        super().__init__(message)
+        if exit_status is not None:
+            self.exit_status = exit_status
+
     @property
     def close_reason(self) -> str:
         """What Scrapy's statistics call the end of a crawl by this failure."""
@@ -43,7 +49,7 @@ class ConfigurationError(TileHarvestError):
 
 
 class SiteError(TileHarvestError):
-    """The map's site cannot be read, or it has moved."""
+    """The map's site cannot be read, forbids it, or has moved."""
 
     exit_status = ExitStatus.UNREACHABLE
 
@@ -71,10 +77,6 @@ class DaySpentError(BudgetError):
     """The map's daily budget was spent by runs before this one, and nothing was asked."""
 
 
-class ForbiddenError(SiteError):
-    """The site's robots.txt forbids what was to be harvested; nothing of it was asked for."""
-
-
 class AlreadyHarvestedError(TileHarvestError):
     """The harvest of this segment is complete: there is nothing to do, and nothing was asked."""
 
@@ -85,24 +87,12 @@ class HistoryError(TileHarvestError):
     """The history cannot be opened, read or written; what it holds was not changed."""
 
 
-class UnknownMapError(HistoryError):
-    """The history has no map of that name."""
-
-    exit_status = ExitStatus.USAGE
-
-
 class StoreError(TileHarvestError):
     """The store cannot take or give bytes; what it holds was not changed."""
 
 
 class QueueError(TileHarvestError):
     """The queue of a map cannot be opened, read or written; no request in it was lost."""
-
-
-class BusyError(QueueError):
-    """Another process harvests the map; nothing was changed."""
-
-    exit_status = ExitStatus.USAGE
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:

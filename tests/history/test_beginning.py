@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.making import DAY, END, EVERYWHERE, LATER, LAYER, START, A, B, began, ended, found
-from tileharvest.errors import HistoryError
-from tileharvest.history.errors import SegmentFinishedError
+from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.recorded_versions import tile_versions
@@ -82,7 +81,7 @@ def test_a_finished_segment_gets_another_harvest_when_it_is_asked_for_again(hist
 def test_a_finished_segment_is_refused_another_harvest(history: History) -> None:
     ended(began(history))
     with pytest.raises(
-        SegmentFinishedError,
+        AlreadyHarvestedError,
         match="'world' is already harvested for 2021-02-13, since 2021-02-13 07:00 UTC; nothing was changed",
     ):
         began(history)

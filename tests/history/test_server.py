@@ -21,7 +21,6 @@ from tileharvest.history import connection
 from tileharvest.history.connection import Address
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.errors import NoHistoryError
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
@@ -122,7 +121,7 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
     postgresql: PostgresqlServer, database: str
 ) -> None:
     url = postgresql.url(database)
-    with pytest.raises(NoHistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
+    with pytest.raises(HistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
         History.open_read_only(url)
     assert not History.is_begun(url)
     with Holdings(url, partial(FileStore, Path("tiles")), "world").open_history() as dry:

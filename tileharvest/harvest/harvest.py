@@ -17,7 +17,7 @@ from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.day_costs import spent
-from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
+from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
@@ -192,7 +192,7 @@ class Harvest:
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
         try:
             await self._begin(site)
-        except SegmentFinishedError:
+        except AlreadyHarvestedError:
             # Another worker has finished it while this one looked at the site.
             await asyncio.to_thread(self._on_close.close)
             raise self.already_harvested() from None

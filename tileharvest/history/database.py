@@ -20,7 +20,7 @@ from tileharvest.history.connection import (
     revision_of,
     write_ahead,
 )
-from tileharvest.history.errors import NoHistoryError, as_history_errors
+from tileharvest.history.errors import as_history_errors, no_history
 from tileharvest.history.schema import (
     REVISION,
     harvest_counts,
@@ -98,12 +98,12 @@ class History:
     def open_read_only(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT) -> Self:
         """Opens the history for commands that only look: never creates, never upgrades, refuses to write.
 
-        Raises NoHistoryError when there is none, and HistoryError when it is not of the present revision.
+        Raises HistoryError when there is none, and when it is not of the present revision.
         A file's folder must be writable nevertheless: readers announce themselves to writers in a file there.
         """
         address = Address.parse(url)
         if address.file is not None and not address.file.is_file():
-            raise NoHistoryError.at(address.place)
+            raise no_history(address.place)
         history = cls(connect(address, lock_timeout, read_only=True), address.place)
         with _closed_on_error(history):
             history._expect_present_revision(address)

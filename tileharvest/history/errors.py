@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class NoHistoryError(HistoryError):
-    """There is no history at the place yet: the first harvest begins it."""
-
-    @classmethod
-    def at(cls, place: str) -> Self:
-        return cls(f"there is no history at {place} yet: the first harvest begins it")
-
-
-class SegmentFinishedError(HistoryError):
-    """A harvest of the map and segment is finished, perhaps since a moment ago. Nothing was changed."""
-
-
 class HarvestEndedError(HistoryError):
     """The harvest has ended, by this process or another one. What was to be written was not."""
 
@@ -51,6 +39,11 @@ class PassingError(HistoryError):
 
     Nothing was changed, unless the answer to a commit was lost: that cannot be told.
     """
+
+
+def no_history(place: str) -> HistoryError:
+    """Returns the error that says that no harvest has begun a history at this place."""
+    return HistoryError(f"there is no history at {place} yet: the first harvest begins it")
 
 
 @contextmanager

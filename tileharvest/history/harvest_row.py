@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from tileharvest.errors import HistoryError
+from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.areas import is_provisionally_gone
 from tileharvest.history.day_costs import COST_COLUMNS
-from tileharvest.history.errors import HarvestEndedError, SegmentFinishedError
+from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
 from tileharvest.history.recorder import record_versions, version_row
@@ -272,7 +272,7 @@ class Beginning:
         )
         ended: datetime | None = connection.execute(query).scalar()
         if ended is not None:
-            raise SegmentFinishedError(
+            raise AlreadyHarvestedError(
                 f"map '{self.map_name}' is already harvested for {self.segment}, since"
                 f" {ended:%Y-%m-%d %H:%M} UTC; nothing was changed"
             )

@@ -376,7 +376,7 @@ def begin(history: History, beginning: Beginning, today: Callable[[], date] | No
     and segment, they get the same harvest, and it is `continued` for all but one. Costs are spent on the day
     that `today` gives when they arise; without it on the harvest's own day.
 
-    Raises, having changed nothing, SegmentFinishedError where a harvest of this map and segment is finished,
+    Raises, having changed nothing, AlreadyHarvestedError where a harvest of this map and segment is finished,
     unless `again` or `pushed` says that this is meant. Raises HistoryError for a day before the map's latest
     version: history is only written forwards.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, select
 
-from tileharvest.errors import UnknownMapError
+from tileharvest.errors import ExitStatus, HistoryError
 from tileharvest.history.schema import changes, harvest_layers, harvests, insert_into, layers, maps
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -172,7 +172,7 @@ def brief_outlines(history: History) -> dict[str, BriefOutline]:
 
 
 def map_outline(history: History, map_name: str) -> MapOutline:
-    """Returns a map's days and layers. Raises UnknownMapError for a map that the history does not have.
+    """Returns a map's days and layers. Raises HistoryError for a map that the history does not have.
 
     Reads a row per harvest and layer of the map, and goes to two places per layer and zoom.
     """
@@ -191,11 +191,12 @@ def map_outline(history: History, map_name: str) -> MapOutline:
 
 
 def known_map_id(connection: Connection, name: str) -> int:
-    """Returns the map's id. Raises UnknownMapError that names the maps that there are."""
+    """Returns the map's id. Raises HistoryError that names the maps that there are."""
     found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
     if found is None:
         names = connection.execute(select(maps.c.name).order_by(maps.c.name)).scalars().all()
-        raise UnknownMapError(f"the history has no map '{name}'; it has {in_words(names)}")
+        there = f"the history has no map '{name}'; it has {in_words(names)}"
+        raise HistoryError(there, exit_status=ExitStatus.USAGE)
     return found
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import func, inspect, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.connection import revision_of
-from tileharvest.history.errors import NoHistoryError, as_history_errors
+from tileharvest.history.errors import as_history_errors, no_history
 from tileharvest.history.schema import REVISION
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _take_turn(connection: Connection) -> None:
 def refuse_to_read(revision: str | None, place: str, file: Path | None) -> NoReturn:
     """Raises the HistoryError that says why a database of another revision than ours cannot be read."""
     if revision is None:
-        raise NoHistoryError.at(place)
+        raise no_history(place)
     _refuse_newer(place, revision)
     backup = "so make a backup before, with pg_dump" if file is None else "after a backup"
     raise HistoryError(

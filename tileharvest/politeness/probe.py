@@ -6,7 +6,7 @@ import asyncio
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ForbiddenError, SiteError
+from tileharvest.errors import SiteError
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.robots import Robots, origin_of
 
@@ -27,7 +27,7 @@ async def probe_politely(
     """The probed site, and the rules of all its hosts, each of whose robots.txt is asked for once and first.
 
     From one request to the next as long passes as `gap` and robots.txt want; of a random gap always the
-    longest. Unless it `obeys`, no robots.txt is asked for. Raises ForbiddenError before anything that is
+    longest. Unless it `obeys`, no robots.txt is asked for. Raises SiteError before anything that is
     forbidden is asked for: the map's page, its configuration or a whole layer; and SiteError as the probe
     does, or when it cannot be found out what is allowed.
     """
@@ -58,13 +58,13 @@ class _Guest:
         return await self._ask(method, url)
 
     async def check(self, url: str, what: str) -> None:
-        """Raises ForbiddenError, naming what is forbidden."""
+        """Raises SiteError, naming what is forbidden."""
         origin = origin_of(url)
         if origin not in self._known:
             self._known.add(origin)
             self.robots = self.robots.beside(await self._rules_of(origin))
         if not self.robots.allows(url):
-            raise ForbiddenError(
+            raise SiteError(
                 f"{origin}/robots.txt forbids {what}, and no tile was asked for: ask the owner; with the"
                 f" permission write robots = false for map '{self._name}' in maps.toml"
             )

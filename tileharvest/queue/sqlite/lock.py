@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import BusyError
+from tileharvest.errors import ExitStatus, QueueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class WorkerLock:
         self._held: TextIO | None = None
 
     def acquire(self) -> None:
-        """Raises BusyError, naming the other process, if one has it; OSError if the file cannot be made."""
+        """Raises QueueError, naming the other process, if one has it; OSError if the file cannot be made."""
         file = self._file.open("a+", encoding="ascii")
         try:
             self._lock(file)
@@ -46,7 +46,7 @@ class WorkerLock:
             file.flush()
         except BlockingIOError as error:
             with file:
-                raise BusyError(self._taken(file)) from error
+                raise QueueError(self._taken(file), exit_status=ExitStatus.USAGE) from error
         except BaseException:
             file.close()
             raise

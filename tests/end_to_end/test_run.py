@@ -82,6 +82,18 @@ def test_maps_come_and_a_mistake_is_mended_while_it_runs(stage: Stage) -> None:
         assert await_condition(lambda: finished(project) == ["small", "second", "idle"], process)
 
 
+def test_it_waits_for_a_file_that_is_not_there_yet(stage: Stage) -> None:
+    project = stage.project
+    project.maps_file.unlink()
+    with project.running("run") as process:
+        assert (
+            said(process, "there is no")
+            == f"there is no {project.maps_file}: `scrapy add NAME URL` writes one\n"
+        )
+        project.add_map("small", f"{stage.site.url}/")
+        assert await_condition(lambda: finished(project) == ["small"], process)
+
+
 def test_a_harvest_that_is_stopped_goes_on_in_the_same_segment(stage: Stage) -> None:
     project = stage.project
     stage.project.maps_file.write_text(f'[small]\nurl = "{stage.site.url}/"\nrequests_per_second = 20\n')

@@ -186,5 +186,7 @@ def most_under_way(settings: BaseSettings) -> int:
         now = most
     if now == resource.RLIM_INFINITY:
         return sys.maxsize
-    widest = max((one.concurrency for one in all_maps(settings).values()), default=1)
+    # `scrapy run` waits for a file that is not there yet.
+    described = all_maps(settings) if maps_file(settings).exists() else {}
+    widest = max((one.concurrency for one in described.values()), default=1)
     return max(1, (now - _FILES_BESIDES) // (_FILES_OF_MAP + widest))

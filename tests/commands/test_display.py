@@ -174,13 +174,15 @@ def test_of_several_maps_each_has_one_line_on_a_terminal_however_narrow_it_is(
     maps = {f"a-map-of-a-long-name-{one}": replace(FOUND, state=state) for one in range(200)}
     shown = {name: maps[name] for name in chosen([], maps, 20)}
     whole = Whole(done=40).with_running(maps.values())
-    Console(file=file, width=width, color_system=None, markup=False).print(drawn_together(shown, whole, 240))
+    terminal = Console(file=file, width=width, color_system=None, markup=False)
+    terminal.print(drawn_together(shown, whole, 240, width // 4))
     lines = file.getvalue().splitlines()
     assert len(lines) == 22
     assert max(map(len, lines)) <= width
     assert lines[-2] == "and 180 more under way"
     assert lines[-1].startswith("40/240 maps  ")
     assert activity is not Activity.QUIET or lines[0].endswith("  quiet hours")
+    assert lines[0].startswith("a-map-of-a-long-name-0 ") is (width == 200)
 
 
 def test_the_busiest_maps_are_shown_and_stay_while_they_are_at_work() -> None:
@@ -206,6 +208,7 @@ def test_several_maps_are_one_line_off_a_terminal() -> None:
         " 38.2 tiles/s"
     )
     assert Whole().with_running([FOUND]).in_words(None).startswith("0 maps done, 1 under way; 1,203 tiles")
+    assert Whole(done=1).in_words(None).startswith("1 map done, 0 under way; 0 tiles")
 
 
 def test_on_a_terminal_a_pruned_walk_is_named_and_no_share_is_made_up() -> None:

@@ -45,6 +45,9 @@ _SHORT_RATE_WIDTH: Final = len("1,234.5/s")
 _SPEED_WIDTH: Final = _SHORT_RATE_WIDTH + 2 + _LEFT_WIDTH
 _DONE_WIDTH: Final = len("12,345/12,345")
 
+_NAME_WIDTH: Final = 16
+"""Columns that a map's name has at least, if it is so long. A wide terminal gives a quarter of its own."""
+
 _BESIDES: Final = 4
 """Lines of a terminal that are left for what is written above the maps, and for what stands below them."""
 
@@ -167,6 +170,7 @@ class Display:
             {name: figures[name] for name in self._shown},
             self._ended.with_running(figures.values()),
             self._maps,
+            max(_NAME_WIDTH, self._console.width // 4),
         )
 
 
@@ -200,12 +204,15 @@ def chosen(before: Sequence[str], figures: Mapping[str, Figures], lines: int) ->
     return (kept + others)[: max(1, lines)]
 
 
-def drawn_together(shown: Mapping[str, Figures], whole: Whole, maps: int | None) -> RenderableType:
+def drawn_together(
+    shown: Mapping[str, Figures], whole: Whole, maps: int | None, name_width: int
+) -> RenderableType:
     """A line for each of these maps, and below them what is not shown and how far the whole is.
 
-    `maps` is how many there will be, or None where that has no end.
+    `maps` is how many there will be, or None where that has no end. Names are cut off behind `name_width`
+    characters.
     """
-    grid = _grid()
+    grid = _grid(name_width)
     for name, figures in shown.items():
         colour = _COLOURS.get(figures.state.activity, "")
         state = _SHORT.get(figures.state.activity)
@@ -226,9 +233,9 @@ def drawn_together(shown: Mapping[str, Figures], whole: Whole, maps: int | None)
     return Group(grid, *below, Padding(total, (0, 3, 0, 0)))
 
 
-def _grid() -> Table:
+def _grid(name_width: int) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(no_wrap=True, max_width=16)
+    grid.add_column(no_wrap=True, max_width=name_width)
     grid.add_column(ratio=1)
     grid.add_column(no_wrap=True)
     return grid
@@ -236,7 +243,7 @@ def _grid() -> Table:
 
 def drawn(name: str, figures: Figures) -> RenderableType:
     """Two lines for a terminal of at least 60 columns: how far it is, and what was found."""
-    grid = _grid()
+    grid = _grid(_NAME_WIDTH)
     state = state_in_words(figures.state)
     colour = _COLOURS.get(figures.state.activity, "")
     numbers = Text("  ").join(
@@ -285,9 +292,13 @@ def _bar(figures: Figures, colour: str) -> ProgressBar:
 
 def _done_of_expected(figures: Figures) -> str:
     if figures.is_pruned:
-        return f"{figures.done:,} tiles, pruned"
+        return f"{_tiles(figures.done)}, pruned"
     expected = f"{figures.expected:,}"
-    return f"{figures.done:>{len(expected)},}/{expected}" if figures.expected else f"{figures.done:,} tiles"
+    return f"{figures.done:>{len(expected)},}/{expected}" if figures.expected else _tiles(figures.done)
+
+
+def _tiles(count: int) -> str:
+    return f"{count:,} tile{'' if count == 1 else 's'}"
 
 
 def _aligned_speed(figures: Figures) -> list[str]:
@@ -321,11 +332,11 @@ def _outcomes(figures: Figures, *, besides: Outcome | None = None) -> list[str]:
 def _tiles_in_words(figures: Figures) -> str:
     done, expected = figures.done, figures.expected
     if not expected:
-        return f"{done:,} tiles"
+        return _tiles(done)
     if figures.is_pruned:
-        return f"{done:,} tiles in a pruned walk of about {expected:,}"
+        return f"{_tiles(done)} in a pruned walk of about {expected:,}"
     if figures.is_beyond:
-        return f"{done:,} tiles, where about {expected:,} were expected"
+        return f"{_tiles(done)}, where about {expected:,} were expected"
     return f"{done:,} of about {expected:,} tiles, {100 * done // expected} %"
 
 

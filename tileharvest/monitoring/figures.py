@@ -283,7 +283,11 @@ class Whole:
 
     def maps_in_words(self, maps: int | None) -> str:
         """Says how many maps are done, of so many where there is an end of them."""
-        return f"{self.done:,}/{maps:,} maps" if maps is not None else f"{self.done:,} maps done"
+        return f"{self.done:,}/{maps:,} maps" if maps is not None else self._done_in_words
+
+    @property
+    def _done_in_words(self) -> str:
+        return f"{self.done:,} map{'' if self.done == 1 else 's'} done"
 
     @property
     def work_in_words(self) -> str:
@@ -294,9 +298,9 @@ class Whole:
 
     def in_words(self, maps: int | None) -> str:
         """Says everything in one line."""
-        of_all = f" of {maps:,}" if maps is not None else ""
+        done = self._done_in_words if maps is None else f"{self.done:,} of {maps:,} maps done"
         parts = [
-            f"{self.done:,}{of_all} maps done, {self.under_way:,} under way"
+            f"{done}, {self.under_way:,} under way"
             + (f" of which {self.waiting:,} wait" if self.waiting else ""),
             f"{self.tiles:,} tiles" + (f", {self.failures:,} failed" if self.failures else ""),
             f"{self.requests:,} requests, {bytes_in_words(self.received_bytes)}",

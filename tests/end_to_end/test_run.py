@@ -13,8 +13,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import PATHS, staged
+from tests.end_to_end.bad_input.small_site import PATHS, address, staged
 from tests.end_to_end.project import await_condition
+from tests.servers import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,6 +108,21 @@ def test_a_harvest_that_is_stopped_goes_on_in_the_same_segment(stage: Stage) -> 
     assert project.query("SELECT count(*), count(ended) FROM harvests") == [(1, 1)]
 
 
+def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) -> None:
+    stage.site.rules[address("3")] = rules.hang()
+    with stage.project.running("run") as process:
+        assert await_condition(lambda: len(stage.site.received) >= len(PATHS), process)
+        process.send_signal(signal.SIGTERM)
+        said(process, "stopping")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "left at once, and going on at the next start: small\n")
+    stage.site.rules.clear()
+    with stage.project.running("run") as process:
+        said(process, "nothing is due")
+    assert len(stage.project.versions()) == len(PATHS)
+
+
 def test_a_harvest_that_was_killed_goes_on_in_the_same_segment(stage: Stage) -> None:
     project = stage.project
     project.maps_file.write_text(f'[small]\nurl = "{stage.site.url}/"\nrequests_per_second = 20\n')
@@ -184,6 +200,7 @@ def test_names_are_the_only_maps(stage: Stage) -> None:
         (("-s", "SEGMENT=run"), "map 'small' is never due"),
         (("-s", "DELAY=x"), "DELAY 'x' cannot be"),
         (("--serve", "--port", "x"), "--port x cannot be"),
+        (("--port", "8001"), "--port and --host are for the viewer: add --serve"),
     ],
 )
 def test_what_cannot_be_is_one_line_before_anything_begins(

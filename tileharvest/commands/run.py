@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import AsyncExitStack, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
@@ -14,10 +14,10 @@ from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.serve import announce, viewer_of
+from tileharvest.commands.serve import HOST, PORT, announce, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
-from tileharvest.commands.terminal import console, say, write_line
-from tileharvest.errors import ExitStatus, TileHarvestError
+from tileharvest.commands.terminal import console, first_of, say, write_line
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url
 from tileharvest.politeness.settings import rules_for
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.viewer.application import Application
+
+_MOST_NAMED: Final = 10
+"""Maps that a line names."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -53,12 +56,12 @@ class Command(ProjectCommand, ScrapyCommand):
             "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
         )
         parser.add_argument("--serve", action="store_true", help="run the viewer in this process, too")
-        parser.add_argument("--port", default="8000", help="where the viewer listens (default: 8000)")
-        parser.add_argument(
-            "--host", default="127.0.0.1", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1)"
-        )
+        parser.add_argument("--port", help="where the viewer listens; 0: any free port (default: 8000)")
+        parser.add_argument("--host", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1)")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        if not opts.serve and (opts.port is not None or opts.host is not None):
+            raise ConfigurationError("--port and --host are for the viewer: add --serve, or leave them out")
         if opts.at_once is not None:
             settings.set("MAPS_AT_ONCE", opts.at_once, priority="cmdline")
         maps_at_once(settings)
@@ -74,12 +77,16 @@ class Command(ProjectCommand, ScrapyCommand):
         # It is begun, or upgraded, before it is read. The first harvest would do that later.
         History.open(database_url(settings)).close()
         with viewer_of(settings, args) if opts.serve else nullcontext() as application:
-            listening = None if application is None else _listening(application, opts.host, opts.port)
+            listening = (
+                None if application is None else _listening(application, opts.host or HOST, opts.port or PORT)
+            )
             worker = _Worker(settings, self._maps)
             runner = Runner(self.crawler_process, worker, at_once=maps_at_once(settings), arguments={})
             runner.run(worker.names(runner, listening))
         # The loop has been stopped, and is not closed.
         asyncio.get_event_loop().run_until_complete(worker.close())
+        if runner.under_way:
+            say(f"left at once, and going on at the next start: {first_of(runner.under_way, _MOST_NAMED)}")
         if worker.fault is not None:
             raise worker.fault
 

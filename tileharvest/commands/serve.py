@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from tileharvest.viewer.application import Application
 
+HOST: Final = "127.0.0.1"
+PORT: Final = "8000"
+"""Where the viewer listens unless somebody says otherwise."""
+
 
 class Command(ProjectCommand, ScrapyCommand):
     form = "[options] [NAME...]"
@@ -39,12 +43,10 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument(
-            "--port", default="8000", help="where to listen; 0: any free port (default: 8000)"
-        )
+        parser.add_argument("--port", default=PORT, help="where to listen; 0: any free port (default: 8000)")
         parser.add_argument(
             "--host",
-            default="127.0.0.1",
+            default=HOST,
             help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
         )
 

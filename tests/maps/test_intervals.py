@@ -98,7 +98,10 @@ def test_auto_has_a_shortest_and_a_longest_interval(tmp_path, lines, shortest, l
         ("every = 1", "key 'every': expected `str"),
         ('at = "24:00"', "key 'at': '24:00' is no time of the day: write for example 04:00"),
         ('every = "5h"\nat = "04:00"', "key 'at': every 5h is at another time each day; leave it out, or"),
-        ('every_min = "1d"', "key 'every_min': it is of use with every = \"auto\" only"),
+        (
+            'every_min = "1d"',
+            'key \'every_min\': it is of use with every = "auto" only; write for example every = "auto" and',
+        ),
         ('every = "1d"\nevery_max = "7d"', "key 'every_max': it is of use with every = \"auto\" only"),
         ('every = "auto"\nevery_max = "x"', "key 'every_max': 'x' is no interval"),
         (

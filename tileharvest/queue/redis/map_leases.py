@@ -106,7 +106,7 @@ class RedisMapLeases:
         """`parameters` are those of `connection.connect`. Who was not heard of for `silent` seconds is gone.
         Touches nothing yet. `server_clock=False` is for tests: then the times that callers give are taken
         for Redis' own."""
-        self._link = RedisLink(parameters, "who is at which map", silent)
+        self._link = RedisLink(parameters, "the list of map leases", silent)
         self._silent = silent
         self._server_clock = server_clock
         self._held: set[str] = set()

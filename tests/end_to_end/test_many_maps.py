@@ -130,8 +130,7 @@ def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, serv
     with project.running(*arguments) as process:
         assert any(line.startswith(begins) and "; 40 tiles; " in line for line in process.stderr)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 0, errors
+        process.communicate(timeout=30)
 
 
 @pytest.mark.timeout(300)

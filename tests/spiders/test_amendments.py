@@ -79,6 +79,19 @@ def test_another_concurrency_holds_for_the_crawl_and_for_each_host(
     assert downloader.slots["host"].concurrency == concurrency
 
 
+def test_what_is_changed_of_another_map_is_not_told_of_this_one(
+    amended: Amended, caplog: pytest.LogCaptureFixture
+) -> None:
+    amendments = amended.amendments()
+    amended.describe("concurrency = 2", "[other]", 'url = "http://other.example.net/"')
+    asyncio.run(amendments.look())
+    assert caplog.messages == []
+    amended.describe("concurrency = 2", '[hosts."maps.example.net"]', "requests_per_second = 1")
+    asyncio.run(amendments.look())
+    (line,) = caplog.messages
+    assert line.endswith("has changed; for map 'm' what it says of hosts: from now on")
+
+
 def test_a_mistake_in_the_program_ends_the_crawl_and_is_told(amended: Amended) -> None:
     amendments = amended.amendments()
     amended.crawl.crawler.engine = None

@@ -95,9 +95,13 @@ class Amendments:
             _logger.warning("%s; the harvest goes on as before", error)
             return
         before, self._described = asdict(self._described), described
-        if now != self._harvest.description or rules != self._crawl.rules:
+        changed = [key for key, value in asdict(described).items() if value != before[key]]
+        is_amended = now != self._harvest.description or rules != self._crawl.rules
+        if is_amended:
             await self._amend(now, rules)
-        self._say([key for key, value in asdict(described).items() if value != before[key]])
+        # Most changes of the file are about other maps.
+        if is_amended or changed:
+            self._say(changed)
 
     async def _amend(self, now: MapDescription, rules: Rules) -> None:
         crawl, harvest = self._crawl, self._harvest

@@ -127,10 +127,12 @@ class Project:
             process.wait()
             process.close()
 
-    def crawl(self, name: str, day: str, *more: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def crawl(
+        self, name: str, day: str, *more: str, spider: str = "overviewer", check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """`scrapy crawl overviewer` for that day; its log is in `stderr`."""
         arguments = ("-a", f"map={name}", "-a", f"day={day}", *more)
-        return self.scrapy("crawl", "overviewer", *arguments, check=check)
+        return self.scrapy("crawl", spider, *arguments, check=check)
 
     def harvest(self, name: str, day: str, *more: str, check: bool = True) -> dict[str, Any]:
         """`scrapy harvest NAME --json` for that day: the map's report."""

@@ -7,11 +7,12 @@ import json
 import pickle
 import shutil
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
-from tests.end_to_end.rendering import Rendering
+from tests.end_to_end.rendering import LAYER, Rendering
 from tests.servers.nginx import LogLine, nginx
 from tests.servers.published import Step, published, truth
 
@@ -56,6 +57,18 @@ class Harvested:
     stored: dict[str, bytes]
 
     @property
+    def expected(self) -> dict[LayerTile, str]:
+        """The outcomes, from the map's own record alone."""
+        expected = dict.fromkeys(self.missing, "404")
+        if self.step is None:
+            return expected | dict.fromkeys(self.images, "add")
+        tiles = self.rendering.tiles_of_files
+        expected |= dict.fromkeys(self.unchanged, "ign")
+        expected |= dict.fromkeys(tiles(self.step.added), "add")
+        expected |= dict.fromkeys(tiles(self.step.changed), "upd")
+        return expected | dict.fromkeys(tiles(self.step.redated), "nMod")
+
+    @property
     def unchanged(self) -> set[LayerTile]:
         """Those that were published before just so, times included."""
         if self.step is None:
@@ -64,27 +77,34 @@ class Harvested:
         return self.images.keys() - self.rendering.tiles_of_files(touched)
 
 
+def as_of(versions: set[RecordedVersion], day: str) -> dict[LayerTile, str]:
+    """The history's answer for a day: of each tile the sha1 of its latest version until then."""
+    found: dict[LayerTile, str] = {}
+    for version in sorted(versions, key=lambda version: version.day):
+        if version.day <= day and version.sha1 is not None:
+            found[version.tile] = version.sha1
+    return found
+
+
 def days(shared_maps: Path, name: str) -> list[str]:
-    """The day of each version, the first included."""
+    """The day of each version, the first included. A second one of a day is taken for the next day's."""
     versions = json.loads((shared_maps / name / "versions.json").read_text(encoding="utf-8"))["versions"]
-    return [version["day"] for version in versions]
+    found: list[str] = []
+    for version in versions:
+        day = version["day"]
+        if found and day <= found[-1]:
+            day = (date.fromisoformat(found[-1]) + timedelta(days=1)).isoformat()
+        found.append(day)
+    return found
 
 
-@cache
 def harvested_antworld(shared_maps: Path, below: Path) -> list[Harvested]:
-    """All versions in turn, in a folder below `below`; once, however many processes and tests ask."""
-
-    def harvest(folder: Path) -> list[Harvested]:
-        harvested = list(_harvest_in_turn(shared_maps, folder))
-        summaries = Project(folder).harvests(ANTWORLD)
-        return [replace(one, summary=summary) for one, summary in zip(harvested, summaries, strict=True)]
-
-    return made_once(below / ANTWORLD, harvest)
+    return harvested_versions(shared_maps, below, ANTWORLD_MAP)
 
 
 @cache
 def harvested_small(shared_maps: Path, below: Path) -> Path:
-    """The data folder after the harvest of the small map on its day, as `harvested_antworld`."""
+    """The data folder after the harvest of the small map on its day, as `harvested_versions`."""
 
     def harvest(folder: Path) -> Path:
         project = Project(folder)
@@ -94,6 +114,36 @@ def harvested_small(shared_maps: Path, below: Path) -> Path:
         return project.data
 
     return made_once(below / SMALL, harvest)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnMap:
+    """A shared map of one layer that is a quadtree, whatever has drawn it."""
+
+    name: str
+    renderer: str
+    layer: str
+    depth: int
+    first_digit: int = 0
+
+
+ANTWORLD_MAP: Final = DrawnMap(ANTWORLD, "overviewer", LAYER, ANTWORLD_DEPTH)
+MAPCRAFTERS: Final = (
+    DrawnMap("jgore43", "mapcrafter", "map_myworld_topdown_day/tl", 6, first_digit=1),
+    DrawnMap("richhall", "mapcrafter", "map_backs_DSM/tl", 8, first_digit=1),
+)
+
+
+@cache
+def harvested_versions(shared_maps: Path, below: Path, drawn: DrawnMap) -> list[Harvested]:
+    """All versions in turn, in a folder below `below`; once, however many processes and tests ask."""
+
+    def harvest(folder: Path) -> list[Harvested]:
+        harvested = list(_harvest_in_turn(shared_maps, folder, drawn))
+        summaries = Project(folder).harvests(drawn.name)
+        return [replace(one, summary=summary) for one, summary in zip(harvested, summaries, strict=True)]
+
+    return made_once(below / drawn.name, harvest)
 
 
 def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
@@ -112,18 +162,21 @@ def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
         return made
 
 
-def _harvest_in_turn(shared_maps: Path, folder: Path) -> Iterator[Harvested]:
+def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterator[Harvested]:
     """Publish each version and harvest it with `scrapy crawl`; summaries come later."""
     site = folder / "site"
     project = Project(folder)
-    steps = [None, *truth(shared_maps, ANTWORLD)]
-    rendering = Rendering(published(shared_maps, ANTWORLD, 1, site), ANTWORLD_DEPTH)
+    steps = [None, *truth(shared_maps, drawn.name)]
+    published(shared_maps, drawn.name, 1, site)
+    rendering = Rendering(site, drawn.depth, drawn.layer, drawn.first_digit)
     with nginx(site) as server:
-        project.add_map(ANTWORLD, server.url)
-        for version, (day, step) in enumerate(zip(days(shared_maps, ANTWORLD), steps, strict=True), start=1):
-            published(shared_maps, ANTWORLD, version, site)
+        project.add_map(drawn.name, server.url)
+        for version, (day, step) in enumerate(
+            zip(days(shared_maps, drawn.name), steps, strict=True), start=1
+        ):
+            published(shared_maps, drawn.name, version, site)
             server.clear_log()
-            project.crawl(ANTWORLD, day)
+            project.crawl(drawn.name, day, spider=drawn.renderer)
             log = list(server.log())
             data = folder / f"data-{version}"
             shutil.copytree(project.data, data)

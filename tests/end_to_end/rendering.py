@@ -30,16 +30,19 @@ class Rendering:
     folder: Path
     depth: int
     layer: str = LAYER
+    first_digit: int = 0
+    """Of the files' names: 0 of Overviewer's, 1 of Mapcrafter's. Paths are always written with 0 to 3."""
 
     def file(self, path: str) -> Path:
         """The file of a tile's path such as `/0/3`."""
-        return self.folder / f"{self.layer}{path}.png"
+        return self.folder / f"{self.layer}{self._shifted(path, self.first_digit)}.png"
 
     def paths(self) -> set[str]:
         """Of all tiles that are there."""
         top = self.folder / self.layer
         files = (file.relative_to(top).with_suffix("") for file in top.rglob("*.png"))
-        return {f"/{file.as_posix()}" for file in files if set(file.parts) <= set("0123")}
+        named = {self._shifted(file.as_posix(), -self.first_digit) for file in files if file.name != "base"}
+        return {f"/{path}" for path in named if set(path) <= set("/0123")}
 
     def missing(self) -> set[str]:
         """What a walk downwards asks for in vain: children of tiles that are there, themselves not there."""
@@ -68,7 +71,12 @@ class Rendering:
     def tiles_of_files(self, names: Iterable[str]) -> set[LayerTile]:
         """The tiles among names of files below the folder, such as `world-lighting/0/3.png`."""
         found = {name.removeprefix(self.layer).removesuffix(".png") for name in names}
-        return self.tiles(path for path in found if path and set(path) <= set("/0123"))
+        paths = {self._shifted(path, -self.first_digit) for path in found if set(path) <= set("/01234")}
+        return self.tiles(path for path in paths if path)
+
+    @staticmethod
+    def _shifted(path: str, by: int) -> str:
+        return "".join(str(int(one) + by) if one.isdigit() else one for one in path)
 
     def replace(self, path: str, image: bytes, seconds: int) -> None:
         """Let a tile have other bytes, and this modification time, in seconds since 1970."""

@@ -11,40 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.real_maps import ANTWORLD_DEPTH
+from tests.end_to_end.real_maps import ANTWORLD_DEPTH, as_of
 from tests.end_to_end.rendering import LAYER, Rendering
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.end_to_end.project import LayerTile, RecordedVersion
     from tests.end_to_end.real_maps import Harvested
 
 
 @pytest.fixture(params=[1, 2, 3, 4], ids="version {}".format)
 def harvested(request: pytest.FixtureRequest, antworld: list[Harvested]) -> Harvested:
     return antworld[request.param - 1]
-
-
-def expected_outcomes(harvested: Harvested) -> dict[LayerTile, str]:
-    """From the map's own record alone."""
-    expected = dict.fromkeys(harvested.missing, "404")
-    if harvested.step is None:
-        return expected | dict.fromkeys(harvested.images, "add")
-    tiles = harvested.rendering.tiles_of_files
-    expected |= dict.fromkeys(harvested.unchanged, "ign")
-    expected |= dict.fromkeys(tiles(harvested.step.added), "add")
-    expected |= dict.fromkeys(tiles(harvested.step.changed), "upd")
-    return expected | dict.fromkeys(tiles(harvested.step.redated), "nMod")
-
-
-def as_of(versions: set[RecordedVersion], day: str) -> dict[LayerTile, str]:
-    """The history's answer for a day: of each tile the sha1 of its latest version until then."""
-    found: dict[LayerTile, str] = {}
-    for version in sorted(versions, key=lambda version: version.day):
-        if version.day <= day and version.sha1 is not None:
-            found[version.tile] = version.sha1
-    return found
 
 
 @pytest.mark.parametrize(
@@ -62,7 +40,7 @@ def test_these_tests_name_tiles_as_the_design_does(
 
 
 def test_every_tile_has_the_outcome_that_the_maps_own_record_gives_it(harvested: Harvested) -> None:
-    assert harvested.outcomes == expected_outcomes(harvested)
+    assert harvested.outcomes == harvested.expected
 
 
 def test_only_addresses_without_a_file_are_404(harvested: Harvested) -> None:
@@ -75,7 +53,7 @@ def test_only_addresses_without_a_file_are_404(harvested: Harvested) -> None:
 
 
 def test_the_history_counts_as_the_maps_own_record_does(harvested: Harvested) -> None:
-    assert harvested.summary["counts"] == Counter(expected_outcomes(harvested).values())
+    assert harvested.summary["counts"] == Counter(harvested.expected.values())
     assert harvested.summary["reason"] == "finished"
     assert harvested.summary["day"] == harvested.day
     assert harvested.summary["depth"] == {LAYER: ANTWORLD_DEPTH}
@@ -125,7 +103,7 @@ def test_a_version_is_recorded_for_each_change_and_for_nothing_else(antworld: li
     changes = {
         (tile, harvested.day)
         for harvested in antworld
-        for tile, outcome in expected_outcomes(harvested).items()
+        for tile, outcome in harvested.expected.items()
         if outcome in ("add", "upd")
     }
     assert recorded == changes

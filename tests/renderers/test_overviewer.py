@@ -219,7 +219,6 @@ def test_without_configuration_and_names_there_is_nothing_to_probe(run):
 @pytest.mark.parametrize(
     ("page", "title"),
     [
-        ('<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />', "Mapcrafter"),
         ("<!-- pl3xgaming/Pl3xMap --><script src='src/js/Squaremap.js'></script>", "squaremap"),
         ("<script>window.dynmap = new DynMap();</script>", "Dynmap"),
         ("<title>BlueMap</title>", "BlueMap"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
+from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.site import UnrecognisedError
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from tileharvest.renderers.port import Renderer
     from tileharvest.renderers.site import Fetch, Site
 
-_KNOWN: Final[tuple[Renderer, ...]] = (Overviewer(),)
+_KNOWN: Final[tuple[Renderer, ...]] = (
+    Overviewer(),
+    Mapcrafter(),
+)
 
 RENDERERS: Final[Mapping[str, Renderer]] = {renderer.name: renderer for renderer in _KNOWN}
 """By name, in the order in which people are told of them."""
@@ -25,7 +29,6 @@ _OTHERS: Final = (
     ("squaremap", "squaremap"),
     ("pl3xmap", "Pl3xMap"),
     ("bluemap", "BlueMap"),
-    ("mapcrafter", "Mapcrafter"),
     ("unmined", "uNmINeD"),
     ("dynmap", "Dynmap"),
 )

@@ -18,7 +18,19 @@ class OverviewerSpider(TileSpider):
     name = "overviewer"
 
 
-_SPIDERS: Final[Mapping[str, type[TileSpider]]] = {spider.name: spider for spider in (OverviewerSpider,)}
+class MapcrafterSpider(TileSpider):
+    """Harvests a map of Mapcrafter."""
+
+    name = "mapcrafter"
+
+
+_SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
+    spider.name: spider
+    for spider in (
+        OverviewerSpider,
+        MapcrafterSpider,
+    )
+}
 
 
 def spider_of(description: MapDescription) -> type[TileSpider]:

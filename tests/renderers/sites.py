@@ -1,0 +1,59 @@
+"""Published sites of the shared maps, asked as a probe asks: files of a folder, without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.servers.published import published
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import RENDERERS
+from tileharvest.renderers.site import Fetched
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.renderers.site import Site
+
+PAGE: Final = "https://map.example.net/world/"
+
+VERSIONS: Final = {
+    "overviewer": [("antworld", 4), ("alexjj", 2)],
+    "mapcrafter": [("jgore43", 4), ("richhall", 1)],
+}
+"""By renderer the published maps that it has drawn, each with its last version."""
+
+PAGES: Final = {
+    "overviewer": '<script type="text/javascript" src="overviewerConfig.js"></script>',
+    "mapcrafter": '<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />',
+}
+"""A line of the HTML page that each renderer writes."""
+
+
+@dataclass
+class PublishedSite:
+    """A folder, as the site at `PAGE`. Notes what was asked."""
+
+    folder: Path
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, method: str, url: str) -> Fetched:
+        self.asked.append(f"{method} {url}")
+        path = url.removeprefix(PAGE).partition("?")[0] or "index.html"
+        file = self.folder / path
+        return Fetched(200, file.read_bytes(), url) if file.is_file() else Fetched(404, b"", url)
+
+    def probed(self, renderer: str, **keys: Any) -> Site:
+        description = MapDescription(name="m", url=PAGE, **keys)
+        return asyncio.run(RENDERERS[renderer].probe(description, self))  # type: ignore[arg-type]
+
+    def images(self) -> set[str]:
+        """The addresses of all images below the page, whatever they show."""
+        endings = {".png", ".jpg", ".jpeg", ".webp"}
+        files = (file for file in self.folder.rglob("*") if file.suffix in endings)
+        return {f"{PAGE}{file.relative_to(self.folder).as_posix()}" for file in files}
+
+
+def of_map(shared_maps: Path, name: str, version: int, folder: Path) -> PublishedSite:
+    return PublishedSite(published(shared_maps, name, version, folder))

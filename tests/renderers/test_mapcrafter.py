@@ -1,0 +1,199 @@
+"""Mapcrafter's configurations as found on real sites, and where its own page draws blocks."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.renderers.sites import PAGE, PublishedSite, of_map
+from tileharvest.errors import SiteError
+from tileharvest.renderers.mapcrafter import parse_config, parse_settings
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.tiles.layers import Layer
+
+CONFIG = f"{PAGE}config.js"
+
+SETTINGS = """texture_size = 12
+image_format = jpeg
+render_biomes = true
+max_zoom = 8
+
+[rotation:tl]
+last_render = 1423762248
+tile_offset_x = 0
+tile_offset_y = 0
+
+[rotation:br]
+last_render = 1423762300
+tile_offset_x = 3
+tile_offset_y = -2
+"""
+
+
+def config(**changed: Any) -> str:
+    """A configuration of version 2 with one map, in all four rotations."""
+    keys = {
+        "imageFormat": '"png"',
+        "maxZoom": "6",
+        "rotations": "[0, 1, 2, 3]",
+        "tileSize": "288",
+        "textureSize": "6",
+        "renderView": '"topdown"',
+        "tileSetGroup": '"g"',
+        "lastRendered": "[1517115602, 0, 0, 5]",
+        "world": '"w"',
+    } | changed
+    of_map = ", ".join(f'"{key}": {value}' for key, value in keys.items())
+    group = '{"tileOffsets": [[0, 0], [2, 0], [0, 3], [-4, 5]], "tileWidth": 3}'
+    return f'var CONFIG = {{"maps": {{"m": {{{of_map}}}}}, "tileSetGroups": {{"g": {group}}}}};'
+
+
+def of_config(text: str) -> tuple[Layer, ...]:
+    return parse_config(text, PAGE, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("file", "values"),
+    [
+        ("mapcrafter-2-config.js", ("map_myworld_topdown_day/tl", 6, "png", 288, "myworld", 1520139601)),
+        ("mapcrafter-1.5-index.html", ("map_backs_DSM/tl", 8, "png", 384, "backs_DSM", None)),
+    ],
+)
+def test_real_configuration_has_the_values_that_the_file_shows(
+    shared_maps: Path, file: str, values: tuple[Any, ...]
+) -> None:
+    text = (shared_maps / "configs" / file).read_text(encoding="utf-8")
+    (layer,) = of_config(text)
+    found = (layer.name, layer.depth, layer.image_extension, layer.tile_size, layer.world, layer.rendered)
+    assert found == values
+
+
+def test_each_rotation_is_a_layer_with_a_folder_of_its_own() -> None:
+    layers = of_config(config())
+    assert [layer.name for layer in layers] == ["m/tl", "m/tr", "m/br", "m/bl"]
+    assert [layer.addresses.folder for layer in layers] == [f"{PAGE}{layer.name}" for layer in layers]
+    assert [layer.rendered for layer in layers] == [1517115602, None, None, 5]
+
+
+def test_digits_begin_with_1_and_the_grid_is_overviewers() -> None:
+    """The known tile of the design: /0/3/3/3/2/0/1/2/0 there."""
+    (layer,) = of_config(config(maxZoom="12", rotations="[0]"))
+    assert layer.addresses.url_of(Tile(-3, -440, 216)) == f"{PAGE}m/tl/1/4/4/4/3/1/2/3/1.png"
+    assert layer.addresses.tile_of(f"{PAGE}m/tl/2/3/3/3/3/3/3/3/3.png") == Tile(-3, 8, 8)
+    assert layer.addresses.tile_of(f"{PAGE}m/tl/2/0.png") is None
+
+
+def test_a_tile_size_may_be_a_pair() -> None:
+    (layer,) = of_config(config(tileSize="[288, 288]", rotations="[0]"))
+    assert layer == of_config(config(rotations="[0]"))[0]
+
+
+def test_a_jpeg_is_asked_for_by_the_ending_that_the_site_writes() -> None:
+    (layer,) = of_config(config(imageFormat='"jpeg"', rotations="[0]"))
+    assert layer.image_extension == "jpg"
+    assert layer.addresses.url_of(Tile(0, 1, 1)).endswith(".jpeg")
+
+
+def test_a_map_that_was_never_rendered_has_no_layers() -> None:
+    assert of_config(config(maxZoom="0")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (config()[:100], "cut off or damaged"),
+        (config(maxZoom='"six"'), "not as Mapcrafter writes it"),
+        (config(rotations="[4]"), "rotation 4"),
+        (config(imageFormat='"bmp"'), "'bmp'"),
+    ],
+)
+def test_a_damaged_configuration_is_refused_with_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(SiteError, match=message):
+        of_config(text)
+
+
+def test_settings_beside_the_tiles_tell_the_rotations_that_were_rendered() -> None:
+    layers = parse_settings(SETTINGS, PAGE, "m")
+    assert [(one.name, one.depth, one.tile_size, one.image_extension) for one in layers] == [
+        ("m/tl", 8, 384, "jpg"),
+        ("m/br", 8, 384, "jpg"),
+    ]
+    assert [one.rendered for one in layers] == [1423762248, 1423762300]
+
+
+@pytest.mark.parametrize("wrong", ["max_zoom = 8\n", "texture_size = x\n", "[[["])
+def test_damaged_settings_are_refused(wrong: str) -> None:
+    with pytest.raises(SiteError, match=re.escape(f"{PAGE}m/map.settings is not as Mapcrafter writes it")):
+        parse_settings(wrong, PAGE, "m")
+
+
+def test_a_site_of_version_1_is_read_from_its_settings_too(shared_maps: Path, tmp_path: Path) -> None:
+    """Where its page is another one, such as one of the owner's own."""
+    site = of_map(shared_maps, "richhall", 1, tmp_path)
+    by_page = site.probed("mapcrafter").layers
+    (tmp_path / "index.html").unlink()
+    (by_settings,) = PublishedSite(tmp_path).probed("mapcrafter", layers=("map_backs_DSM/tl",)).layers
+    assert (by_settings.name, by_settings.addresses) == (by_page[0].name, by_page[0].addresses)
+    assert by_settings.projection == by_page[0].projection
+    assert by_settings.rendered == 1423762248
+
+
+def pixel(
+    block: tuple[int, int, int], rotation: int, offset: tuple[int, int], *, tile_size: int, max_zoom: int
+) -> tuple[float, float]:
+    """Where `mcToLatLng` of version 1 draws a place, in pixels of the deepest zoom; textures of 12 pixels."""
+    x, y, z = block
+    for _ in range(rotation):
+        x, z = -z + 512, x
+    size = (12 / 2.0) / (tile_size * 2**max_zoom)
+    column = x + z - offset[0] * 32
+    row = z - x + (256 - y) * 2 - offset[1] * 64
+    lng = 0.5 - (1.0 / 2 ** (max_zoom + 1)) + column * 2 * size
+    lat = 0.5 + row * size
+    return lng * tile_size * 2**max_zoom, lat * tile_size * 2**max_zoom
+
+
+BLOCKS = [(0, 64, 0), (15, 64, 15), (-220, 64, -89), (7, 255, -1), (100_000, 0, 31)]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("rotation", range(4))
+def test_isometric_blocks_lie_where_its_own_page_draws_them(
+    block: tuple[int, int, int], rotation: int
+) -> None:
+    offset = (3, -2)
+    text = config(renderView='"isometric"', maxZoom="8", tileSize="384", textureSize="12")
+    text = re.sub(r'"tileOffsets": \[.*?\]\]', f'"tileOffsets": {[list(offset)] * 4}', text)
+    layer = of_config(text)[rotation]
+    assert layer.projection is not None
+    right, down = pixel(block, rotation, offset, tile_size=384, max_zoom=8)
+    middle = 384 * 2**8 / 2
+    expected = 2 * (right - middle) / 384, -2 * (down - middle) / 384
+    x, y, z = block
+    assert layer.projection.point_of(x, z, y) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("x", "z"), [(block[0], block[2]) for block in BLOCKS])
+@pytest.mark.parametrize("rotation", range(4))
+def test_top_down_a_block_is_as_wide_as_its_texture(x: int, z: int, rotation: int) -> None:
+    """As the shared README tells it: (x, z) * tileSize / (16 tileWidth) + S / 2 - offset * tileSize."""
+    layer = of_config(config())[rotation]
+    assert layer.projection is not None
+    offset = ([0, 0], [2, 0], [0, 3], [-4, 5])[rotation]
+    turned_x, turned_z = x, z
+    for _ in range(rotation):
+        turned_x, turned_z = 512 - turned_z, turned_x
+    right, down = (turned * 288 / (16 * 3) for turned in (turned_x, turned_z))
+    expected = 2 * right / 288 - 2 * offset[0], -(2 * down / 288 - 2 * offset[1])
+    assert layer.projection.point_of(x, z) == pytest.approx(expected)
+    assert layer.projection.place_at(*expected) == pytest.approx((x, z))
+
+
+def test_of_a_side_view_no_blocks_are_told() -> None:
+    assert of_config(config(renderView='"side"', rotations="[0]"))[0].projection is None

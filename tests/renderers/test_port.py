@@ -1,0 +1,178 @@
+"""What every renderer must keep, over maps that it has drawn."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.renderers.sites import PAGE, PAGES, VERSIONS, PublishedSite, of_map
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import RENDERERS, probe
+from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.tiles.layers import Layer
+
+MOST_ASKED = 6
+"""Small files that a look at a site may take."""
+
+MAPS = [(renderer, *one) for renderer, maps in VERSIONS.items() for one in maps]
+
+
+class Drawn:
+    """A published map, and what its renderer says of it."""
+
+    def __init__(self, renderer: str, site: PublishedSite) -> None:
+        self.name = renderer
+        self.renderer = RENDERERS[renderer]
+        self.site = site
+        self.layers = site.probed(renderer).layers
+
+    def tiles(self, layer: Layer) -> dict[Tile, str]:
+        """The published tiles of a layer, each with its address."""
+        found = {url: layer.addresses.tile_of(url) for url in self.site.images()}
+        return {tile: url for url, tile in found.items() if tile is not None}
+
+
+@pytest.fixture(params=MAPS, ids=lambda one: one[1])
+def drawn(request: pytest.FixtureRequest, shared_maps: Path, tmp_path: Path) -> Drawn:
+    renderer, name, version = request.param
+    return Drawn(renderer, of_map(shared_maps, name, version, tmp_path))
+
+
+def test_every_renderer_is_held_to_this() -> None:
+    assert VERSIONS.keys() == PAGES.keys() == RENDERERS.keys()
+    assert all(name == renderer.name for name, renderer in RENDERERS.items())
+    assert all(re.fullmatch("[a-z0-9]+", name) for name in RENDERERS)
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_a_page_is_recognised_by_the_renderer_that_wrote_it_alone(name: str) -> None:
+    assert [one.name for one in RENDERERS.values() if one.recognises(PAGES[name])] == [name]
+
+
+def test_a_look_at_a_site_costs_a_few_small_files_and_no_tile(drawn: Drawn) -> None:
+    assert len(drawn.site.asked) <= MOST_ASKED
+    tiles = {url for layer in drawn.layers for url in drawn.tiles(layer).values()}
+    assert not tiles & {one.split()[1] for one in drawn.site.asked}
+
+
+def test_a_site_that_has_not_changed_is_the_same_again(drawn: Drawn) -> None:
+    assert drawn.site.probed(drawn.name).layers == drawn.layers
+    assert all(layer.host == "map.example.net" for layer in drawn.layers)
+
+
+def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Drawn) -> None:
+    for layer in drawn.layers:
+        tiles = drawn.tiles(layer)
+        for tile, url in tiles.items():
+            address = layer.addresses.url_of(tile)
+            assert address.partition("?")[0] == url
+            assert address.startswith(f"{layer.addresses.folder}/")
+            assert layer.addresses.tile_of(address) == tile
+            assert Tile.parse(str(tile)) == tile
+        below = {url for url in drawn.site.images() if url.startswith(f"{layer.addresses.folder}/")}
+        assert below - set(tiles.values()) == {url for url in below if is_no_tile(url)}
+
+
+def is_no_tile(url: str) -> bool:
+    """Says of a published image below a layer's folder whether it is none of its tiles: it shows the whole map,
+    or nothing."""
+    return url.rsplit("/", 1)[1].startswith(("base.", "blank."))
+
+
+def test_an_address_of_no_tile_is_none(drawn: Drawn) -> None:
+    for layer in drawn.layers:
+        folder, ending = layer.addresses.folder, layer.image_extension
+        for path in ("/", f"/x.{ending}", f"/base.{ending}", "/1/2.gif"):
+            assert layer.addresses.tile_of(f"{folder}{path}") is None
+        assert layer.addresses.tile_of(PAGE) is None
+
+
+def test_parents_and_children_of_published_tiles_agree(drawn: Drawn) -> None:
+    for layer in drawn.layers:
+        pyramid = layer.pyramid
+        for tile in drawn.tiles(layer):
+            assert pyramid.first <= tile.zoom <= 0
+            assert tile in pyramid.range_at(tile.zoom)
+            if tile.zoom > pyramid.first:
+                assert tile in pyramid.children(pyramid.parent(tile))
+
+
+def test_a_walk_comes_to_every_tile_whose_parents_are_published(drawn: Drawn) -> None:
+    for layer in drawn.layers:
+        tiles, walk = drawn.tiles(layer), Walk(layer.pyramid)
+        coming, seen = list(walk.start()), set()
+        while coming:
+            tile = coming.pop()
+            if tile in seen:
+                continue
+            seen.add(tile)
+            outcome = Outcome.ADDED if tile in tiles else Outcome.NOTHING
+            coming += walk.below(tile, outcome, known=False)
+            if walk.goes_sideways:
+                coming += walk.beside(tile, outcome, known=False)
+
+        def is_reached(tile: Tile, layer: Layer = layer, tiles: dict[Tile, str] = tiles) -> bool:
+            above = layer.pyramid.parent(tile)
+            return tile.zoom == layer.pyramid.first or (above in tiles and is_reached(above))
+
+        assert {tile for tile in tiles if is_reached(tile)} <= seen
+
+
+def test_named_layers_are_kept_and_no_others(drawn: Drawn) -> None:
+    last = drawn.layers[-1]
+    assert drawn.site.probed(drawn.name, layers=(last.name,)).layers == (last,)
+    with pytest.raises(ConfigurationError, match=f"no layer 'none such'; it has: .*{re.escape(last.name)}"):
+        drawn.site.probed(drawn.name, layers=("none such",))
+
+
+def test_a_plain_file_servers_answer_is_taken_as_it_is(drawn: Drawn) -> None:
+    validator = Validator('"5f-2a0"', "Wed, 21 Oct 2015 07:28:00 GMT")
+    for tile in list(drawn.tiles(drawn.layers[0]))[:3]:
+        there, fetched = Answer(200, validator, 672), Answer(200, validator, 3, b"abc")
+        for answer in (there, fetched, Answer(404), Answer(503)):
+            assert drawn.renderer.understood(answer, tile) == answer
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_where_nothing_of_a_renderer_is_another_one_can_be_tried(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnrecognisedError):
+        PublishedSite(tmp_path).probed(name)
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_a_server_that_fails_is_no_site_of_another_renderer(name: str) -> None:
+    async def fails(method: str, url: str):
+        return type("Answer", (), {"status": 503, "body": b"", "url": url, "text": ""})()
+
+    with pytest.raises(SiteError, match="503") as raised:
+        asyncio.run(RENDERERS[name].probe(MapDescription(name="m", url=PAGE), fails))
+    assert not isinstance(raised.value, UnrecognisedError)
+
+
+def test_a_map_whose_renderer_nobody_has_named_is_recognised(drawn: Drawn) -> None:
+    page = drawn.site.folder / "index.html"
+    if not page.exists():
+        page.write_text(PAGES[drawn.name], encoding="utf-8")
+    site = asyncio.run(probe(MapDescription(name="m", url=PAGE), drawn.site))
+    assert (site.renderer, site.layers) == (drawn.name, drawn.layers)
+
+
+def test_a_page_of_no_renderer_is_told_what_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<title>My garden</title>", encoding="utf-8")
+    with pytest.raises(SiteError) as raised:
+        asyncio.run(probe(MapDescription(name="m", url=PAGE), PublishedSite(tmp_path)))
+    for renderer in RENDERERS.values():
+        assert f"{renderer.sign} ({renderer.title})" in str(raised.value)

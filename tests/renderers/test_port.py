@@ -87,8 +87,7 @@ def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Dra
 
 
 def is_no_tile(url: str) -> bool:
-    """Says of a published image below a layer's folder whether it is none of its tiles: it shows the whole map,
-    or nothing."""
+    """Says of a published image below a layer's folder whether it is no tile: it shows all, or nothing."""
     return url.rsplit("/", 1)[1].startswith(("base.", "blank."))
 
 

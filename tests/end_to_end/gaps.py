@@ -7,12 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tests.servers.nginx import LogLine
 
-SLACK: Final = 0.02
-"""Seconds by which two requests may come closer than they were sent: another thread had the processor."""
 EARLY: Final = 0.05
 """Seconds: what nginx and another clock take for the same moment."""
 _STARTS: Final = re.compile(r"requests of map '(.*)' start at \[(.*)\]")
@@ -40,16 +38,3 @@ def assert_none_too_early(lines: Iterable[LogLine], starts: Iterable[float]) -> 
     assert len(moments) > 1
     # What a budget has ended is not used up.
     assert all(moment > start - EARLY for moment, start in zip(moments, sorted(starts), strict=False))
-
-
-def assert_apart(gaps: Sequence[float], least: float, slack: float = SLACK) -> None:
-    """None was sent before its time.
-
-    On a busy machine one comes late, and the next in time and so the closer to it: then it is as far as it
-    must be from an earlier one. The first ones have few before them, and are often late: connections are
-    opened.
-    """
-    for place, gap in enumerate(gaps):
-        if gap < least - slack and place > len(gaps) // 4:
-            since = [(sum(gaps[first : place + 1]), place + 1 - first) for first in range(place)]
-            assert any(seconds >= least * count - slack for seconds, count in since), gaps

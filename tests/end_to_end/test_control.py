@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.bad_input.small_site import SmallSite
     from tests.end_to_end.forking import Forked
-    from tests.servers.nginx import LogLine, Nginx
+    from tests.servers.nginx import Nginx
 
 HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
 BEGUN: Final = 10
 """Requests after which it is paused: a quarter of all."""
-LEASE: Final = 0.6
-"""Seconds."""
-PAUSE: Final = 4 * LEASE
-ON_THE_WAY: Final = 1.0
-"""Seconds in which the site has got whatever was started."""
+LEASE: Final = 1.5
+"""Seconds. On a busy machine a process may come late to extend a lease, but not that late."""
+PAUSE: Final = 2 * LEASE
+CONCURRENCY: Final = 2
+"""Requests that are on the way when it is paused, at the most."""
 PUSHED: Final = "0_3_-3"
 """The tile that a walk asks last."""
 PUSHED_PATH: Final = "33"
@@ -51,26 +51,23 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What was said and seen; times are in seconds since 1970."""
+    """What was said and seen; times are in seconds since 1970, and `asked` counts requests."""
 
     project: Project
     site: SmallSite
     server: Nginx
     said: dict[str, Said] = field(default_factory=dict)
     at: dict[str, float] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
     queue: dict[str, Any] = field(default_factory=dict)
 
     def note(self, what: str) -> None:
         self.at[what] = time.time()
+        self.asked[what] = len(list(self.server.log()))
 
     def tell(self, what: str, *words: str) -> None:
         done = self.project.scrapy(*words, check=False)
         self.said[what] = Said(done.returncode, done.stdout, done.stderr)
-
-    def started_between(self, first: str, last: str) -> list[LogLine]:
-        """The requests that came from the one moment to the other."""
-        begin, end = self.at[first] + ON_THE_WAY, self.at[last]
-        return [line for line in self.server.log() if begin < line.time - line.duration < end]
 
 
 @contextmanager
@@ -91,7 +88,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     project = Project(folder / "project")
     project.folder.mkdir()
     with nginx_server(site.folder) as server, nginx_server(other.folder) as elsewhere:
-        project.add_map("small", server.url, requests_per_second=20, concurrency=2)
+        project.add_map("small", server.url, requests_per_second=20, concurrency=CONCURRENCY)
         project.add_map("other", elsewhere.url)
         story = Story(project, site, server)
         story.tell("nobody to stop", "stop", "small")
@@ -141,7 +138,7 @@ def start_and_resume(story: Story) -> None:
 def test_nothing_starts_while_it_is_paused(story: Story) -> None:
     """For longer than a lease, nor when a paused map is harvested anew."""
     assert story.at["to be resumed"] - story.at["paused"] > PAUSE
-    assert story.started_between("paused", "to be resumed") == []
+    assert 0 <= story.asked["to be resumed"] - story.asked["paused"] <= CONCURRENCY
 
 
 def test_whoever_pauses_it_is_told_what_that_means(story: Story) -> None:
@@ -220,7 +217,7 @@ def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story
 
 
 def test_what_was_pushed_while_it_was_paused_is_asked_first_when_it_goes_on(story: Story) -> None:
-    later = [line for line in story.server.log() if line.time > story.at["to be resumed"]]
+    later = list(story.server.log())[story.asked["to be resumed"] :]
     assert next(line.path for line in later if line.method == "HEAD") == address(PUSHED_PATH)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
-import time
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import publish
-from tests.end_to_end.gaps import assert_apart, gaps_between, given_starts
+from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import answered, await_condition, stop
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.servers.published import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,25 +23,24 @@ if TYPE_CHECKING:
 
 
 def test_a_rate_set_by_hand_holds_for_the_running_harvest(
-    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+    project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]
 ) -> None:
-    server = nginx(publish(tmp_path / "site").folder)
+    """The map is so large that its harvest does not end meanwhile, however slow the commands are."""
+    server = nginx(published(shared_maps, ANTWORLD, 1, tmp_path / "site"))
     project.add_map("small", server.url, requests_per_second=4)
-    phases = {}
     log = project.folder / "harvest.log"
     log.touch()
     settings = ("-s", f"LOG_FILE={log}", "-s", "LOG_LEVEL=DEBUG")
     with project.running("harvest", "small", *settings) as process:
         assert await_condition(lambda: answered(server) > 0, process)
-        for rate, gap in ((None, 0.25), ("8/s", 0.125), ("2/s", 0.5)):
+        for rate in (None, "8/s", "2/s"):
             if rate is not None:
                 told = project.scrapy("rate", "small", rate).stdout
                 assert f"is asked at {rate}, as set by hand, until scrapy rate small default; its own" in told
                 said = f"the rate of map 'small', set by hand: {rate}"
                 assert await_condition(lambda: said in log.read_text(), process)  # noqa: B023
-            begin, enough = time.time(), answered(server) + 5
+            enough = answered(server) + 5
             assert await_condition(lambda: answered(server) >= enough, process)  # noqa: B023
-            phases[gap] = (begin, time.time())
         shown = project.scrapy("queue", "small").stdout
         told_to_programs = json.loads(project.scrapy("rate", "small", "--json").stdout)
         taken_back = project.scrapy("rate", "small", "default").stdout
@@ -50,13 +49,11 @@ def test_a_rate_set_by_hand_holds_for_the_running_harvest(
     assert ["rate", "by", "hand", "2/s"] in [line.split() for line in shown.splitlines()]
     assert told_to_programs == {"map": "small", "by_hand": "2/s", "own": "4/s"}
     assert taken_back == "map 'small' is asked at its own rate: 4/s; none is set by hand\n"
-    starts = [line.time - line.duration for line in server.log()]
-    for gap, (begin, end) in phases.items():
-        gaps = [after - before for before, after in pairwise(starts) if begin < before and after < end]
-        assert_apart(gaps, gap, slack=0.25 * gap)
-    # Faster than its own rate, as it was told.
-    told = log.read_text().split("set by hand: 8/s")[1].split("set by hand: 2/s")[0]
-    assert min(gaps_between(given_starts(told, "small"))) == pytest.approx(0.125)
+    logged = log.read_text()
+    assert_none_too_early(server.log(), given_starts(logged, "small"))
+    phases = re.split("the rate of map 'small', set by hand", logged)
+    for phase, gap in zip(phases[:3], (0.25, 0.125, 0.5), strict=True):
+        assert min(gaps_between(given_starts(phase, "small"))) == pytest.approx(gap)
 
 
 @pytest.mark.parametrize(

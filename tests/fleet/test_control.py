@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tests.fleet.workers import Fleet, Worker
     from tests.servers.nginx import LogLine, Nginx
 
-ON_THE_WAY: Final = 1.0
-"""Seconds in which the site has got whatever was started."""
-LEASE: Final = 1.0
-"""Seconds."""
+ON_THE_WAY: Final = 4
+"""Requests at the most, when all three have said that they pause: the map's concurrency."""
+LEASE: Final = 3.0
+"""Seconds. On a busy machine a worker may come late to extend a lease, but not that late."""
 RATE: Final = 30
 """Requests per second."""
 
@@ -62,10 +62,12 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     workers = start(fleet, server)
     assert "requests on the way finish, no further one starts" in tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
-    quiet = time.time() + ON_THE_WAY
+    before = len(starts(server))
     # For longer than a lease.
-    fleet.await_until(lambda: time.time() > quiet + 1.5 * LEASE)
-    assert [moment for moment in starts(server) if moment > quiet] == []
+    quiet = time.time() + 1.5 * LEASE
+    fleet.await_until(lambda: time.time() > quiet)
+    paused = len(starts(server))
+    assert paused - before <= ON_THE_WAY
     assert sum(one.leased for one in fleet.known()) > 0
     tell(fleet, monkeypatch, "rate", MAP, "60/s")
     resumed = time.time()
@@ -74,7 +76,7 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     assert_harvested(fleet, small)
     assert set(asked(server).values()) == {1}
     given = [start for one in workers for start in given_starts(one.log, MAP) if start > resumed]
-    after = [moment for moment in starts(server) if moment > resumed]
+    after = starts(server)[paused:]
     # As told: at its own rate no two would be so close to each other.
     assert min(gaps_between(given)) == pytest.approx(1 / 60, rel=0.01)
     # Also those have a turn again that were leased ahead of the pause, by whichever worker.
@@ -94,12 +96,13 @@ def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_wh
     tell(fleet, monkeypatch, "push", MAP, f"{zoom}_{x}_{y}")
     for worker in workers:
         worker.kill()
-    killed = time.time()
+    before, killed = len(starts(server)), time.time()
     last = fleet.start(command=HARVEST)
     fleet.await_until(lambda: f"map '{MAP}' is paused since" in last.log)
     # Until the leases of those that were killed have ended.
     fleet.await_until(lambda: time.time() > killed + 2 * LEASE)
-    assert [moment for moment in starts(server) if moment > killed] == []
+    paused = len(starts(server))
+    assert paused - before <= ON_THE_WAY
     tell(fleet, monkeypatch, "resume", MAP)
     fleet.await_ends(last)
     assert last.status == 0
@@ -107,7 +110,7 @@ def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_wh
     assert {one.tile: one.sha1 for one in records(fleet).versions} == {
         tile: sha1(image).hexdigest() for tile, image in images.items()
     }
-    later = [line for line in server.log() if line.time > killed and is_tile(line)]
+    later = [line for line in server.log() if is_tile(line)][paused:]
     # Before it there may be what was leased already when it was pushed.
     assert f"/{small.layer}{path}.png" in {line.path for line in later[:RATE]}
 
@@ -123,11 +126,14 @@ def test_what_is_pushed_while_three_work_is_asked_soon_and_once(
     _, zoom, x, y = small.tile(path)
     before = asked(server)
     tell(fleet, monkeypatch, "push", MAP, f"{zoom}_{x}_{y}")
+    told = len(starts(server))
     fleet.assert_ended_together(*workers)
     assert before["HEAD", address] == 1
     assert asked(server)["HEAD", address] == 2
-    again = [line for line in server.log() if line.path == address and line.method == "HEAD"][-1]
-    assert sum(1 for moment in starts(server) if moment > again.time) > RATE
+    tiles = [(line.method, line.path) for line in server.log() if is_tile(line)]
+    again = len(tiles) - 1 - tiles[::-1].index(("HEAD", address))
+    # Before it there may be what was leased already when it was pushed.
+    assert again - told < RATE
 
 
 def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(

@@ -131,11 +131,9 @@ def test_a_repeat_waits_in_the_queue_for_its_pause(crawls: Crawls) -> None:
     broken = {"url": f"{crawls.server.url}/broken", "callback": "note"}
     (crawled,) = crawls.crawl(run(broken, spider="SuitedSpider", RETRY_TIMES=2, RETRY_PAUSE=0.2))
     times = [line.time for line in crawls.server.log()]
-    assert [
-        round(later - earlier, 1) >= pause
-        for (earlier, later), pause in zip(pairwise(times), (0.2, 0.4), strict=True)
-    ]
-    assert len(times) == 3
+    # On a busy machine each may come late; nginx logs whole milliseconds.
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert [gap > pause - 0.002 for gap, pause in zip(gaps, (0.2, 0.4), strict=True)] == [True, True]
     assert (crawled.counted("done"), crawled.counted("left")) == (3, 0)
 
 

@@ -180,7 +180,7 @@ class RecordingMachine(RuleBasedStateMachine):
 
 TestRecording = RecordingMachine.TestCase
 TestRecording.settings = settings(
-    max_examples=25, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -195,5 +195,5 @@ def test_recording_on_a_server(emptied_postgresql: History) -> None:
 
     run_state_machine_as_test(
         ServerMachine,
-        settings=settings(TestRecording.settings, max_examples=6),
+        settings=settings(TestRecording.settings, max_examples=4),
     )

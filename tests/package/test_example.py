@@ -66,7 +66,8 @@ def crawl(installed: Installed, folder: Path, site: Nginx, *more: str) -> list[s
         "items.jsonl",
         *more,
     )
-    installed.run(folder, *words)
+    done = installed.run(folder, *words)
+    assert "Traceback" not in done.stderr
     lines = (folder / "items.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line)["text"] for line in lines]
 
@@ -97,7 +98,7 @@ def test_the_commands_know_the_spider(installed: Installed, example: Path, site:
 
 
 def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site: Nginx) -> None:
-    """As docs/any-spider.md has it, without the add-on."""
+    """As docs/any-spider.md has it, without the add-on or any other setting."""
     lines = ("BOT_NAME = 'quotes'", "SPIDER_MODULES = ['quotes.spiders']")
     ours = 'SCHEDULER = "tileharvest.scheduler.Scheduler"'
     assert ours in (ROOT / "docs" / "any-spider.md").read_text(encoding="utf-8")
@@ -107,6 +108,7 @@ def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site
     assert asked(site) == ADDRESSES
     found = json.loads(installed.run(example, "tileharvest", "queue", "quotes", "--json").stdout)
     assert found["done"] == PAGES
+    assert (example / "data" / "queues" / "quotes.sqlite").is_file()
 
 
 def test_the_project_has_the_last_word(installed: Installed, example: Path, site: Nginx) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileharvest.queue.codec import (
@@ -95,6 +95,7 @@ def test_request_comes_back_as_it_was(queued):
     assert decode(encode(queued)) == queued
 
 
+@settings(max_examples=20)
 @given(requests)
 def test_written_request_is_json_for_everybody(queued):
     assert json.loads(encode(queued))["meta" if queued.meta else "v"] == (queued.meta or 2)

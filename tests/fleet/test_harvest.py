@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import NullPool, create_engine, text
 
 from tests.end_to_end.real_maps import ANTWORLD
-from tests.fleet.records import assert_harvested, records
+from tests.fleet.records import records
 from tests.servers.published import published
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.real_maps import Harvested
-    from tests.end_to_end.rendering import Rendering
     from tests.fleet.workers import Fleet
     from tests.servers.nginx import LogLine, Nginx
     from tests.servers.redis import RedisServer
@@ -92,18 +91,3 @@ def ends(database: str) -> list[int]:
 
 def asked(log: list[LogLine]) -> Counter[tuple[str, str]]:
     return Counter((line.method, line.path) for line in of_tiles(log))
-
-
-def test_a_tile_that_the_filter_dropped_by_mistake_is_asked_for_at_the_end(
-    fleet: Fleet, large: Rendering, nginx: Callable[..., Nginx]
-) -> None:
-    server = nginx(large.folder)
-    fleet.describe(server.url)
-    fleet.settings |= {"SEEN_ERROR_RATE_SHARED": 0.2, "SEEN_EXPECTED": 200}
-    fleet.assert_ended_together(*fleet.start_several(2))
-    assert fleet.sum_of("scheduler/dropped/seen") > 20
-    assert_harvested(fleet, large)
-    # What was dropped as seen, and was not, is a HEAD or the GET after it, and begins with a HEAD again.
-    times = asked(list(server.log()))
-    assert {count for (method, _), count in times.items() if method == "GET"} == {1}
-    assert {count for (method, _), count in times.items() if method == "HEAD"} <= {1, 2}

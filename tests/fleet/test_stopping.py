@@ -54,7 +54,7 @@ def test_who_is_stopped_while_it_completes_the_harvest_completes_it(
     fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx]
 ) -> None:
     fleet.describe(nginx(small.folder).url)
-    stopped = harvest_stopped(fleet, "doubtful")
+    stopped = harvest_stopped(fleet, "ended")
     assert "Traceback" not in stopped.log
     assert "exception was never retrieved" not in stopped.log
     assert stopped.status == 0

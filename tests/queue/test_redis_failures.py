@@ -98,7 +98,7 @@ def test_a_user_who_may_not_run_scripts(server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "rights", ["+@all -zpopmin", "+@all -bitfield", "+@all -unlink", "+@read +@scripting"]
+    "rights", ["+@all -zpopmin", "+@all -hincrby", "+@all -unlink", "+@read +@scripting"]
 )
 def test_a_user_who_may_not_use_all_that_scripts_need_changes_nothing(
     server: RedisServer, rights: str

@@ -56,14 +56,13 @@ def test_a_harvest_that_is_continued_finds_its_work(world: RedisMap) -> None:
 
 
 def test_another_harvest_begins_without_the_work_of_the_former(world: RedisMap) -> None:
-    first = world.joined("one", keeps_doubtful=True)
+    first = world.joined("one")
     lease = first.exchange(1, pushed=[entry("1"), entry("2"), entry("1")], is_seeded=True).leases[0]
     first.note(DAY, "depth", "12")
     second = world.worker()
     assert join(second, "two")
     assert second.counts().left == 0
     assert second.note(DAY, "depth") is None
-    assert second.run(second.queue.doubtful(DAY)) == {}
     assert second.push(entry("1")).duplicates == 0
     assert first.exchange(finished=[lease], is_seeded=True).refused == 1
     assert join(world.worker(), "two")
@@ -180,7 +179,7 @@ def test_work_that_redis_has_lost_does_not_end(world: RedisMap) -> None:
 @pytest.mark.parametrize("cuts", CUTS[:2])
 def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cuts: list[str]) -> None:
     async def call() -> list[Any]:
-        async with behind_proxy(world.server, map_name=world.name, keeps_doubtful=True) as (proxy, queue):
+        async with behind_proxy(world.server, map_name=world.name) as (proxy, queue):
             answers: list[Any] = []
 
             async def cut(work: Any) -> Any:
@@ -197,10 +196,9 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
             for work in (queue.ending(DAY), queue.ended(DAY), queue.ending(DAY)):
                 await cut(work)
             await cut(queue.join(DAY, "one"))
-            return [*answers, await queue.doubtful(DAY)]
+            return answers
 
-    wanted = [True, ([b"1", b"2"], 1), YOURS, None, ENDED, False]
-    assert asyncio.run(call()) == [*wanted, {b"1": b"1"}]
+    assert asyncio.run(call()) == [True, ([b"1", b"2"], 1), YOURS, None, ENDED, False]
 
 
 # Redis away

@@ -47,7 +47,6 @@ def everything(first: Driven, second: Driven) -> None:
     for worker in (first, second):
         worker.run(worker.queue.join(DAY, "the first"))
     first.exchange(9, pushed=[entry("1"), entry("1")], is_seeded=True)
-    first.run(first.queue.confirm(DAY, [*first.run(first.queue.doubtful(DAY))]))
     for worker in (first, second):
         worker.extend(now=900.0)
         worker.exchange(9, now=900.0)
@@ -80,7 +79,7 @@ def monitored(server: RedisServer, work: Any) -> list[tuple[str, list[str]]]:
 
 
 def test_all_keys_of_scripts_begin_as_the_one_that_is_named_and_have_one_slot(world: RedisMap) -> None:
-    first, second = (world.worker(expected=5, keeps_doubtful=True) for _ in range(2))
+    first, second = (world.worker(expected=5) for _ in range(2))
     touched = set()
     for who, words in monitored(world.server, lambda: everything(first, second)):
         if words[0] in ("EVALSHA", "EVAL"):
@@ -98,7 +97,6 @@ def test_every_command_of_the_scripts_is_tried_when_a_queue_is_opened() -> None:
     lua = {file.name: file.read_text() for file in SCRIPTS.glob("*.lua") if file.stem != "start_urls"}
     tried = set(re.findall(r"\{ '([A-Z]+)'", lua["open.lua"]))
     used = {word for text in lua.values() for word in re.findall(r"(?:p?call|apply)\('([A-Z]+)'", text)}
-    used |= set(re.findall(r"'(BITFIELD)'", lua["filter.lua"]))
     # It has no key for which it could be refused.
     assert used - {"TIME"} == tried
 
@@ -113,5 +111,5 @@ def test_what_would_break_the_hash_tag_is_no_name(server: RedisServer, name: str
     "options", [{"max_attempts": 0}, {"lease_seconds": 0.0}, {"minus_share": 1}, {"expected": 0}]
 )
 def test_options_that_would_offer_nothing_are_refused(server: RedisServer, options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"attempts|minus_share|a filter for"):
+    with pytest.raises(ValueError, match=r"attempts|minus_share"):
         queue_on(server, **options)

@@ -1,4 +1,4 @@
-"""What workers on a queue in Redis know: of doubtful requests, of each other."""
+"""What workers on a queue in Redis know of each other."""
 
 from __future__ import annotations
 
@@ -8,37 +8,6 @@ from tests.scheduler.driving import DAY, entry
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap
-
-# What is doubtful
-
-
-def test_what_a_filter_drops_by_mistake_is_kept(world: RedisMap) -> None:
-    worker = world.worker(expected=300, error_rate=0.3, keeps_doubtful=True)
-    bodies = [f"{number}" for number in range(300)]
-    dropped = worker.push(*map(entry, bodies)).duplicates
-    accepted: list[str] = []
-    while some := worker.bodies(400):
-        accepted += some
-    doubtful = dict(worker.run(worker.queue.doubtful(DAY)))
-    assert len(doubtful) == dropped > 10
-    assert sorted([*accepted, *(body.decode() for body in doubtful.values())]) == sorted(bodies)
-    assert all(fingerprint == body for fingerprint, body in doubtful.items())
-    sure = sorted(doubtful)[:5]
-    worker.run(worker.queue.confirm(DAY, sure))
-    worker.run(worker.queue.confirm(DAY, []))
-    assert sorted(worker.run(worker.queue.doubtful(DAY))) == sorted(doubtful)[5:]
-    assert world.ask("TTL", f"doubtful:{DAY}") == world.ask("TTL", f"seen:{DAY}")
-    worker.forget(DAY)
-    assert worker.run(worker.queue.doubtful(DAY)) == {}
-
-
-def test_without_the_option_nothing_is_doubtful(world: RedisMap) -> None:
-    worker = world.worker()
-    worker.push(entry("1"), entry("1"))
-    assert worker.run(worker.queue.doubtful(DAY)) == {}
-
-
-# Who works
 
 
 def test_workers_are_told_with_what_they_do(world: RedisMap) -> None:

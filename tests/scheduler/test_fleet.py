@@ -108,8 +108,6 @@ def test_a_fleet_of_one_begins_and_ends_everything() -> None:
         one.start()
         assert one.is_first
         assert await one.may_end()
-        assert await one.doubtful() == {}
-        await one.confirm([b"a"])
         await one.ended()
         assert not one.is_ended
         # Nobody would tell it.

@@ -78,20 +78,13 @@ def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -
     )
 
 
-def redis_queue(settings: BaseSettings, name: str, *, is_harvest: bool = True) -> RedisQueue:
-    """Returns the map's queue in Redis, not opened yet. What its filter drops is kept for a harvest only: it
-    has a history to look that up in."""
+def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
+    """Returns the map's queue in Redis. It is not opened yet."""
     # Where it is not used it need not be loaded: 0.1 s of each command.
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
-    return RedisQueue(
-        connection_parameters(settings),
-        name,
-        **_queue_options(settings),
-        error_rate=float(setting(settings, "SEEN_ERROR_RATE_SHARED")),
-        keeps_doubtful=is_harvest,
-    )
+    return RedisQueue(connection_parameters(settings), name, **_queue_options(settings))
 
 
 def map_leases(settings: BaseSettings) -> MapLeases:

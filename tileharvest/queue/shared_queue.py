@@ -10,7 +10,7 @@ import msgspec
 from tileharvest.queue.port import RequestQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 class Ending(Enum):
@@ -54,9 +54,7 @@ with what it had: it has missed six signs of life."""
 class SharedQueue(RequestQueue, Protocol):
     """A queue that any number of workers share, each of which may come, go, freeze or be killed at any time.
 
-    Its `exchange` leases to each worker no more than its part of what waits. What it drops as seen it may
-    drop by mistake, at the rate of its filter's errors: where requests are `doubtful`, each one dropped is
-    kept for being looked up.
+    Its `exchange` leases to each worker no more than its part of what waits.
     """
 
     async def join(self, segment: str, harvest: str) -> bool:
@@ -76,14 +74,6 @@ class SharedQueue(RequestQueue, Protocol):
     async def ended(self, segment: str) -> None:
         """The work of the segment is done, and its end is written: the other workers learn of it when they
         look."""
-        ...
-
-    async def doubtful(self, segment: str) -> Mapping[bytes, bytes]:
-        """Returns the requests that were dropped as seen: each body once, by its fingerprint."""
-        ...
-
-    async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
-        """Take these for doubtful no more: they were seen, or have been pushed again."""
         ...
 
     async def workers(self) -> Sequence[Worker]:

@@ -179,24 +179,6 @@ class Fleet:
         """Take the failure off the failure list, as its request is enqueued again."""
         self._worker.take_up(failure.id)
 
-    async def doubtful(self) -> dict[bytes, Any]:
-        """Returns the requests that were dropped as seen and might not have been, each by what `confirm`
-        takes."""
-        if self._shared is None:
-            return {}
-        found: dict[bytes, Any] = {}
-        for fingerprint, body in (await self._shared.doubtful(self._segment)).items():
-            try:
-                found[fingerprint] = self._writer.read(body, 1)
-            except UnreadableRequestError as error:
-                raise QueueError(f"{error}; run again with -a fresh=1, which asks for everything") from error
-        return found
-
-    async def confirm(self, fingerprints: Sequence[bytes]) -> None:
-        """These are doubtful no more: they are done, or enqueued again."""
-        if self._shared is not None:
-            await self._shared.confirm(self._segment, fingerprints)
-
     async def _watch(self) -> None:
         try:
             while self._scheduling.stay or self.ending is not Ending.ENDED:

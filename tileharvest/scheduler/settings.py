@@ -99,7 +99,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     refused = crawl.is_ending
     in_memory = arguments.get("dry") == "1" or refused or crawl.is_tool
     kind = QueueKind.MEMORY if in_memory else queue_kind(settings)
-    shared = redis_queue(settings, name, is_harvest=harvest is not None) if kind is QueueKind.REDIS else None
+    shared = redis_queue(settings, name) if kind is QueueKind.REDIS else None
     queue = shared or local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
     hosts = shared.hosts() if shared is not None else _host_file(settings, kind, is_kept=not refused)
     return Scheduling(

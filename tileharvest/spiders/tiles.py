@@ -39,7 +39,7 @@ from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import with_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -377,13 +377,9 @@ class TileSpider(Spider, HeldSpider):
         return counts
 
     async def _ask_for_the_missed(self) -> bool:
-        """Returns whether anything was missed: dropped as seen and without a result, given up unanswered,
-        known and not reached, or skipped and to be looked at after all."""
-        work = self._work
-        doubtful = {} if work is None else await work.doubtful()
-        missed = await self._without_result(doubtful.values())
-        if work is not None:
-            missed += await self._unanswered(work)
+        """Returns whether anything was missed: given up unanswered, known and not reached, or skipped and to
+        be looked at after all."""
+        missed = [] if self._work is None else await self._unanswered(self._work)
         if not missed:
             # Only now: what is below a tile that was missed would pass for vanished.
             missed = [self.ask(*one, LATE, surely=True) for one in await self.harvest.unasked()]
@@ -391,16 +387,7 @@ class TileSpider(Spider, HeldSpider):
             missed = [self.ask(*one, surely=True) for one in await self.harvest.audit()]
         for request in missed:
             self.crawler.engine.crawl(request)
-        if work is not None and doubtful:
-            await work.confirm(list(doubtful))
         return bool(missed)
-
-    async def _without_result(self, requests: Iterable[Request]) -> list[Request]:
-        """Returns those of which the harvest has no result, as they are to be asked surely."""
-        by_place = {_question(request).place: request for request in requests}
-        missing = await self.harvest.without_result(by_place)
-        found = [self.again(by_place[place], surely=True) for place in missing]
-        return [request for request in found if request is not None]
 
     async def _unanswered(self, work: Fleet) -> list[Request]:
         """Returns what was given up without a result. It was leased in process after process that was killed.

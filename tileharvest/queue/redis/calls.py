@@ -30,7 +30,7 @@ KEPT: Final = 35 * 24 * 3600
 """Seconds after which what is known of a segment is dropped, if nothing was pushed meanwhile. A segment must
 be shorter. What waits is never dropped by time."""
 
-_FIRST: Final = ("common", "segments", "filter")
+_FIRST: Final = ("common", "segments", "seen")
 """What stands before all scripts."""
 
 _LARGEST: Final = 2**53
@@ -120,8 +120,6 @@ class Done(msgspec.Struct, array_like=True):
     has_more: bool
     """Whether something waits that was not leased."""
     dead: int
-    grown: list[tuple[msgspec.Raw, int, int]]
-    """Segments whose filters have grown: how many they had seen, and for how many more there is room."""
     leased: list[tuple[int, int, int, msgspec.Raw, msgspec.Raw]]
     """Id, attempt, priority, segment, body."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import secrets
 import socket
@@ -22,7 +21,6 @@ from tileharvest.queue.port import Exchange
 from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
-from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import expired, sentence
 from tileharvest.queue.shared_queue import Ending, Worker
 
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.redis.connection import Client
 
 _logger = logging.getLogger(__name__)
-
-_AT_ONCE: Final = 10_000
-"""Fingerprints in one command."""
 
 _MAPS_AT_ONCE: Final = 500
 """Maps that are asked about in one go."""
@@ -65,9 +60,8 @@ class RedisQueue:
     matter. How durable it is, Redis' settings say: with `appendonly yes` it outlives a kill of the server,
     with `appendfsync always` a power cut.
 
-    What was seen is kept as one Bloom filter for each segment, so it is known with a probability only:
-    about one in `1 / error_rate` new requests is taken for a seen one, counted among the duplicates and
-    not made. What the filter says is final, so there are no false alarms.
+    What was seen is kept by Redis, in a record of its own for each segment. There is no filter before it, so
+    there are no false alarms.
 
     A worker gets at most what is its part if all workers take the same of what waits, and is told in
     `held_until` when to ask for more. One that was not heard of for the time of a lease is gone, and its
@@ -83,21 +77,19 @@ class RedisQueue:
         lease_seconds: float = 30.0,
         minus_share: int = 16,
         expected: int = 100_000,
-        error_rate: float = 1e-9,
         patience: float = 60.0,
-        keeps_doubtful: bool = False,
         server_clock: bool = True,
     ) -> None:
         """Touches nothing yet. `parameters` are those of `connection.connect`.
 
-        A map's first filter has room for the `expected` requests, a later one for a quarter more than the
-        last segment had. Redis is waited for during `patience` seconds.
-        `keeps_doubtful` keeps what this worker pushes and the filter drops, for `doubtful`.
-        `server_clock=False` is for tests: then the times that callers give are taken for the present one.
+        The record of a map's first segment is laid out for the `expected` requests, a later one for a quarter
+        more than the last segment had. Redis is waited for during `patience` seconds. `server_clock=False` is
+        for tests: then the times that callers give are taken for the present one.
         """
-        if max_attempts < 1 or lease_seconds <= 0:
-            raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
-        check_filter(expected, error_rate)
+        if max_attempts < 1 or lease_seconds <= 0 or expected < 1:
+            raise ValueError(
+                f"{max_attempts} attempts of {lease_seconds} s for {expected} requests would offer none"
+            )
         Turns(minus_share)
         self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
         self._keys = calls.Keys(map_name)
@@ -111,9 +103,7 @@ class RedisQueue:
             "expired": expired(lease_seconds),
             "minus_share": minus_share,
             "expected": expected,
-            "hashes": math.ceil(-math.log2(error_rate)),
             "kept": calls.KEPT,
-            "keeps_doubtful": keeps_doubtful,
             "remembered": max(_REMEMBERED, int(2 * lease_seconds)),
             "server_clock": server_clock,
             "joined": False,
@@ -268,19 +258,6 @@ class RedisQueue:
         """Nothing is done if another worker has the right to end it by now."""
         await self._end(segment, is_over=True)
 
-    async def doubtful(self, segment: str) -> Mapping[bytes, bytes]:
-        """Returns those that workers with `keeps_doubtful` have pushed. They are kept as long as the
-        filter."""
-        key = self._keys.named(f"doubtful:{segment}")
-        found: dict[bytes, bytes] = await self._link.attempt(methodcaller("hgetall", key))
-        return found
-
-    async def confirm(self, segment: str, fingerprints: Sequence[bytes]) -> None:
-        key = self._keys.named(f"doubtful:{segment}")
-        for first in range(0, len(fingerprints), _AT_ONCE):
-            some = fingerprints[first : first + _AT_ONCE]
-            await self._link.attempt(methodcaller("hdel", key, *some))
-
     async def workers(self) -> Sequence[Worker]:
         """Returns those that were heard of within the time of a lease. What is no worker is left out. This
         reads only, with a call for each."""
@@ -363,14 +340,6 @@ class RedisQueue:
                 self._link.queue,
             )
         self._dead = answer.dead
-        for segment, seen, added in answer.grown:
-            _logger.warning(
-                "the filter of segment '%s' is full: %d were seen; added room for %d more. Nothing is lost; a"
-                " higher SEEN_EXPECTED saves time and memory",
-                calls.text_of(segment),
-                seen,
-                added,
-            )
 
     async def _end(self, segment: str, *, is_over: bool) -> str:
         self._expect_open()

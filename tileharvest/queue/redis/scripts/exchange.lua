@@ -2,7 +2,6 @@
 --
 -- number: of the call
 -- pushed: segment, priority, attempt, due or false, fingerprint or false, body
--- keeps_doubtful: whether what is dropped as seen is kept
 -- taken_up: numbers of failures
 -- finished: id, attempt, segment; failed: id, attempt, reason; returned: id, attempt
 -- is_seeded: whether all first requests of the harvest have been pushed now
@@ -10,16 +9,11 @@
 -- wanted, minus_share
 --
 -- The answer: duplicates, refused, when the next is due or false, leases of others, whether something is left that
--- is due, how many are dead, segments whose filters have grown (name, seen, added), and the leases: id, attempt,
--- priority, segment, body.
+-- is due, how many are dead, and the leases: id, attempt, priority, segment, body.
 
 -- Queues an entry, and tells whether it is new.
 local function push(id, segment, priority, attempt, due, fingerprint, body)
     if fingerprint and not is_new(segment, fingerprint) then
-        if call.keeps_doubtful then
-            -- It may be an error.
-            redis.call('HSET', doubtful_key(segment), fingerprint, body)
-        end
         return false
     end
     local request = { priority = priority, attempt = attempt, segment = segment, body = body }
@@ -41,9 +35,9 @@ local function push_all()
             duplicates = duplicates + 1
         end
     end
-    for name, filter in pairs(filters) do
-        redis.call('HSET', segment_key(name), 'accepted', filter.accepted)
-        redis.call('HSET', NUMBERS, 'seen', filter.accepted)
+    for name, record in pairs(seen) do
+        redis.call('HSET', segment_key(name), 'accepted', record.accepted)
+        redis.call('HSET', NUMBERS, 'seen', record.accepted)
     end
     for _, entry in ipairs(call.pushed) do
         if not is_open[entry[1]] then
@@ -178,14 +172,14 @@ local function leased_before(leases)
     return leased
 end
 
--- `result`: duplicates, refused, whether something is left that is due, and what has grown
+-- `result`: duplicates, refused, and whether something is left that is due
 local function answered(result, leases)
-    local duplicates, refused, has_more, grown = unpack(result)
+    local duplicates, refused, has_more = unpack(result)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
     local next_due, dead = due and tonumber(due) - shift, redis.call('LLEN', DEAD)
     local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
     local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
-    return pack({ duplicates, refused, next_due or false, elsewhere, has_more, dead, grown, leases })
+    return pack({ duplicates, refused, next_due or false, elsewhere, has_more, dead, leases })
 end
 
 -- A call whose answer did not arrive is made again with its number, and is then only answered again: of the leases
@@ -203,14 +197,8 @@ end
 settle()
 local duplicates, refused = take_in()
 heartbeat()
-local grown = {}
-for name, filter in pairs(filters) do
-    if filter.grown then
-        grown[#grown + 1] = { name, filter.accepted, filter.grown }
-    end
-end
 local leased = lease(part_of(call.wanted))
-local result, leases = { duplicates, refused, waiting() > 0, grown }, {}
+local result, leases = { duplicates, refused, waiting() > 0 }, {}
 for place, one in ipairs(leased) do
     leases[place] = { one[1], one[2] }
 end

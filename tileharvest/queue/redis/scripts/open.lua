@@ -9,8 +9,8 @@ local TRIED = {
     { 'HMGET', 'field' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' }, { 'ZADD', 1, 'member' },
     { 'ZINCRBY', 1, 'member' }, { 'ZSCORE', 'member' }, { 'ZCARD' }, { 'ZRANGE', 0, 0 }, { 'ZREVRANGE', 0, 0 },
     { 'ZRANGEBYSCORE', 0, 0 }, { 'ZREMRANGEBYSCORE', 0, 0 }, { 'ZREM', 'none' }, { 'ZPOPMIN' },
-    { 'SETBIT', 0, 1 }, { 'GETBIT', 0 }, { 'BITFIELD', 'SET', 'u1', 0, 1 }, { 'EXPIRE', 1 }, { 'UNLINK' },
-    { 'RPUSH', 'none' }, { 'LLEN' }, { 'UNLINK' }, { 'SET', 1 }, { 'GET' }, { 'UNLINK' },
+    { 'EXPIRE', 1 }, { 'UNLINK' }, { 'RPUSH', 'none' }, { 'LLEN' }, { 'UNLINK' }, { 'SET', 1 }, { 'GET' },
+    { 'UNLINK' },
 }
 
 local function refusal()

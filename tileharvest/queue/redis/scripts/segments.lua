@@ -1,19 +1,14 @@
 -- Segments: how they are opened, and dropped with all that is in them. Stands before every script.
 --
--- Three keys for each: what is known of it and of its harvest, the bitmap of what was seen, and what was dropped
--- as seen. They end by time when nothing is done in the segment for long. What belongs to no segment, such as the
--- orders of a person, has the empty name and stays.
+-- Two keys for each: what is known of it and of its harvest, and what was seen. They end by time when nothing is done
+-- in the segment for long. What belongs to no segment, such as the orders of a person, has the empty name and stays.
 
 local function segment_key(name)
     return key('segment:' .. name)
 end
 
 local function seen_key(name)
-    return key('seen:' .. name)
-end
-
-local function doubtful_key(name)
-    return key('doubtful:' .. name)
+    return key('fingerprints:' .. name)
 end
 
 -- Opens a segment, or lets it last for the full time again.
@@ -27,7 +22,6 @@ local function open_segment(name)
         redis.call('EXPIRE', segment_key(name), call.kept)
     end
     redis.call('EXPIRE', seen_key(name), call.kept)
-    redis.call('EXPIRE', doubtful_key(name), call.kept)
 end
 
 -- The newest segment that has a name; nil if there is none.
@@ -42,7 +36,7 @@ end
 
 -- Drops all of the segment but its failures. Reads everything that waits.
 local function drop_segment(name)
-    redis.call('UNLINK', segment_key(name), seen_key(name), doubtful_key(name))
+    redis.call('UNLINK', segment_key(name), seen_key(name))
     redis.call('ZREM', SEGMENTS, name)
     local cursor = '0'
     repeat

@@ -6,6 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from scrapy.commands import ScrapyHelpFormatter
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.settings import quieten
@@ -23,6 +24,19 @@ Asking = TypeVar("Asking", bound=SiteProbeSpider)
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 is none."""
+
+_UNBROKEN: Final = ":\N{NO-BREAK SPACE}"
+
+
+class _HelpFormatter(ScrapyHelpFormatter):
+    """Breaks no line behind a colon: Scrapy makes a heading of each line that ends with one."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        lines = super()._split_lines(text.replace(": ", _UNBROKEN), width)
+        return [line.replace(_UNBROKEN, ": ") for line in lines]
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return super()._fill_text(text.replace(": ", _UNBROKEN), width, indent).replace(_UNBROKEN, ": ")
 
 
 class ProjectCommand:
@@ -62,6 +76,7 @@ class ProjectCommand:
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)  # type: ignore[misc]
+        parser.formatter_class = _HelpFormatter
         self._parser = parser
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

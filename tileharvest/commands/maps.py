@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options]"
-    summary = "List the configured maps with their last harvest, tiles, versions, bytes and next walk"
+    summary = "List the configured maps with their last harvest, tiles, versions, bytes, next walk and time"
     arguments = range(1)
     usage = "scrapy maps takes no arguments"
 

@@ -1,0 +1,33 @@
+"""What `scrapy WORD -h` shows."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.commands import ScrapyHelpFormatter
+from scrapy.utils.misc import walk_modules_iter
+from scrapy.utils.project import get_project_settings
+
+COMMANDS = [
+    module.Command for module in walk_modules_iter("tileharvest.commands") if hasattr(module, "Command")
+]
+
+
+@pytest.mark.parametrize("columns", range(60, 140, 4))
+def test_only_headings_are_headings_however_wide_the_terminal_is(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command_class in COMMANDS:
+        command = command_class()
+        command.settings = get_project_settings()
+        parser = ScrapyArgumentParser(
+            formatter_class=ScrapyHelpFormatter, description=command.long_desc(), conflict_handler="resolve"
+        )
+        command.add_options(parser)
+        lines = parser.format_help().splitlines()
+        ruled = itertools.pairwise(lines)
+        headings = [line for line, rule in ruled if rule and not rule.strip("=-")]
+        assert set(headings) <= {"Usage", "Options", "Global Options"}, (command_class.__module__, headings)

@@ -1,4 +1,4 @@
-"""What all tests share: real servers, and the real maps beside the project."""
+"""What all tests share: real servers, a user's project, and the real maps beside the project, harvested."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from tests.end_to_end.project import Project
+from tests.end_to_end.real_maps import harvested_antworld, harvested_small
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.postgresql import postgresql_server
@@ -20,6 +22,7 @@ from tests.servers.postgresql import postgresql_server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.end_to_end.real_maps import Harvested
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
@@ -100,6 +103,26 @@ def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the processes of pytest find what one of them has made for all."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A user's project without maps and without data."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Project(folder)
+
+
+@pytest.fixture(scope="session")
+def antworld(shared_maps: Path, common_folder: Path) -> list[Harvested]:
+    """The four versions of a real map, harvested in turn. Read only: copy `data` to go on from there."""
+    return harvested_antworld(shared_maps, common_folder)
+
+
+@pytest.fixture(scope="session")
+def small_history(shared_maps: Path, common_folder: Path) -> Path:
+    """The data folder of the small map, harvested once. Read only: `project.adopt` copies it."""
+    return harvested_small(shared_maps, common_folder)
 
 
 @pytest.fixture

@@ -6,24 +6,14 @@ Arguments: the file of runs, the step's name, and how many times it is let pass 
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from tests.crash.steps import Step, kill_at
 from tests.scheduler import crawl_stubs
 from tests.scheduler.stub_spiders import AppendingPipeline
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.queue.sqlite.statements import Statements
-
-
-class Step(NamedTuple):
-    owner: Any
-    function: str
-    before: bool
-    """Killed before the call, else after it."""
-
 
 STEPS: Final = {
     "nothing exchanged": Step(SqliteQueue, "exchange", before=True),
@@ -33,23 +23,6 @@ STEPS: Final = {
     "asked, not recorded": Step(AppendingPipeline, "process_item", before=True),
     "recorded, lease not finished": Step(AppendingPipeline, "process_item", before=False),
 }
-
-
-def kill_at(step: Step, passes: int) -> None:
-    """Let the call after `passes` others be the last thing that this process does."""
-    original: Any = getattr(step.owner, step.function)
-    calls = count()
-
-    def killing(*arguments: Any, **keywords: Any) -> Any:
-        last = next(calls) == passes
-        if last and step.before:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = original(*arguments, **keywords)
-        if last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    setattr(step.owner, step.function, killing)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DAY: Final = "2016-10-07"
 HOUR: Final = 3600
-STEP_NUMBERS: Final = {step.name: number for number, step in enumerate(STEPS)}
 NAMELESS: Final = "bytes flushed, without their name"
 ENDED: Final = "harvest ended, nobody told"
 
@@ -65,9 +64,9 @@ def staged(stage: Stage, project: Project) -> Project:
 
 def kill(project: Project, name: str) -> None:
     """Run the harvest, and have it kill itself at the step."""
-    step = STEPS[STEP_NUMBERS[name]]
+    step = STEPS[name]
     passes = PASSES.get(step.function, 0)
-    kill_there = (str(STEP_NUMBERS[name]), str(passes))
+    kill_there = (name, str(passes))
     command = ("crawl", "overviewer", "-a", f"map={SMALL}", "-a", f"day={DAY}")
     with project.running(*kill_there, *command, module="tests.crash.killed_at_step") as process:
         _, stderr = process.communicate(timeout=60)
@@ -78,7 +77,7 @@ def test_the_harvest_that_is_killed_has_every_kind_of_outcome(stage: Stage) -> N
     assert {"404", "ign", "nMod", "upd", "add", "gone"} == set(stage.undisturbed.outcomes.values())
 
 
-@pytest.mark.parametrize("name", [name for name in STEP_NUMBERS if name not in (NAMELESS, ENDED)])
+@pytest.mark.parametrize("name", [name for name in STEPS if name not in (NAMELESS, ENDED)])
 def test_a_kill_at_this_step_loses_nothing_and_repeats_nothing(
     stage: Stage, staged: Project, name: str
 ) -> None:

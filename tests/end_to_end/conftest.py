@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: a user's project, and real maps that were harvested already."""
+"""What the end-to-end tests share: the small map, served, before and after its harvest."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.project import Project
-from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH, harvested_antworld, harvested_small
+from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
 
@@ -15,28 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.end_to_end.real_maps import Harvested
+    from tests.end_to_end.project import Project
     from tests.servers.nginx import Nginx
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A user's project without maps and without data."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return Project(folder)
-
-
-@pytest.fixture(scope="session")
-def antworld(shared_maps: Path, common_folder: Path) -> list[Harvested]:
-    """The four versions of a real map, harvested in turn. Read only: copy `data` to go on from there."""
-    return harvested_antworld(shared_maps, common_folder)
-
-
-@pytest.fixture(scope="session")
-def small_history(shared_maps: Path, common_folder: Path) -> Path:
-    """The data folder of the small map, harvested once. Read only: `project.adopt` copies it."""
-    return harvested_small(shared_maps, common_folder)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.real_maps import ANTWORLD_DEPTH, harvested_antworld
+from tests.end_to_end.real_maps import ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.fleet.workers import Fleet
 from tests.servers.postgresql import postgresql_server as run_postgresql
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.end_to_end.real_maps import Harvested
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
@@ -65,12 +64,6 @@ def fleet_on(
 def fleet(fleet_on: Callable[..., Fleet], redis: RedisServer) -> Fleet:
     """Whose history is a file."""
     return fleet_on(redis.url)
-
-
-@pytest.fixture(scope="session")
-def antworld(shared_maps: Path, common_folder: Path) -> list[Harvested]:
-    """The four versions of a real map, harvested in turn by one worker, without Redis."""
-    return harvested_antworld(shared_maps, common_folder)
 
 
 @pytest.fixture(scope="session")

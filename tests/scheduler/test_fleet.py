@@ -20,16 +20,14 @@ from tileharvest.scheduler.fleet import Fleet, refuse_company
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"
 
 
-def worker(
-    host: str = "", *, pid: int = 7, segment: str = DAY, machine: str = "here", heard: float = 100.0
-) -> Worker:
+def worker(host: str = "", *, pid: int = 7, segment: str = DAY, machine: str = "here") -> Worker:
     return Worker(
         host=host or socket.gethostname(),
         machine=machine,
         pid=pid,
         segment=segment,
         started=1.0,
-        heartbeat=heard,
+        heartbeat=100.0,
         leased=0,
         share=None,
         finished=0,
@@ -42,12 +40,12 @@ OWN = worker(pid=os.getpid(), segment="")
 
 def refusal(*others: Worker, segment: str = DAY, fresh: bool = False, local: bool = False) -> str:
     with pytest.raises(QueueError) as caught:
-        refuse_company([OWN, *others], segment, silent=SILENT, is_fresh=fresh, is_history_local=local)
+        refuse_company([OWN, *others], segment, is_fresh=fresh, is_history_local=local)
     return str(caught.value)
 
 
 def may_work(*others: Worker, segment: str = DAY, fresh: bool = False, local: bool = False) -> bool:
-    refuse_company([OWN, *others], segment, silent=SILENT, is_fresh=fresh, is_history_local=local)
+    refuse_company([OWN, *others], segment, is_fresh=fresh, is_history_local=local)
     return True
 
 
@@ -59,10 +57,6 @@ def test_a_worker_for_another_segment_is_refused_and_told_who_works() -> None:
     said = refusal(worker("east", pid=12), segment=NEXT_DAY)
     assert "2026-11-20 is still under way at east (pid 12)" in said
     assert "run again for 2026-11-21" in said
-
-
-def test_who_was_not_heard_of_for_long_is_in_nobodys_way() -> None:
-    assert may_work(worker("east", heard=100.0 - SILENT - 1), segment=NEXT_DAY, fresh=True)
 
 
 def test_a_fresh_start_beside_others_is_refused() -> None:
@@ -157,9 +151,8 @@ GIVEN_UP = Failure(1, b"body", DAY, 0, 3, WORKER_ENDED.format(attempts=3), 0.0)
     [
         ([OWN, worker("later")], [b"body"]),
         ([worker("earlier"), OWN], []),
-        ([worker("silent", heard=100.0 - SILENT - 1), OWN], [b"body"]),
     ],
-    ids=["the first of all", "another was first", "the first is gone"],
+    ids=["the first of all", "another was first"],
 )
 def test_of_several_idle_workers_one_offers_what_was_given_up(
     workers: list[Worker], pushed: list[bytes]

@@ -125,9 +125,9 @@ class Fleet:
         all workers only the one that has been at it for longest offers it, or each would. It ends the crawl
         where the queue cannot go on.
         """
-        segment, silent = self._segment, self._scheduling.lease_seconds
+        segment = self._segment
         try:
-            if self._shared is None or _is_own(_living(await self._shared.workers(), silent)[0]):
+            if self._shared is None or _is_own((await self._shared.workers())[0]):
                 for failure in await self._queue.failures():
                     if failure.segment == segment and is_unanswered(failure.reason):
                         body, attempts = failure.body, failure.attempts
@@ -198,14 +198,14 @@ class Fleet:
 
 
 def refuse_company(
-    workers: Sequence[Worker], segment: str, *, silent: float, is_fresh: bool, is_history_local: bool
+    workers: Sequence[Worker], segment: str, *, is_fresh: bool, is_history_local: bool
 ) -> None:
-    """Raises QueueError where this worker must not work beside the others that are alive.
+    """Raises QueueError where this worker must not work beside the others.
 
     It must not work for another segment than they do, nor start afresh beside them, nor share a history that
-    is a file of another machine. A worker that was not heard of for `silent` seconds is in nobody's way.
+    is a file of another machine.
     """
-    others = [one for one in _living(workers, silent) if not _is_own(one)]
+    others = [one for one in workers if not _is_own(one)]
     strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
     if is_history_local and strangers:
         raise QueueError(
@@ -224,12 +224,6 @@ def refuse_company(
             f"a harvest cannot start afresh while others work on it: {_named(others)}; nothing was changed;"
             " let them end or stop them, or start without -a fresh=1 to work with them"
         )
-
-
-def _living(workers: Sequence[Worker], silent: float) -> list[Worker]:
-    """Returns those that were heard of in the last `silent` seconds, in their order."""
-    now = max((worker.heartbeat for worker in workers), default=0.0)
-    return [worker for worker in workers if now - worker.heartbeat <= silent]
 
 
 def _is_own(worker: Worker) -> bool:

@@ -208,7 +208,6 @@ class Scheduler(BaseScheduler):
             refuse_company(
                 await scheduling.shared.workers(),
                 current,
-                silent=scheduling.lease_seconds,
                 is_fresh=scheduling.fresh,
                 is_history_local=scheduling.is_history_local,
             )

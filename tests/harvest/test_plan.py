@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -8,10 +7,8 @@ import pytest
 
 from tileharvest.harvest.plan import (
     Expense,
-    HarvestPlan,
     duration_in_words,
     plan_by_last,
-    timed,
     two_digits,
 )
 from tileharvest.history.costs import Cost
@@ -132,19 +129,6 @@ def test_a_pace_that_has_become_slower_since_counts() -> None:
     assert slower.most.seconds == pytest.approx(225 * 3.0)
     faster = plan_by_last(last_harvest(), rules(Gap(0.1, 0.3)), audit=0.0)
     assert faster.expected.seconds == pytest.approx(300.0)
-
-
-def test_each_request_of_a_sampled_harvest_takes_as_long_as_one_of_the_sample() -> None:
-    least, expected, most = (
-        Expense(tiles, requests, math.nan, missing=200)
-        for tiles, requests in ((300, 800), (400, 1000), (500, 1200))
-    )
-    plan = timed(HarvestPlan(expected, most, least, is_exact=False), looking=3, each=0.3)
-    assert plan.least is not None
-    assert (plan.least.tiles, plan.expected.tiles, plan.most.tiles) == (300, 400, 500)
-    assert (plan.least.requests, plan.expected.requests, plan.most.requests) == (803, 1003, 1203)
-    assert math.isnan(plan.expected.received_bytes)
-    assert plan.expected.seconds == pytest.approx(1003 * 0.3)
 
 
 @pytest.mark.parametrize(

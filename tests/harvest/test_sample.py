@@ -200,6 +200,18 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
     assert whole.expected.received_bytes == sum(pyramid.sizes[tile] for tile in kept)
 
 
+def test_each_request_of_a_sampled_harvest_takes_as_long_as_one_of_the_sample() -> None:
+    sample, _ = complete(roads(6), Walk(Form(6)), 150, random.Random(1))
+    tiles_alone, whole = estimate([sample]), estimate([sample], looking=3, each=0.3)
+    assert tiles_alone.least is not None
+    assert whole.least is not None
+    pairs = zip(tiles_alone[:3], whole[:3], strict=True)
+    for asked, one in pairs:
+        assert one.requests == pytest.approx(asked.requests + 3)
+        assert one.seconds == pytest.approx(one.requests * 0.3)
+        assert one.tiles == asked.tiles
+
+
 def test_what_was_asked_in_part_is_not_exact_though_its_upper_levels_were_asked_whole() -> None:
     part, asked = sampled(island(6, 30), Walk(Form(6)), 100, 1)
     assert {tile for tile in asked if tile.zoom == -5} == set(first_level(6))

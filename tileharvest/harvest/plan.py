@@ -112,21 +112,6 @@ def _present(harvest: HarvestSummary) -> int:
     return sum(counts.values()) - counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.GONE, 0)
 
 
-def timed(plan: HarvestPlan, *, looking: int, each: float) -> HarvestPlan:
-    """Returns the plan of a sample with the look at the site, and with the time that everything takes.
-
-    `looking`: requests before the first one for a tile; `each`: seconds that a request of the sample took,
-    which was made at the harvest's pace.
-    """
-
-    def with_time(expense: Expense) -> Expense:
-        requests = looking + expense.requests
-        return expense._replace(requests=requests, seconds=requests * each)
-
-    least = None if plan.least is None else with_time(plan.least)
-    return plan._replace(expected=with_time(plan.expected), least=least, most=with_time(plan.most))
-
-
 def _mean_gap(rules: Rules) -> float:
     """Returns the mean seconds from one start of a request to the next; quiet hours are not counted."""
     return max(rules.gap.mean, rules.host_gap.mean)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from math import fsum, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.harvest.plan import Expense, HarvestPlan
 from tileharvest.tiles.outcomes import Outcome
@@ -33,15 +33,12 @@ most of which are in few tiles, in 83. With only two descents on most levels bot
 """
 
 
-class _Level(NamedTuple):
-    """A level of the walk. A family is the tiles below one tile of the level above."""
+_Level: TypeAlias = tuple[float, list[tuple[int, Expense]]]
+"""A level of the walk: the weight of the families that were asked, and each of them with its owner.
 
-    weight: float
-    """Families that each asked one stands for, itself included."""
-    owners: list[int]
-    """For each asked family, which of the families asked above has its parent, by its place among them."""
-    found: list[Expense]
-    """What each asked family comes to in a first harvest, which fetches every tile that it keeps."""
+A family is the tiles below one tile of the level above. Its owner is the family asked above that has its
+parent, by its place among them. Its expense is that of a first harvest, which fetches all that it keeps.
+The weight says for how many families each asked one stands, itself included."""
 
 
 class Sample:
@@ -94,9 +91,8 @@ class Sample:
     def take(self, sizes: Mapping[Tile, float]) -> None:
         """Takes what was found: those of the drawn tiles that are there, with their bytes, or NaN where the
         site does not tell them."""
-        owners = [owner for owner, _ in self._drawn]
-        found = [self._expense(family, sizes) for _, family in self._drawn]
-        self.levels.append(_Level(len(self._coming) / len(self._drawn), owners, found))
+        found = [(owner, self._expense(family, sizes)) for owner, family in self._drawn]
+        self.levels.append((len(self._coming) / len(self._drawn), found))
         self._coming = [
             (place, below)
             for place, (_, family) in enumerate(self._drawn)
@@ -112,8 +108,11 @@ class Sample:
         return Expense(len(there), len(family) + len(there), sum(there), missing=missing)
 
 
-def estimate(samples: Sequence[Sample]) -> HarvestPlan:
+def estimate(samples: Sequence[Sample], *, looking: int = 0, each: float = 0.0) -> HarvestPlan:
     """Returns what the walks over several layers come to together, once all their samples are complete.
+
+    `looking` requests are made before the first one for a tile. `each` is the seconds that a request of the
+    sample took, which was made at the harvest's pace.
 
     On average over all possible samples the expected numbers are the true ones, whatever the form of the map.
     The range says how far off a single one may be; its least is never less than what was seen.
@@ -124,8 +123,11 @@ def estimate(samples: Sequence[Sample]) -> HarvestPlan:
         total, variance, seen = (fsum(numbers) for numbers in zip(*parts, strict=True))
         margin = ERRORS_EACH_WAY * sqrt(variance)
         ranges.append((total, total + margin, max(seen, total - margin)))
-    expected, most, least = (Expense(*numbers) for numbers in zip(*ranges, strict=True))
-    is_exact = all(level.weight == 1 for sample in samples for level in sample.levels)
+    expected, most, least = (
+        one._replace(requests=looking + one.requests, seconds=each * (looking + one.requests))
+        for one in (Expense(*numbers) for numbers in zip(*ranges, strict=True))
+    )
+    is_exact = all(weight == 1 for sample in samples for weight, _ in sample.levels)
     return HarvestPlan(expected, most, least, is_exact=is_exact)
 
 
@@ -139,15 +141,15 @@ def _upwards(levels: Sequence[_Level], field: int) -> tuple[float, float, float]
     """
     variance = seen = 0.0
     below: dict[int, float] = {}
-    for level in reversed(levels):
-        own = [expense[field] for expense in level.found]
+    for weight, found in reversed(levels):
+        own = [expense[field] for _, expense in found]
         totals = [one + below.get(place, 0) for place, one in enumerate(own)]
         seen += fsum(own)
-        if level.weight > 1:
+        if weight > 1:
             mean = fmean(totals)
             differ = fsum((total - mean) ** 2 for total in totals) / (len(totals) - 1)
-            variance = level.weight * ((level.weight - 1) * len(totals) * differ + variance)
+            variance = weight * ((weight - 1) * len(totals) * differ + variance)
         below = defaultdict(float)
-        for owner, total in zip(level.owners, totals, strict=True):
-            below[owner] += level.weight * total
+        for (owner, _), total in zip(found, totals, strict=True):
+            below[owner] += weight * total
     return fsum(below.values()), variance, seen

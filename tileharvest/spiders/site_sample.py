@@ -10,7 +10,6 @@ from scrapy import Request, signals
 from scrapy.http import Response
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.plan import timed
 from tileharvest.harvest.sample import Sample, estimate
 from tileharvest.harvest.walks import walk_over
 from tileharvest.queue.requests import STATE, RequestState
@@ -105,7 +104,7 @@ class SiteSampleSpider(SiteProbeSpider):
                 drawn = sample.draw(until - self.made, self._random.random)
                 sample.take(await self._sizes(layer, drawn))
         took = asyncio.get_running_loop().time() - began
-        return timed(estimate(samples), looking=looking, each=took / self._tiles)
+        return estimate(samples, looking=looking, each=took / self._tiles)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """Returns the bytes of those that are there, as `Sample.take` wants them."""

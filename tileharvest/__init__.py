@@ -7,7 +7,7 @@ maps.toml -> MapDescription (maps/) -> renderer: the site's configuration and la
   -> retry and diff middlewares (middlewares/), with the verdict (tiles/verdict.py): a HEAD settles the
      outcome or calls for a GET, and a GET is judged by its SHA1
   -> spider callback: a TileResult (tiles/results.py), and requests for the tiles below (spiders/)
-  -> pipeline (pipelines.py, harvest/): 1 the bytes are stored (store/), 2 the version is recorded (history/),
+  -> pipeline (pipelines/, harvest/): 1 the bytes are stored (store/), 2 the version is recorded (history/),
      3 the lease is finished (scheduler/)
   -> history and store -> pictures (pictures/) -> viewer, export, notices and commands, which only read
 """

@@ -68,7 +68,7 @@ _LOADED: Final = (
     "tileharvest.notices.notice",
     "tileharvest.notices.places",
     "tileharvest.pictures.difference",
-    "tileharvest.pipelines",
+    "tileharvest.pipelines.pipeline",
     "tileharvest.scheduler.fingerprint",
     "tileharvest.queue.redis.queue",
     "tileharvest.scheduler.scheduler",

@@ -1,0 +1,5 @@
+"""Scrapy's item pipeline, ours: `ITEM_PIPELINES = {"tileharvest.pipelines.HistoryPipeline": 300}`."""
+
+from tileharvest.pipelines.pipeline import HistoryPipeline
+
+__all__ = ["HistoryPipeline"]

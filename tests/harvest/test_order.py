@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileharvest.harvest.order import longest_first
+from tileharvest.harvest.due import longest_first
 from tileharvest.history.costs import Cost
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.rules import Rules

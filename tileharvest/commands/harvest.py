@@ -26,7 +26,7 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
-from tileharvest.harvest.order import longest_first
+from tileharvest.harvest.due import longest_first
 from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.history.summaries import last_costs
 from tileharvest.maps.budgets import bytes_in_words

@@ -1,20 +1,27 @@
-"""When a map's next harvest begins. Pure: the moment and what the history knows are arguments."""
+"""When a map's next harvest begins, and in which order those of several maps do.
+
+Pure: the moment and what the history knows are arguments.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.maps.quiet_hours import QuietHours, quiet_until
 from tileharvest.queue.segments import first_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from zoneinfo import ZoneInfo
 
+    from tileharvest.history.costs import Cost
     from tileharvest.history.past import Past, Visit
+    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment, SegmentResolver
 
 INC_RATE: Final = 0.4
@@ -167,6 +174,29 @@ def leaves_room(*, limit: float | None, concurrency: int, rates: Sequence[float]
     if not rates or len(rates) >= concurrency:
         return False
     return limit is None or (since >= _SETTLED and sum(rates) < _REACHED * limit)
+
+
+def longest_first(rules: Mapping[str, Rules], costs: Mapping[str, Cost]) -> list[str]:
+    """Returns the maps in the order of how long they are expected to take, the longest first.
+
+    What takes longest decides when the last map is done, so it must not begin last. `costs` are those of the
+    maps' last finished harvests. A map without any comes first: all of it is to be fetched. Maps that are
+    expected to take equally long keep their order.
+    """
+    by_host: defaultdict[str, int] = defaultdict(int)
+    for name, cost in costs.items():
+        if name in rules:
+            by_host[rules[name].host] += cost.requests
+
+    def seconds(name: str) -> float:
+        if name not in costs:
+            return inf
+        its, cost = rules[name], costs[name]
+        # Without any limit it takes as long as last time. The maps of a host have to share its limit.
+        own = cost.requests * its.gap.mean if its.gap else cost.seconds
+        return max(own, by_host[its.host] * its.host_gap.mean)
+
+    return sorted(rules, key=seconds, reverse=True)
 
 
 def _moments(times: Times, at: time, segment: Segment) -> Iterator[datetime]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import LONGEST, Gap
-from tileharvest.politeness.rate_limit import HORIZON, Account, Host, Pace, Spent, Standing
+from tileharvest.politeness.rate_limit import ALONE, HORIZON, Account, Host, Pace, Spent, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,24 @@ def test_a_far_start_is_asked_for_when_it_can_be_leased_and_later_by_who_has_som
 ) -> None:
     again = standing(askers=askers).ask_again(NOW + 9, NOW, has_some=has_some)
     assert again == NOW + 9 - ahead
+
+
+def test_who_asks_a_host_alone_leases_for_seconds_at_a_time() -> None:
+    host, pace = Host(), Pace("map.example.net", 32, Gap.of_rate(2.0))
+    own = host.tell("1-a", Account("world"), NOW)
+    first = host.stand(own, pace, wanted=99, now=NOW)
+    assert first.allowed == 2 * ALONE + 1
+    _, next_start = host.take_starts(own, first.allowed, now=NOW, random=lambda: 0.5)
+    again = first.ask_again(next_start, NOW, has_some=True)
+    assert again == next_start - ALONE / 2
+    assert host.stand(own, pace, wanted=99, now=again).allowed >= ALONE
+
+
+def test_beside_another_process_little_is_leased_ahead() -> None:
+    host, pace = Host(), Pace("map.example.net", 32, Gap.of_rate(10.0))
+    host.tell("1-a", Account("other"), NOW)
+    own = host.tell("2-a", Account("world"), NOW)
+    assert host.stand(own, pace, wanted=99, now=NOW).allowed == 10 * HORIZON + 1
 
 
 def told(host: Host, process: str, name: str, concurrency: int, host_concurrency: int | None = None) -> int:

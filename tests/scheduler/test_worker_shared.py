@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.scheduler.driving import entry
 from tests.scheduler.worker_side import run, started
+from tileharvest.scheduler.worker import LINGER, PATIENCE
 
 
 def test_a_lease_is_not_offered_before_it_may_start() -> None:
@@ -60,6 +63,65 @@ def test_what_was_held_back_is_asked_for_again_when_it_may_be_had() -> None:
             side.queue.adds = {}
             await side.hear(3)
             assert side.worker.is_done
+
+    run(test())
+
+
+def test_what_has_ended_is_told_when_more_may_be_had() -> None:
+    async def test() -> None:
+        async with started("a", "b") as side:
+            first, _ = side.take()
+            side.queue.adds = {"held_until": 1.5}
+            side.worker.look_again()
+            await side.hear(2)
+            side.worker.finish(first)
+            await asyncio.sleep(1.4)
+            side.worker.push(entry("c"))
+            assert len(side.queue.told) == 2
+            side.queue.adds = {}
+            side.now = 1.5
+            await side.hear(3)
+            assert side.queue.told[-1].finished == [first]
+            assert [one.body for one in side.queue.told[-1].pushed] == [b"c"]
+
+    run(test())
+
+
+def test_what_has_ended_is_told_soon_where_more_may_be_had_only_in_a_long_time() -> None:
+    async def test() -> None:
+        async with started("a", "b") as side:
+            first, second = side.take()
+            side.queue.adds = {"held_until": 60.0}
+            side.worker.look_again()
+            await side.hear(2)
+            side.worker.finish(first)
+            await asyncio.sleep(PATIENCE - 0.1)
+            side.worker.finish(second)
+            assert len(side.queue.told) == 2
+            side.queue.adds = {}
+            await side.hear(3)
+            assert side.queue.told[-1].finished == [first, second]
+
+    run(test())
+
+
+def test_what_has_ended_last_is_told_at_once() -> None:
+    async def test() -> None:
+        async with started(ahead=4) as side:
+            side.queue.starts = {"a": 5.0, "b": 6.0}
+            for body in ("a", "b"):
+                side.worker.push(entry(body))
+            await side.hear(2)
+            side.now = 5.0
+            (first,) = side.take()
+            side.worker.finish(first)
+            await asyncio.sleep(LINGER)
+            assert not side.worker.is_told
+            side.now = 6.0
+            (last,) = side.take()
+            side.worker.finish(last)
+            await asyncio.sleep(2 * LINGER)
+            assert side.worker.is_told
 
     run(test())
 

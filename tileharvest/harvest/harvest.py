@@ -20,7 +20,7 @@ from tileharvest.history.day_costs import spent
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvest_row import Beginning
-from tileharvest.history.harvests import HarvestRecord, begin
+from tileharvest.history.harvests import begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from tileharvest.harvest.holdings import Holdings
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
     from tileharvest.renderers.port import Renderer
     from tileharvest.renderers.site import Site
+    from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
@@ -202,30 +204,29 @@ class Harvest:
         self.is_open = True
 
     async def _begin(self, site: Site) -> None:
-        history = await asyncio.to_thread(self._on_close.enter_context, self._holdings.open_history())
-        store = await asyncio.to_thread(self._holdings.open_store)
-        self._images = StoreWriter(store, self.traffic)
-        self._record: HarvestRecord = await asyncio.to_thread(
-            begin,
-            history,
-            Beginning(
-                map_name=self.description.name,
-                segment=self.segment.name,
-                day=self.day,
-                started=self._clock(),
-                renderer=site.renderer,
-                layers=site.layers,
-                again=self._again,
-                pushed=self.is_pushed,
-            ),
-            self._today,
+        beginning = Beginning(
+            map_name=self.description.name,
+            segment=self.segment.name,
+            day=self.day,
+            started=self._clock(),
+            renderer=site.renderer,
+            layers=site.layers,
+            again=self._again,
+            pushed=self.is_pushed,
         )
+
+        def begun() -> tuple[TileStore, HarvestRecord, int, int]:
+            history = self._on_close.enter_context(self._holdings.open_history())
+            store = self._holdings.open_store()
+            record = begin(history, beginning, self._today)
+            known = record.known_before(self._areas)
+            return store, record, known, 0 if record.is_pushed else record.expect(known)
+
+        store, self._record, self._known_before, self.expected = await asyncio.to_thread(begun)
+        self._images = StoreWriter(store, self.traffic)
         self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued
-        self._known_before = await asyncio.to_thread(self._record.known_before, self._areas)
-        if not self.is_pushed:
-            self.expected = await asyncio.to_thread(self._record.expect, self._known_before)
-        self.versions = Known(self._record.latest, history.reader)
+        self.versions = Known(self._record.latest, self._record.history.reader)
         """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
         self.walks = await Walks.begin(
             self._record, self.description, self.layers, self.day, self.renderer.doubt
@@ -289,8 +290,11 @@ class Harvest:
         await self._commits.flush()
         if self.is_pushed:
             return []
-        found = await asyncio.to_thread(self._record.unasked, self._areas, _UNASKED_AT_ONCE)
-        vanished = await asyncio.to_thread(self._record.vanished, self._areas)
+
+        def look() -> tuple[list[tuple[str, Tile]], int]:
+            return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
+
+        found, vanished = await asyncio.to_thread(look)
         if vanished > self._known_before / 2:
             raise self._moved()
         return [(self.layers[name].layer, tile) for name, tile in found]
@@ -348,10 +352,14 @@ class Harvest:
 
     async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
         await self._commits.close()
-        self.ended_here = await asyncio.to_thread(
-            self._record.finish, self._clock(), reason, settle_gone=settle_gone
-        )
-        return await asyncio.to_thread(self._record.counts)
+        ended = self._clock()
+
+        def end() -> tuple[bool, dict[Outcome, int]]:
+            ended_here = self._record.finish(ended, reason, settle_gone=settle_gone)
+            return ended_here, self._record.counts()
+
+        self.ended_here, counts = await asyncio.to_thread(end)
+        return counts
 
     def _moved(self) -> MovedError:
         return MovedError(

@@ -107,7 +107,9 @@ class Walks:
         for name, (layer, _) in self._layers.items():
             if name not in distrusted:
                 audit = await self.to_audit(name)
-                found = await asyncio.to_thread(self._record.outcomes, name, audit.tiles)
+                found = {}
+                if audit.tiles:
+                    found = await asyncio.to_thread(self._record.outcomes, name, audit.tiles)
                 missing = [tile for tile in audit.tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
                 if not missing and (reason := self._breach(name, audit, found)):

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 LEVELS: Final = 4
 """A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards asks for
-neighbours soon after each other: one query in about 256 look-ups."""
+neighbours soon after each other: one query in about 256 look-ups. The four blocks around the centre of a map
+are one, so that a small map takes one query per zoom."""
 
 MOST_BLOCKS: Final = 16
 """How many blocks are kept. A version takes about 0.6 KB, so 16 full blocks take 2.5 MB. A walk downwards
 goes from block to block, and so more blocks would save no query."""
+
+_AROUND: Final = (-1, 0)
+"""Columns, and rows, of the blocks around the centre of the map."""
+_CENTRE: Final = (0, 0)
 
 _Key: TypeAlias = tuple[str, int, int, int]
 _Value = TypeVar("_Value")
@@ -52,7 +57,8 @@ class Known(Generic[_Value]):
         Raises HistoryError when the history cannot be read; a later call asks it again. Raises ValueError for
         a layer that the harvest does not have.
         """
-        key = (layer, tile.zoom, *tile.block(LEVELS))
+        column, row = tile.block(LEVELS)
+        key = (layer, tile.zoom, *(_CENTRE if column in _AROUND and row in _AROUND else (column, row)))
         block = self._blocks.get(key)
         if block is None:
             block = await self._fetched(key, tile)
@@ -75,7 +81,10 @@ class Known(Generic[_Value]):
     async def _fetch(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
         # Those of now: after `forget` this block belongs into the old ones.
         blocks, fetching = self._blocks, self._fetching
-        area = TileRange.of(tile.ancestor(LEVELS)).at_zoom(tile.zoom)
+        if key[2:] == _CENTRE:
+            area = TileRange.around(tile.zoom, _CENTRE, 2 << LEVELS, 2 << LEVELS)
+        else:
+            area = TileRange.of(tile.ancestor(LEVELS)).at_zoom(tile.zoom)
         try:
             block = await asyncio.get_running_loop().run_in_executor(self._reader, self._query, key[0], area)
         finally:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 HORIZON: Final = 0.5
-"""Seconds by which requests are leased before they may start. A rest or another pace does not take back what
-is leased, so this is kept short."""
+"""Seconds by which requests are leased before they may start, where several processes ask a host. A rest that
+one of them hears of does not take back what the others have leased, so this is kept short."""
+
+ALONE: Final = 4.0
+"""The same for a process that asks a host alone. It leases for half of these seconds at a time, as each lease
+of its own costs much CPU where a site is asked slowly. A process that joins it waits so long at most."""
 
 _AGAIN: Final = 0.1
 _LESS_OFTEN: Final = 3
@@ -146,11 +150,15 @@ class Standing:
     has_gap: bool
     spent: Spent
     """By all processes of the run."""
+    is_alone: bool = False
+    """Whether no other process asks the host."""
 
     def ask_again(self, next_start: float, now: float, *, has_some: bool) -> float:
         """Returns when to ask for what was held back, if the next request may start at `next_start`. Who has
-        got some now leaves the next ones to others."""
+        got some now leaves the next ones to others. Who is alone asks for several at once."""
         pause, ahead = _AGAIN, HORIZON / 2 if has_some and self.askers > 1 else HORIZON
+        if self.is_alone:
+            ahead = ALONE / 2
         if not self.share:
             pause = _AGAIN_WITHOUT_SHARE
         elif next_start > now:
@@ -245,8 +253,10 @@ class Host(msgspec.Struct):
         busy = sum(one.account.is_busy or one is own for one in self.processes)
         host_parts = min(busy, of_host.concurrency or busy)
         allowed = wanted if share and rests_until is None else 0
+        is_alone = len(self.processes) == 1
+        horizon = now + (ALONE if is_alone else HORIZON)
         for limited, askers in ((of_map, parts), (of_host, host_parts)):
-            allowed = _starts_ahead(limited.gap, max(next_start, now), askers, now, allowed)
+            allowed = _starts_until(horizon, limited.gap, max(next_start, now), askers, allowed)
         allowed = self._left(account.map, allowed)
         own.account = msgspec.structs.replace(account, ahead=account.ahead + allowed)
         return Standing(
@@ -257,6 +267,7 @@ class Host(msgspec.Struct):
             max(parts, host_parts),
             bool(of_map.gap or of_host.gap),
             self.spent(account.map),
+            is_alone,
         )
 
     def next_start(self, own: Process) -> float:
@@ -362,15 +373,15 @@ def _sum(several: Sequence[Spent]) -> Spent:
     )
 
 
-def _starts_ahead(gap: Gap, start: float, askers: int, now: float, wanted: int) -> int:
-    """Returns how many of the wanted requests a gap allows within the horizon.
+def _starts_until(horizon: float, gap: Gap, start: float, askers: int, wanted: int) -> int:
+    """Returns how many of the wanted requests a gap allows from the next start to the horizon.
 
     They are divided among those who keep the gap together, or whoever asks first would have all of them.
     """
     if not gap:
         return wanted
     # A billionth, as the starts that were added up are not exact.
-    number = floor((now + HORIZON - start) / gap.mean + 1e-9) + 1
+    number = floor((horizon - start) / gap.mean + 1e-9) + 1
     return min(wanted, max(0, ceil(number / askers)))
 
 

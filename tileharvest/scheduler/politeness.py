@@ -115,8 +115,9 @@ class Politeness:
     async def begin(self) -> None:
         """Hear what a person has told the map, and go on hearing. Raises QueueError."""
         self._traffic.start()
-        self._stop_before = (await orders_of(self._queue)).stop
-        await self.look()
+        orders = await orders_of(self._queue)
+        self._stop_before = orders.stop
+        await self._hear(orders)
         self._looking = asyncio.ensure_future(self._look_on())
 
     async def end(self) -> None:
@@ -299,7 +300,10 @@ class Politeness:
 
     async def look(self) -> None:
         """Do what a person has told since the last look, and what the hour asks for. Raises QueueError."""
-        before, self._orders = self._orders, await orders_of(self._queue)
+        await self._hear(await orders_of(self._queue))
+
+    async def _hear(self, orders: Orders) -> None:
+        before, self._orders = self._orders, orders
         self._set(Reason.PAUSED, holds=self._orders.paused is not None)
         is_quiet = self._rules is not None and self._rules.gap_at(self._local_time()) is None
         if is_quiet and Reason.QUIET not in self.reasons:

@@ -27,6 +27,10 @@ LINGER: Final = 0.02
 """Seconds that what is to be told waits for more of it, where nobody waits for leases: a transaction costs as
 much as some tens of requests in it."""
 
+PATIENCE: Final = 2.0
+"""Seconds that it waits at most where the host's limit lets nothing start yet. A kill makes a harvest ask
+again for what has ended in this time."""
+
 HEARTBEATS: Final = 6
 """Heartbeats in the time of a lease: five may be missed."""
 
@@ -215,8 +219,7 @@ class QueueWorker:
     def push(self, entry: Entry) -> None:
         self._untold.pushed.append(entry)
         self._may_have_more = True
-        if not self._is_telling:
-            self._tell()
+        self._tell()
 
     def take_up(self, failure: int) -> None:
         """Take the failure off the failure list."""
@@ -230,8 +233,7 @@ class QueueWorker:
 
     def finish(self, lease: Lease) -> None:
         self._untold.finished.append(lease)
-        if not self._is_telling:
-            self._tell()
+        self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
         self._untold.failed.append((lease, reason))
@@ -302,16 +304,30 @@ class QueueWorker:
     # The exchange
 
     def _wants_leases(self) -> bool:
-        return self._may_have_more and self._leases.waiting <= self._few and self._listener.may_start
+        is_short = self._may_have_more and self._leases.waiting <= self._few
+        return is_short and self._listener.may_start and not self._is_held
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the host's limit has held something back, until later than now."""
+        return self.answer.held_until is not None and self._clock() < self.answer.held_until
 
     def _tell(self) -> None:
         if self._is_telling or self._stopped:
             return
-        self._is_telling = True
         if self._wants_leases():
             self._begin()
-        else:
-            self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
+            return
+        earliest = self._leases.earliest
+        if self._is_held or (earliest is not None and self._clock() + self._linger_seconds < earliest):
+            # Nothing can start that waits for this to be told.
+            if self._linger is None:
+                self._linger = asyncio.get_running_loop().call_later(PATIENCE, self._begin)
+            return
+        self._is_telling = True
+        if self._linger is not None:
+            self._linger.cancel()
+        self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
 
     def _begin(self) -> None:
         if self._linger is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import astuple, dataclass, field
-from operator import add, sub
+from dataclasses import dataclass, field, fields
+from operator import add, attrgetter, sub
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ class Cost:
     """Seconds that processes worked, added up; their pauses do not count."""
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*map(add, astuple(self), astuple(other)))
+        return Cost(*map(add, _PARTS(self), _PARTS(other)))
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(*map(sub, astuple(self), astuple(other)))
+        return Cost(*map(sub, _PARTS(self), _PARTS(other)))
 
     @property
     def without_etags(self) -> int:
@@ -47,6 +47,9 @@ class Cost:
         """Whether at most time was spent."""
         return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)
 
+
+_PARTS: Final = attrgetter(*(part.name for part in fields(Cost)))
+"""`dataclasses.astuple` copies each part, which takes ten times as long."""
 
 NO_COST: Final = Cost()
 

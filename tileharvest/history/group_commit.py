@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from copy import copy
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import HistoryError
@@ -30,8 +31,17 @@ results it has. A kill makes a harvest ask again for what came in this time."""
 _FEW: Final = 8
 """Results in a transaction below which the next one waits longer for others."""
 
+TICK: Final = 0.25
+"""Seconds. What may wait for longer begins at a multiple of them, by the clock of the event loop. So a thread
+is woken once for many harvests of a process, which costs 0.1 ms of CPU."""
+
 MOST: Final = 1000
 """Most results in one transaction: about 10 ms of CPU, during which other programs wait to write."""
+
+
+def at_tick(moment: float) -> float:
+    """Returns the first tick that is not before the moment."""
+    return ceil(moment / TICK) * TICK
 
 
 class _Durability(asyncio.Future[BaseException | None]):
@@ -130,7 +140,8 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         batch = _Batch(_Durability(loop=loop))
         self._batches.append(batch)
-        loop.call_later(self._linger, self._make_due, batch)
+        due = loop.time() + self._linger
+        loop.call_at(due if self._linger < TICK else at_tick(due), self._make_due, batch)
         return batch
 
     def _make_due(self, batch: _Batch) -> None:

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tileharvest.errors import BudgetError, QueueError
+from tileharvest.history.group_commit import TICK, at_tick
 from tileharvest.maps.budgets import OF_DAY, PARTS
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
 from tileharvest.politeness.rate_limit import Pace, spent_part
@@ -323,7 +324,8 @@ class Politeness:
 
     async def _look_on(self) -> None:
         while True:
-            await asyncio.sleep(LOOK)
+            now = asyncio.get_running_loop().time()
+            await asyncio.sleep(at_tick(now + LOOK - TICK) - now)
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more

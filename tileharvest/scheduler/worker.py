@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import QueueError
+from tileharvest.history.group_commit import at_tick
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.port import Changes, Exchange
 
@@ -30,6 +31,9 @@ much as some tens of requests in it."""
 PATIENCE: Final = 2.0
 """Seconds that it waits at most where the host's limit lets nothing start yet. A kill makes a harvest ask
 again for what has ended in this time."""
+
+_LONG: Final = 1.0
+"""Seconds of a pause that may last until the next tick."""
 
 HEARTBEATS: Final = 6
 """Heartbeats in the time of a lease: five may be missed."""
@@ -380,8 +384,9 @@ class QueueWorker:
             self._due = None
         later = [moment for moment in (answer.next_due, answer.held_until) if moment is not None]
         if later:
-            pause = max(0.0, min(later) - self._clock())
-            self._due = asyncio.get_running_loop().call_later(pause, self.look_again)
+            pause, loop = max(0.0, min(later) - self._clock()), asyncio.get_running_loop()
+            due = loop.time() + pause
+            self._due = loop.call_at(due if pause < _LONG else at_tick(due), self.look_again)
 
     def _wait_for(self, seconds: float) -> None:
         # The timer is set anew each time, because the start may have become sooner.

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.commands.settings import ask_history
-from tileharvest.commands.terminal import say, write_error
+from tileharvest.commands.terminal import first_of, say, write_error
 from tileharvest.errors import TileHarvestError
 from tileharvest.harvest.due import first_day, leaves_room
 from tileharvest.harvest.settings import harvest_for
@@ -34,6 +34,8 @@ killed is known to be gone after six of them."""
 _JOINED_AT_ONCE: Final = 16
 """Maps of others at which a worker with nothing to do looks, in one look. Each costs a few calls."""
 
+_MOST_NAMED: Final = 10
+"""Maps that a line names."""
 
 _FRESH: Final = 1.0
 """Seconds for which it is believed which harvests are complete."""
@@ -181,7 +183,7 @@ class SharedHarvests:
                 yield name
                 continue
             if not has_said:
-                say(f"{len(left):,} maps are at other workers; waiting for them")
+                say(f"waiting for other workers, who are at {first_of(left, _MOST_NAMED)}")
                 has_said = True
             await asyncio.sleep(LOOK)
 

@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.queue.redis_maps import RedisMap
 from tests.scheduler.driving import DAY, LEASE, entry
-from tests.servers.redis import redis_server
 from tileharvest.queue.shared_queue import Ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RedisMap]:
-    with redis_server() as server, RedisMap(server) as one:
-        yield one
-
-
-@pytest.fixture
-def world(shared: RedisMap) -> Iterator[RedisMap]:
-    with RedisMap(shared.server) as one:
-        yield one
+    from tests.queue.redis_maps import RedisMap
 
 
 GARBAGE = [

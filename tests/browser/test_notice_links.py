@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileharvest.notices.permalink import block_at, permalink
+from tileharvest.notices.permalink import permalink
+from tileharvest.renderers.overviewer import projection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +39,11 @@ def test_the_page_reads_what_a_link_says(call: Call, shown: list[tuple[Any, ...]
 @given(st.lists(points, min_size=10, max_size=40))
 @settings(max_examples=10)
 def test_a_link_leads_to_the_block_that_the_page_names(call: Call, found: list[tuple[Any, ...]]) -> None:
-    asked = [[{"x": x, "y": y}, {"tile_size": size, "north_direction": north}] for x, y, size, north in found]
+    projections = [projection_of(size, north) for *_, size, north in found]
+    asked = [
+        [{"x": x, "y": y}, {"projection": msgspec.to_builtins(projection)}]
+        for (x, y, *_), projection in zip(found, projections, strict=True)
+    ]
     seen = [(place["x"], place["z"]) for place in call("projection.js", "blockAt", asked)]
-    assert [block_at(*point) for point in found] == seen
+    named = [projection.block_at(x, y) for (x, y, *_), projection in zip(found, projections, strict=True)]
+    assert named == seen

@@ -7,7 +7,10 @@ import random
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pytest
+
+from tileharvest.renderers.overviewer import projection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +40,9 @@ class Layer(NamedTuple):
         return Fraction(1, self.tile_size * 2**self.levels)
 
     @property
-    def layout(self) -> dict[str, int]:
-        return {"tile_size": self.tile_size, "north_direction": self.north}
+    def layout(self) -> dict[str, Any]:
+        """What the page is told of it."""
+        return {"projection": msgspec.to_builtins(projection_of(self.tile_size, self.north))}
 
     def on_map(self, block: Block) -> tuple[Fraction, Fraction]:
         """Where a block is drawn, as `fromWorldToLatLng` says: fractions of the map from left and top."""

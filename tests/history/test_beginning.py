@@ -14,6 +14,7 @@ from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ SITE = Layer(
     world="world - nether",
     background="#1a1a1a",
     spawn=(10, 64, -20),
+    projection=Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5), 62.0),
     rendered=1_613_196_000,
 )
 
@@ -208,6 +210,7 @@ def test_what_the_site_says_of_a_layer_is_kept(history: History) -> None:
         "spawn_y": 64,
         "spawn_z": -20,
         "rendered": 1_613_196_000,
+        "projection": '{"x":[1.0,0.0,0.0,8.0],"y":[0.0,0.0,-1.0,0.5],"height":62.0}',
     }
 
 

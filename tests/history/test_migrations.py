@@ -17,10 +17,13 @@ from tests.history.making import A, began, ended, found, write_revision
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.day_costs import spent
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import REVISION
 from tileharvest.history.summaries import failing, harvest_summaries
+from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 
@@ -256,3 +259,13 @@ def test_nothing_is_remembered_or_proved_of_a_history_without_walks(third: str) 
         harvest.record([replace(found("ign", A), step=Step(seen=Validator('"1"')))])
         ended(harvest)
         assert [summary.walk for summary in harvest_summaries(history, "world")] == [None, None]
+
+
+def test_layers_of_older_releases_get_overviewers_projection(third: str) -> None:
+    """All that they knew were Overviewer's."""
+    History.open(third).close()
+    with History.open(third) as history:
+        (layer,) = map_outline(history, "world").layers
+    described = layer.described(date(2021, 2, 13))
+    assert described.projection == projection_of(384, 0)
+    assert described.pyramid == Pyramid(10)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from tileharvest.history.outlines import LayerOutline, MapOutline, brief_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator, Version
 
@@ -81,6 +83,7 @@ def test_a_map_is_outlined(history: History) -> None:
         world="overworld",
         background="#1a1a1a",
         spawn=(8, 64, -16),
+        projection=Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5), 62.0),
         rendered=1613200000,
     )
     described(history, DAY, layer)
@@ -117,6 +120,7 @@ def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
         {"image_extension": "jpg"},
         {"tile_size": 192},
         {"north_direction": 1},
+        {"projection": Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5))},
         {"world": "nether"},
         {"background": "#000"},
         {"spawn": (1, 2, 3)},
@@ -249,3 +253,14 @@ def test_a_tile_without_versions_has_an_empty_story(history: History) -> None:
     began(history).record([found("add"), found("404", B)])
     assert story(history, 1, B) == []
     assert story(history, 1, Tile(0, 101, 101)) == []
+
+
+def test_a_layer_whose_tiles_nest_by_fives_is_known_as_one(history: History) -> None:
+    site = Pyramid.endless(3, (Tile.at(-2, 0, 0),), factor=5)
+    described(history, DAY, Layer("world", site, "png"))
+    (layer,) = map_outline(history, "world").layers
+    said = layer.described(DAY).pyramid
+    assert (said.depth, said.factor) == (3, 5)
+    # Pictures are composed of four tiles each.
+    assert replace(layer, zooms={0: DAY, -1: DAY}).source_zoom(-1, DAY) == -1
+    assert replace(layer, zooms={0: DAY}).source_zoom(-1, DAY) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from hashlib import sha1
 from typing import TYPE_CHECKING, Final
@@ -15,6 +15,7 @@ from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
+from tileharvest.renderers.overviewer import projection_of
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -160,10 +161,10 @@ class World:
 
 def begun(history: History, day: date, name: str = MAP, described: Layer | None = None) -> HarvestRecord:
     """With two layers, unless one is given."""
-    both = [
-        Layer(layer, Pyramid(10), "png", tile_size=SIZE, world="overworld")
-        for layer in (DAY_LAYER, NIGHT_LAYER)
-    ]
+    site = Layer(
+        DAY_LAYER, Pyramid(10), "png", tile_size=SIZE, world="overworld", projection=projection_of(SIZE, 0)
+    )
+    both = [site, replace(site, name=NIGHT_LAYER)]
     return begin(
         history,
         Beginning(

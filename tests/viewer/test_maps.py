@@ -22,6 +22,7 @@ from tests.viewer.building import (
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
             "jpg",
             tile_size=512,
             north_direction=2,
+            projection=Projection((1.0, 0, 0, 8), (0, 0, -1.0, 0)),
             background="#1a1a1a",
             spawn=(1, 64, -3),
             rendered=1_613_196_000,
@@ -118,6 +120,8 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
         "tile_size": 512,
         "image_extension": "jpg",
         "north_direction": 2,
+        "factor": 2,
+        "projection": {"x": [1.0, 0, 0, 8], "y": [0, 0, -1.0, 0], "height": 64},
         "world": None,
         "background": "#1a1a1a",
         "spawn": [1, 64, -3],

@@ -255,7 +255,7 @@ class Beginning:
     def _describe_layers(self, connection: Connection, map_id: int, harvest: int) -> None:
         """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""
         dialect = connection.dialect.name
-        names = [{"map": map_id, "name": layer.name} for layer in self.layers]
+        names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in self.layers]
         connection.execute(insert_into(dialect, layers).on_conflict_do_nothing(), names)
         rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
         ids: dict[str, int] = {row.name: row.id for row in rows}

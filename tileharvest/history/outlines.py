@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from sqlalchemy import bindparam, func, select
 
 from tileharvest.errors import ExitStatus, HistoryError
 from tileharvest.history.schema import changes, harvest_layers, harvests, insert_into, layers, maps
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
@@ -50,8 +52,12 @@ class LayerOutline:
 
     def source_zoom(self, zoom: int, day: date) -> int | None:
         """Returns the zoom from whose images this zoom is shown on that day: itself, or the next deeper one
-        with versions. Returns None if there is none."""
-        return min((kept for kept in self.kept_zooms(day) if kept >= zoom), default=None)
+        with versions. Returns None if there is none.
+
+        Only pictures of four tiles are composed, so where tiles nest otherwise it is the zoom itself or none.
+        """
+        source = min((kept for kept in self.kept_zooms(day) if kept >= zoom), default=None)
+        return source if source == zoom or self.described(day).pyramid.factor == 2 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,9 @@ _DAYS: Final = (
     .order_by(harvests.c.day)
 )
 _LAYERS: Final = (
-    select(layers.c.id, layers.c.name).where(layers.c.map == bindparam("in_map")).order_by(layers.c.id)
+    select(layers.c.id, layers.c.name, layers.c.factor)
+    .where(layers.c.map == bindparam("in_map"))
+    .order_by(layers.c.id)
 )
 _SAID: Final = (
     "tile_size",
@@ -108,6 +116,7 @@ _SAID: Final = (
     "north_direction",
     "world",
     "background",
+    "projection",
     "rendered",
 )
 """What a row of `harvest_layers` says in the same words as a `Layer`."""
@@ -186,7 +195,10 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         zooms: dict[int, dict[int, date]] = {row.id: {} for row in rows}
         for layer, zoom, first in connection.execute(_ZOOMS, of_map):
             zooms[layer][zoom] = first
-    outlines = (LayerOutline(id_, name, zooms[id_], _differing(name, described[id_])) for id_, name in rows)
+    outlines = (
+        LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]))
+        for id_, name, factor in rows
+    )
     return MapOutline(map_name, tuple(days), tuple(outlines))
 
 
@@ -218,7 +230,7 @@ def in_words(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none yet"
 
 
-def _differing(name: str, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, Layer]:
+def _differing(name: str, factor: int, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, Layer]:
     """Returns by day the layer that the rows describe: of several of a day the last, and of days that say the
     same the first.
 
@@ -229,18 +241,22 @@ def _differing(name: str, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, L
         # Between the layer and the day, and `rendered`, is what counts.
         if not kept or row[2:-1] != kept[-1][2:-1]:
             kept.append(row)
-    return {row.day: _layer(name, row) for row in kept}
+    return {row.day: _layer(name, factor, row) for row in kept}
 
 
-def _layer(name: str, row: Row[*tuple[Any, ...]]) -> Layer:
+def _layer(name: str, factor: int, row: Row[*tuple[Any, ...]]) -> Layer:
     said: dict[str, Any] = {column: getattr(row, column) for column in _SAID}
+    if row.projection is not None:
+        said["projection"] = msgspec.json.decode(row.projection, type=Projection)
     # All three are given or none.
     spawn = None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z)
-    return Layer(name=name, pyramid=Pyramid(row.depth), spawn=spawn, **said)
+    return Layer(name=name, pyramid=Pyramid.kept(row.depth, factor), spawn=spawn, **said)
 
 
 def layer_row(layer: Layer) -> dict[str, object]:
     """Returns what a row of `harvest_layers` says of the layer: what `_layer` makes a layer of again."""
     spawn = dict(zip(_SPAWN, layer.spawn or (None, None, None), strict=True))
     said = {column: getattr(layer, column) for column in _SAID}
+    if layer.projection is not None:
+        said["projection"] = msgspec.json.encode(layer.projection).decode()
     return {"depth": layer.depth, **said, **spawn}

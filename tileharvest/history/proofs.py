@@ -19,7 +19,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.schema import proofs as kept_proofs
-from tileharvest.history.trust import is_full, layers_of
+from tileharvest.history.trust import factor_of, is_full, layers_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.proof import Proof, StoredProof, prove
 
@@ -109,7 +109,7 @@ def prove_layers(connection: Connection, harvest: int) -> None:
     )
     given = {"harvest": harvest, "day": day, "withdrawn": None, "withdrawn_day": None}
     for layer in connection.execute(in_full).scalars().all():
-        proof = asdict(prove(_times(connection, harvest, layer)))
+        proof = asdict(prove(_times(connection, harvest, layer), factor_of(connection, layer)))
         new = replace_into(connection.dialect.name, kept_proofs, "layer")
         connection.execute(new, {"layer": layer, **proof, **given})
 

@@ -37,7 +37,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0007"
+REVISION: Final = "0008"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -110,8 +110,10 @@ layers: Final = Table(
     Column("id", Integer, primary_key=True),
     Column("map", Integer, ForeignKey("maps.id"), nullable=False),
     Column("name", Text, nullable=False),
+    Column("factor", Integer, nullable=False, server_default=text("2")),
     UniqueConstraint("map", "name"),
 )
+"""`factor` tells how many tiles of the next deeper zoom lie along a tile's edge; it never changes."""
 
 FINISHED: Final = "finished"
 """The reason of a harvest that ended with a result for every tile."""
@@ -213,9 +215,11 @@ harvest_layers: Final = Table(
     Column("spawn_y", Integer, nullable=True),
     Column("spawn_z", Integer, nullable=True),
     Column("rendered", BigInteger, nullable=True),
+    Column("projection", Text, nullable=True),
     sqlite_with_rowid=False,
 )
-"""What the site said about each layer at that harvest; `rendered` in seconds since 1970."""
+"""What the site said about each layer at that harvest; `rendered` in seconds since 1970, `projection` as JSON
+has a `tiles.projection.Projection`."""
 
 harvest_counts: Final = Table(
     "harvest_counts",

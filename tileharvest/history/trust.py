@@ -24,6 +24,7 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     is_tile,
+    layers,
     proofs,
     replace_into,
     tiles,
@@ -173,7 +174,12 @@ def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
 
 def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
     """Returns the ground of the layer that the harvest skips."""
-    return Squares(tops_of(connection, harvest, layer))
+    return Squares(tops_of(connection, harvest, layer), factor_of(connection, layer))
+
+
+def factor_of(connection: Connection, layer: int) -> int:
+    """Returns how many tiles of the next deeper zoom lie along a tile's edge."""
+    return int(connection.execute(select(layers.c.factor).where(layers.c.id == layer)).scalar_one())
 
 
 def is_full() -> ColumnElement[bool]:
@@ -210,7 +216,7 @@ def _count_below(connection: Connection, harvest: int, layer: int) -> int:
         # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
         .where(tiles.c.harvest >= func.coalesce(_last_full(harvest, layer), 0))
     )
-    skipped = Squares(tops)
+    skipped = Squares(tops, factor_of(connection, layer))
     return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))
 
 
@@ -222,7 +228,7 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
     """
     its = validators.c.layer.in_(layers_of(harvest))
     for layer, tops in _by_layer(connection, select(*_KEY).where(its, ~_IS_THERE)).items():
-        squares = Squares(tops)
+        squares = Squares(tops, factor_of(connection, layer))
         older = and_(validators.c.layer == layer, validators.c.harvest != harvest, _IS_THERE)
         places = _by_layer(connection, select(*_KEY).where(older)).get(layer, [])
         below = [place for place in places if squares.cover(place)]
@@ -252,7 +258,7 @@ def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
         select(func.min(validators.c.zoom)).where(validators.c.layer == layer)
     ).scalar()
     if coarsest is not None:
-        doubtful = ancestors(places, coarsest).union(places)
+        doubtful = ancestors(places, coarsest, factor_of(connection, layer)).union(places)
         connection.execute(_LOSE_TRUST, [_its(layer, *place) for place in sorted(doubtful)])
 
 

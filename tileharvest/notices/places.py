@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.history.changes import changed_blocks, heat
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.notices.permalink import block_at
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.projection import ON_GRID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -80,7 +80,7 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
         near = heat(history, layer.id, around, before, day)
         changed = [tile for tile in near if tile in own]
         view = best_view(changed, near, around)
-        x, z = block_at(*view.middle, described.tile_size, described.north_direction)
+        x, z = (described.projection or ON_GRID).block_at(*view.middle)
         yield ChangedPlace(
             layer.name,
             layer.id,

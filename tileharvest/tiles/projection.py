@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor, isfinite
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Row: TypeAlias = tuple[float, float, float, float]
 """What a grid coordinate gains for each block eastwards, upwards and southwards, and what it is at 0."""
@@ -21,7 +21,7 @@ class Projection:
     x: Row
     y: Row
     height: float = 64
-    """At which a point of the picture is taken to lie: 64 is the sea's level."""
+    """The height at which a point of the picture is taken to lie: 64 is the sea's level."""
 
     def __post_init__(self) -> None:
         if not all(map(isfinite, (*self.x, *self.y, self.height))) or not self._area:
@@ -50,3 +50,7 @@ class Projection:
         high = self.height if height is None else height
         x, y = (row[0] * east + row[1] * high + row[2] * south + row[3] for row in (self.x, self.y))
         return x, y
+
+
+ON_GRID: Final = Projection((1, 0, 0, 0), (0, 0, -1, 0))
+"""Of a layer of which nothing is known of the world: a block is a grid unit. It makes places of points."""

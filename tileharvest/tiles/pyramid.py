@@ -49,6 +49,11 @@ class Pyramid:
                 raise ValueError(f"tile {seed} is not of the coarsest zoom, {self.first}")
 
     @classmethod
+    def kept(cls, depth: int, factor: int) -> Self:
+        """Returns what a history keeps of the form of a layer. No walk over it can start."""
+        return cls(depth) if factor == 2 else cls(depth, factor, TileRange.whole(_FARTHEST, 0))
+
+    @classmethod
     def endless(cls, depth: int, seeds: tuple[Tile, ...], factor: int = 2) -> Self:
         """Returns the form of a layer of which nobody says how far it reaches."""
         return cls(depth, factor, TileRange.whole(_FARTHEST, 0), seeds)

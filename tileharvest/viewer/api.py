@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+
 from tileharvest.history.changes import (
     changed_blocks,
     changed_days,
@@ -229,6 +231,8 @@ def _description(day: date, layer: Layer) -> dict[str, Any]:
         "tile_size": layer.tile_size,
         "image_extension": layer.image_extension,
         "north_direction": layer.north_direction,
+        "factor": layer.pyramid.factor,
+        "projection": None if layer.projection is None else msgspec.to_builtins(layer.projection),
         "world": layer.world,
         "background": layer.background,
         "spawn": layer.spawn,

@@ -6,6 +6,7 @@
  * @typedef {{name: string, url: string | null, note: string, layers: string[], days: number,
  *   first_day: string | null, last_day: string | null}} MapSummary
  * @typedef {{day: string, depth: number, tile_size: number, image_extension: string, north_direction: number,
+ *   factor: number, projection: import("./projection.js").Projection | null,
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
  * @typedef {{name: string, zooms: Record<string, string>, descriptions: Description[]}} Layer
  * @typedef {{name: string, url: string | null, note: string, days: string[], layers: Layer[]}} MapOutline

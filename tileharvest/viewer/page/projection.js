@@ -1,38 +1,34 @@
 /**
- * Minecraft's coordinates and the grid's, converted as Minecraft-Overviewer's own page does
- * (`fromWorldToLatLng` and `fromLatLngToWorld` of its `util.js`).
+ * Places in the world and points of the grid, converted as the layer's renderer says.
  *
- * There a place is a fraction of the whole map, which depends on the depth. In grid units the depth cancels
- * out: with 24 pixels for a block to the side, 12 downwards, and 24 per block of height,
+ * All renderers of blocks draw with parallel rays, so a layer's projection is an affine map: what each grid
+ * coordinate gains for a block eastwards, upwards and southwards, and what it is at 0. A block covers the
+ * coordinates from its whole number to the next, so the middle of block 0 lies at 0.5.
  *
- *     gridX = -1 + 24 (x' + z' + 1) / tileSize
- *     gridY = (12 x' - 12 z' - 24 (256 - y)) / tileSize
- *
- * where x' and z' are x and z turned by the layer's north direction.
- *
- * @typedef {{tile_size: number, north_direction: number}} Layout of a layer: `tile_size` in pixels;
- *   `north_direction` 0 upper left, 1 upper right, 2 lower right, 3 lower left
+ * @typedef {[number, number, number, number]} Row
+ * @typedef {{x: Row, y: Row, height: number}} Projection `height` is where a point of the picture is taken to lie
+ * @typedef {{projection: Projection | null}} Layout of a layer; null: nothing is known of its world
  * @typedef {{x: number, y: number}} GridPoint in grid units, y upwards
  * @typedef {{x: number, z: number}} Place in the world; whole numbers are the middles of blocks
  */
 
-/** The height at which Overviewer takes a point of the picture to lie. */
+/** The height of the sea, which addresses of Overviewer's page name. */
 export const HEIGHT = 64;
 
-const CEILING = 256; // The height from which Overviewer counts downwards.
 const REGION = 512; // Blocks along the edge of a region file.
 
+/** @type {Projection} A block is a grid unit. */
+const ON_GRID = { x: [1, 0, 0, 0], y: [0, 0, -1, 0], height: HEIGHT };
+
 /**
- * @param {{x: number, y?: number, z: number}} place y is the height, 64 if not given
+ * @param {{x: number, y?: number, z: number}} place y is the height; the layer's usual one if not given
  * @param {Layout} layout
  * @returns {GridPoint} where the middle of that block is drawn
  */
-export function worldToGrid({ x, y = HEIGHT, z }, { tile_size, north_direction }) {
-  const turned = turn(x, z, north_direction);
-  return {
-    x: (24 * (turned.x + turned.z + 1)) / tile_size - 1,
-    y: (12 * (turned.x - turned.z) - 24 * (CEILING - y)) / tile_size,
-  };
+export function worldToGrid({ x, y, z }, layout) {
+  const { x: right, y: up, height } = layout.projection ?? ON_GRID;
+  const at = (/** @type {Row} */ row) => row[0] * (x + 0.5) + row[1] * (y ?? height) + row[2] * (z + 0.5) + row[3];
+  return { x: at(right), y: at(up) };
 }
 
 /**
@@ -42,22 +38,21 @@ export function worldToGrid({ x, y = HEIGHT, z }, { tile_size, north_direction }
  * @param {number} [height]
  * @returns {Place}
  */
-export function gridToWorld(point, layout, height = HEIGHT) {
-  const { x, z } = unturned(point, layout, height);
-  // Whole numbers are the middles of blocks in `worldToGrid`, but their edges in `unturned`.
-  return turnBack(x - 0.5, z - 0.5, layout.north_direction);
+export function gridToWorld(point, layout, height) {
+  const { x, z } = placeAt(point, layout, height);
+  return { x: x - 0.5, z: z - 0.5 };
 }
 
 /**
- * The block at a point: the figures that Overviewer's own page shows and writes into its links.
  * @param {GridPoint} point
  * @param {Layout} layout
  * @param {number} [height]
- * @returns {Place} whole numbers
+ * @returns {Place} whole numbers: the block at the point
  */
-export function blockAt(point, layout, height = HEIGHT) {
-  const { x, z } = unturned(point, layout, height);
-  return turnBack(Math.floor(x), Math.floor(z), layout.north_direction);
+export function blockAt(point, layout, height) {
+  const { x, z } = placeAt(point, layout, height);
+  // Adding 0 turns a negative zero into the usual one.
+  return { x: Math.floor(x) + 0, z: Math.floor(z) + 0 };
 }
 
 /** @param {number} x @param {number} z of a block @returns {Place} its region, of 512 x 512 blocks */
@@ -71,31 +66,18 @@ export function regionFile(x, z) {
   return `r.${region.x}.${region.z}.mca`;
 }
 
-/** @param {GridPoint} point @param {Layout} layout @param {number} height @returns {Place} still turned */
-function unturned({ x, y }, { tile_size }, height) {
-  const depression = CEILING - height;
+/**
+ * The place at a point, from the edge of block 0. In the order of `Projection.place_at`, so that notices and
+ * page name the same block.
+ * @param {GridPoint} point @param {Layout} layout @param {number} [height] @returns {Place}
+ */
+function placeAt({ x, y }, layout, height) {
+  const { x: across, y: along, height: usual } = layout.projection ?? ON_GRID;
+  const right = x - across[1] * (height ?? usual) - across[3];
+  const up = y - along[1] * (height ?? usual) - along[3];
+  const area = across[0] * along[2] - across[2] * along[0];
   return {
-    x: (tile_size * (x + 1 + 2 * y)) / 48 + depression,
-    z: (tile_size * (x + 1 - 2 * y)) / 48 - depression,
+    x: (right * along[2] - up * across[2]) / area,
+    z: (up * across[0] - right * along[0]) / area,
   };
-}
-
-/** @param {number} x @param {number} z @param {number} north @returns {Place} */
-function turn(x, z, north) {
-  switch (north) {
-    case 1: return { x: 15 - z, z: x };
-    case 2: return { x: 15 - x, z: 15 - z };
-    case 3: return { x: z, z: 15 - x };
-    default: return { x, z };
-  }
-}
-
-/** @param {number} x @param {number} z @param {number} north @returns {Place} what `turn` was given */
-function turnBack(x, z, north) {
-  switch (north) {
-    case 1: return { x: z, z: 15 - x };
-    case 2: return { x: 15 - x, z: 15 - z };
-    case 3: return { x: 15 - z, z: x };
-    default: return { x, z };
-  }
 }

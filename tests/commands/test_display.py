@@ -174,13 +174,15 @@ def test_of_several_maps_each_has_one_line_on_a_terminal_however_narrow_it_is(
     maps = {f"a-map-of-a-long-name-{one}": replace(FOUND, state=state) for one in range(200)}
     shown = {name: maps[name] for name in chosen([], maps, 20)}
     whole = Whole(done=40).with_running(maps.values())
-    terminal = Console(file=file, width=width, color_system=None, markup=False)
-    terminal.print(drawn_together(shown, whole, 240, width // 4))
+    drawing = drawn_together(shown, whole, 240, width)
+    Console(file=file, width=width, color_system=None, markup=False).print(drawing)
     lines = file.getvalue().splitlines()
     assert len(lines) == 22
     assert max(map(len, lines)) <= width
     assert lines[-2] == "and 180 more under way"
     assert lines[-1].startswith("40/240 maps  ")
+    # There the terminal writes ^C. On one of 60 columns it may begin a line with it.
+    assert len(lines[-1]) <= width - 3 or width < 80
     assert activity is not Activity.QUIET or lines[0].endswith("  quiet hours")
     assert lines[0].startswith("a-map-of-a-long-name-0 ") is (width == 200)
 

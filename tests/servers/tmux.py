@@ -36,6 +36,10 @@ class Terminal:
         """The whole screen with the sequences that colour it."""
         return self._ask("capture-pane", "-p", "-e")
 
+    def press(self, key: str) -> None:
+        """Presses a key, such as `C-c`."""
+        self._ask("send-keys", key)
+
     def await_screen(self, holds: Callable[[list[str]], bool]) -> list[str]:
         """Looks until the screen is as wanted, and returns it. Raises AssertionError with the last screen."""
         until = time.monotonic() + _PATIENCE

@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
+from rich.constrain import Constrain
 from rich.file_proxy import FileProxy
 from rich.filesize import decimal
 from rich.live import Live
-from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -170,7 +170,7 @@ class Display:
             {name: figures[name] for name in self._shown},
             self._ended.with_running(figures.values()),
             self._maps,
-            max(_NAME_WIDTH, self._console.width // 4),
+            self._console.width,
         )
 
 
@@ -205,14 +205,14 @@ def chosen(before: Sequence[str], figures: Mapping[str, Figures], lines: int) ->
 
 
 def drawn_together(
-    shown: Mapping[str, Figures], whole: Whole, maps: int | None, name_width: int
+    shown: Mapping[str, Figures], whole: Whole, maps: int | None, width: int
 ) -> RenderableType:
     """A line for each of these maps, and below them what is not shown and how far the whole is.
 
-    `maps` is how many there will be, or None where that has no end. Names are cut off behind `name_width`
-    characters.
+    `maps` is how many there will be, or None where that has no end. `width` is that of the terminal;
+    names take up to a quarter of it.
     """
-    grid = _grid(name_width)
+    grid = _grid(max(_NAME_WIDTH, width // 4))
     for name, figures in shown.items():
         colour = _COLOURS.get(figures.state.activity, "")
         state = _SHORT.get(figures.state.activity)
@@ -229,8 +229,9 @@ def drawn_together(
     total.add_column(ratio=1)
     total.add_column(no_wrap=True)
     total.add_row(done, bar, Text(whole.work_in_words))
-    # The cursor stands at the end of the last line, and there the terminal writes ^C.
-    return Group(grid, *below, Padding(total, (0, 3, 0, 0)))
+    # The cursor stands at the end of the last line, and there the terminal writes ^C. It must not begin
+    # another line with it: then one line too few would be taken away. Nor may blanks fill the line.
+    return Group(grid, *below, Constrain(total, width - len("^C") - 1))
 
 
 def _grid(name_width: int) -> Table:

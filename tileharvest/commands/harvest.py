@@ -62,6 +62,16 @@ _MOST_NAMED: Final = 10
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
+    form = "[options] NAME... | --all"
+    summary = "Harvest maps, with progress, the outcome table and an exit status that tells how it went"
+    details = (
+        "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that another process harvests,"
+        " 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable or moved. Several maps are"
+        " harvested side by side; their status is the worst, and a paused one is passed over, as it is with"
+        " --all. Spider arguments: -a dry=1 asks and reports but keeps nothing; -a day=2026-11-20 harvests"
+        " for that day instead of today."
+    )
+
     requires_crawler_process = True
     # What a person must know appears above the lines of progress.
     log_level = "WARNING"
@@ -70,21 +80,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         super().__init__()
         self._maps: dict[str, Rules] = {}
         """The maps to harvest."""
-
-    def syntax(self) -> str:
-        return "[options] NAME... | --all"
-
-    def short_desc(self) -> str:
-        return "Harvest maps, with progress, the outcome table and an exit status that tells how it went"
-
-    def long_desc(self) -> str:
-        return (
-            f"{self.short_desc()}. Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
-            " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
-            " or moved. Several maps are harvested side by side; their status is the worst, and a paused one"
-            " is passed over, as it is with --all. Spider arguments: -a dry=1 asks and reports but keeps"
-            " nothing; -a day=2026-11-20 harvests for that day instead of today."
-        )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

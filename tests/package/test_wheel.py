@@ -61,7 +61,7 @@ def test_a_map_is_harvested_and_shown_in_any_folder(
     """The whole program, where there is no checkout and no `scrapy.cfg`."""
     folder = tmp_path / "folder"
     folder.mkdir()
-    assert each_python.run(folder, "tileharvest", "list").stdout == "overviewer\n"
+    assert each_python.run(folder, "tileharvest", "list").stdout == "mapcrafter\noverviewer\n"
     with nginx(site) as server:
         (folder / "maps.toml").write_text(f'[small]\nurl = "{server.url}"\n', encoding="utf-8")
         done = each_python.run(folder, "tileharvest", "harvest", "small", "-a", f"day={DAY}", "--json")

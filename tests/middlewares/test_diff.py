@@ -27,10 +27,12 @@ from tests.middlewares.making import (
 )
 from tileharvest.middlewares.diff import DiffMiddleware
 from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
+from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import TileQuestion
 from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -299,3 +301,41 @@ def test_a_known_image_that_is_not_fetched_is_spared(
             assert harvest.traffic.spared_bytes == spared
 
     asyncio.run(run())
+
+
+class Emptying(Overviewer):
+    """A renderer whose own server answers 200 and nothing for what is missing."""
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        is_empty = answer.status == 200 and not answer.length and answer.validator == Validator()
+        return Answer(404) if is_empty else answer
+
+
+def test_what_the_renderer_says_is_missing_is_missing(folder: Path) -> None:
+    async def run(request: Request) -> Outcome:
+        async with opened(folder) as harvest:
+            harvest.renderer = Emptying()
+            response = Response(request.url, headers={"Content-Length": "0"}, request=request)
+            await DiffMiddleware(harvest).process_response(request, response)
+        result = state_of(request).result
+        assert result is not None
+        return result.outcome
+
+    assert asyncio.run(run(ask(NEW))) is Outcome.NOTHING
+    assert asyncio.run(run(ask(TILE, "GET"))) is Outcome.GONE
+
+
+def test_where_head_is_answered_with_a_body_none_is_sent(folder: Path) -> None:
+    async def run() -> tuple[Request | None, Request | None]:
+        async with opened(folder) as harvest:
+            harvest.answers_head = False
+            middleware = DiffMiddleware(harvest)
+            answers = [middleware.process_request(ask(tile)) for tile in (TILE, NEW)]
+            known, new = [await one for one in answers if one is not None]
+            return known, new
+
+    known, new = asyncio.run(run())
+    assert known is not None
+    assert new is not None
+    assert known.headers[b"If-None-Match"] == ETAG.encode()
+    assert (known.method, new.method, dict(new.headers)) == ("GET", "GET", {})

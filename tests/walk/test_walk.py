@@ -181,3 +181,69 @@ def test_a_walk_that_may_not_reach_what_is_kept_is_refused():
     with pytest.raises(ValueError, match="max_depth = 7 the walk goes from zoom -8 to -1, where nothing"):
         Walk(Pyramid(9), (0, 0), max_depth=7)
     assert Walk(Pyramid(9), (0, 0), max_depth=8).deepest == 0
+
+
+SEED = Tile.at(-2, 0, 0)
+"""A tile of the coarsest zoom of an endless layer."""
+
+
+def endless() -> Walk:
+    return Walk(Pyramid.endless(3, (SEED,)))
+
+
+def asked_of(walk: Walk, existing: set[Tile]) -> set[Tile]:
+    """All that a walk asks for, sideways too, where a queue drops what was asked before."""
+    asked: set[Tile] = set()
+    coming = list(walk.start())
+    while coming:
+        tile = coming.pop()
+        if tile not in asked:
+            asked.add(tile)
+            outcome = Outcome.IGNORED if tile in existing else Outcome.NOTHING
+            coming += walk.below(tile, outcome, known=False)
+            coming += walk.beside(tile, outcome, known=False)
+    return asked
+
+
+def test_without_an_edge_the_walk_goes_on_from_tile_to_tile() -> None:
+    """An L of three coarsest tiles, which touch at edges and corners, with one deepest tile at its end."""
+    deepest = Tile.at(0, 11, 7)
+    coast = {SEED, Tile.at(-2, 1, 0), deepest.ancestor(2)}
+    existing = coast | {deepest.parent(), deepest}
+    asked = asked_of(endless(), existing)
+    assert existing <= asked
+    around = {(tile.column + x, tile.row + y) for tile in coast for x in (-1, 0, 1) for y in (-1, 0, 1)}
+    assert {(tile.column, tile.row) for tile in asked if tile.zoom == -2} == around
+
+
+def test_without_an_edge_nothing_is_asked_around_a_place_with_nothing() -> None:
+    assert asked_of(endless(), set()) == {SEED}
+
+
+def test_an_unchanged_tile_is_asked_around_as_well_where_it_failed_and_is_known() -> None:
+    assert len(endless().beside(SEED, Outcome.FAILED, known=True)) == 8
+    assert endless().beside(SEED, Outcome.FAILED, known=False) == ()
+
+
+def test_only_the_top_of_an_endless_layer_is_asked_sideways() -> None:
+    assert endless().beside(Tile.at(-1, 0, 0), Outcome.IGNORED, known=True) == ()
+    assert endless().goes_sideways
+    assert not Walk(Pyramid(3)).goes_sideways
+
+
+def test_zones_say_themselves_how_far_an_endless_layer_is_walked() -> None:
+    zone = Zone(center=(0, 0), width=4, height=4, zoom=0)
+    walk = Walk(Pyramid.endless(3, (SEED,)), None, (zone,))
+    assert not walk.goes_sideways
+    assert {(tile.column, tile.row) for tile in walk.start()} == {(x, y) for x in (-1, 0) for y in (-1, 0)}
+
+
+def test_where_tiles_nest_by_fives_a_walk_goes_down_by_25() -> None:
+    tile = Tile.at(-1, -3, 2)
+    walk = Walk(Pyramid.endless(3, (tile.parent(5),), factor=5))
+    below = walk.below(tile, Outcome.IGNORED, known=False)
+    assert {(child.column, child.row) for child in below} == {
+        (column, row) for column in range(-15, -10) for row in range(10, 15)
+    }
+    (one,) = [part for part in walk.kept_below(tile) if part.zoom == 0]
+    assert set(one) == set(below)

@@ -7,9 +7,10 @@ import logging
 from contextvars import copy_context
 
 import pytest
+from scrapy.utils.project import get_project_settings
 
 from tests.scheduler.driving import entry
-from tileharvest.commands.runner import Places, _maps_named, _whose
+from tileharvest.commands.runner import CrawlSettings, Places, _maps_named, _whose
 from tileharvest.queue.port import Changes
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -120,3 +121,13 @@ def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixtur
         asyncio.run(both())
     told = [line.partition(": the filter of seen requests is full")[0] for line in caplog.messages]
     assert sorted(told) == ["map 'one'", "map 'other'"]
+
+
+def test_a_copy_of_the_settings_is_as_scrapys_own() -> None:
+    settings = get_project_settings()
+    copied, own = CrawlSettings.of(settings).copy(), settings.copy()
+    assert copied.copy_to_dict() == own.copy_to_dict()
+    assert [copied.getpriority(name) for name in own] == [own.getpriority(name) for name in own]
+    copied.set("CONCURRENT_REQUESTS", 1, "spider")
+    copied["DOWNLOADER_MIDDLEWARES"].set("other", 1)
+    assert settings.copy_to_dict() == own.copy_to_dict()

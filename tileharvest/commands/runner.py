@@ -8,8 +8,11 @@ import logging
 import signal
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from scrapy.settings import BaseSettings, Settings, SettingsAttribute
 
 from tileharvest.commands.settings import most_under_way
 from tileharvest.commands.terminal import say
@@ -48,6 +51,40 @@ _HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
 _whose: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
 """The map for which the present task works, or None. A task has it from the one that made it, and so has the
 answer that it waits for."""
+
+
+class CrawlSettings(Settings):
+    """Settings that cost little to copy, as Scrapy does for each crawler: 0.4 ms of CPU instead of 2.
+
+    A copy has values of its own, as Scrapy's copies have. `deepcopy` also remembers each of the 350 objects
+    that hold a value, which nothing refers to twice.
+    """
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Returns a copy of the settings that is of this class."""
+        copied = cls.__new__(cls)
+        _copy_into(copied, settings)
+        return copied
+
+    def copy(self) -> Self:
+        return self.of(self)
+
+
+def _copy_into(copied: BaseSettings, settings: BaseSettings) -> None:
+    copied.frozen = settings.frozen
+    copied.attributes = {
+        name: SettingsAttribute(_copy_of(one.value), one.priority)
+        for name, one in settings.attributes.items()
+    }
+
+
+def _copy_of(value: Any) -> Any:
+    if not isinstance(value, BaseSettings):
+        return deepcopy(value)
+    copied = BaseSettings()
+    _copy_into(copied, value)
+    return copied
 
 
 class RunnerListener(Protocol):
@@ -131,6 +168,7 @@ class Runner:
         """`arguments` are those of each spider, besides the map. `is_alone` says that there will be one map
         only: then the lines of the log need not say whose they are."""
         self._process = process
+        process.settings = CrawlSettings.of(process.settings)
         self._listener = listener
         self._arguments = dict(arguments)
         self._is_alone = is_alone

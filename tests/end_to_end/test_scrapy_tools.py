@@ -10,6 +10,7 @@ import pytest
 
 from tests.end_to_end.forking import ROOT
 from tests.servers.nginx import nginx
+from tileharvest.renderers.registry import RENDERERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +141,7 @@ def test_check_tells_which_contracts_are_broken(
 
 
 def test_list_names_what_a_person_can_crawl(project: Project) -> None:
-    assert project.scrapy("list").stdout == "overviewer\n"
+    assert project.scrapy("list").stdout.split() == sorted(RENDERERS)
 
 
 def test_runspider_runs_the_spider_of_a_file(project: Project, site: Nginx, tmp_path: Path) -> None:

@@ -67,12 +67,21 @@ def test_many_more_than_were_expected_are_each_seen_once(world: RedisMap) -> Non
     assert worker.counts().seen == 8000
 
 
+def test_no_bucket_is_much_larger_than_256_requests_however_many_come(world: RedisMap) -> None:
+    worker = world.worker(expected=1)
+    for first in range(0, 8000, 1000):
+        worker.push(*(entry("", fingerprint=b"%d" % one) for one in range(first, first + 1000)))
+    assert world.ask("HGET", f"segment:{DAY}", "buckets") == b"16 256"
+    # By Poisson's distribution a bucket of 256 on the average has more than 340 once in a million.
+    assert max(map(len, world.ask("HVALS", RECORD))) <= 340 * 10
+
+
 def test_the_end_of_one_and_the_beginning_of_the_next_are_not_taken_for_a_seen_one(world: RedisMap) -> None:
     worker = world.worker()
     worker.push(entry("1"))
     digest = sha1(b"2").digest()
     bucket = int.from_bytes(digest[:4]) % int(world.ask("HGET", f"segment:{DAY}", "buckets"))
-    world.ask("HSET", RECORD, bucket, b"12345" + digest[4:12] + digest[14:16] + b"67890")
+    world.ask("HSET", RECORD, f"1:{bucket}", b"12345" + digest[4:12] + digest[14:16] + b"67890")
     assert worker.push(entry("2")).duplicates == 0
     assert worker.push(entry("2")).duplicates == 1
 

@@ -1,7 +1,7 @@
 -- What was seen in a segment: 80 bits of the hash of each fingerprint, in the buckets of one hash. Twelve bytes each.
 --
 -- It is as good as an exact record: that any of ten million new requests is taken for a seen one has a probability
--- below one in a trillion. It never has to grow, as a bucket with more in it only takes longer.
+-- below one in a trillion. Where many more come than were expected, they get buckets of their own.
 
 -- So many are expected in a bucket. A larger one costs more for each that is new, as it is written as a whole; with
 -- less in each, the hash itself would cost more than what is in it.
@@ -10,23 +10,46 @@ local IN_BUCKET = 32
 -- Small maps are many.
 local LEAST_BUCKETS = 16
 
+-- When there are eight times as many as expected, sixteen times as many buckets are added. So no bucket has many more
+-- than 256, and a request is looked for in few buckets.
+local CROWDED, MORE = 8, 16
+
 local seen = {}
 
--- What is known of a segment's record. It has buckets for a quarter more than the last segment had, or for what is
--- expected where that is not known; they stay as many for as long as the segment is known.
+local function add_buckets(name, record, number)
+    record.sizes[#record.sizes + 1] = number
+    record.room = record.room + number * IN_BUCKET * CROWDED
+    redis.call('HSET', segment_key(name), 'buckets', table.concat(record.sizes, ' '))
+end
+
+-- What is known of a segment's record. The first buckets are for a quarter more than the last segment had, or for what
+-- is expected where that is not known.
 local function seen_of(name)
     if not seen[name] then
         local known = redis.call('HMGET', segment_key(name), 'buckets', 'accepted')
-        local buckets = tonumber(known[1])
-        if not buckets then
+        local record = { sizes = {}, room = 0, accepted = tonumber(known[2]) or 0 }
+        for size in string.gmatch(known[1] or '', '%d+') do
+            record.sizes[#record.sizes + 1] = tonumber(size)
+            record.room = record.room + tonumber(size) * IN_BUCKET * CROWDED
+        end
+        if #record.sizes == 0 then
             local last = tonumber(redis.call('HGET', NUMBERS, 'seen'))
             local expected = last and last * 5 / 4 or call.expected
-            buckets = math.max(LEAST_BUCKETS, math.ceil(expected / IN_BUCKET))
-            redis.call('HSET', segment_key(name), 'buckets', buckets)
+            add_buckets(name, record, math.max(LEAST_BUCKETS, math.ceil(expected / IN_BUCKET)))
         end
-        seen[name] = { buckets = buckets, accepted = tonumber(known[2]) or 0 }
+        seen[name] = record
     end
     return seen[name]
+end
+
+-- Tells whether a bucket has a print.
+local function has(bucket, print)
+    local place = string.find(bucket, print, 1, true)
+    while place and place % #print ~= 1 do
+        -- The end of one and the beginning of the next.
+        place = string.find(bucket, print, place + 1, true)
+    end
+    return place
 end
 
 -- Tells whether a fingerprint is new in the segment; now it is seen.
@@ -35,18 +58,19 @@ local function is_new(name, fingerprint)
     for place = 1, 4 do
         numbers[place] = tonumber(string.sub(digest, 8 * place - 7, 8 * place), 16)
     end
-    local bucket = numbers[1] % record.buckets
     local print = struct.pack('>I4I4I2', numbers[2], numbers[3], numbers[4] % 2 ^ 16)
-    local found = redis.call('HGET', seen_key(name), bucket) or ''
-    local place = string.find(found, print, 1, true)
-    while place and place % #print ~= 1 do
-        -- The end of one and the beginning of the next.
-        place = string.find(found, print, place + 1, true)
+    if record.accepted >= record.room then
+        add_buckets(name, record, record.sizes[#record.sizes] * MORE)
     end
-    if place then
-        return false
+    local field, bucket
+    for generation, size in ipairs(record.sizes) do
+        field = generation .. ':' .. numbers[1] % size
+        bucket = redis.call('HGET', seen_key(name), field) or ''
+        if has(bucket, print) then
+            return false
+        end
     end
-    redis.call('HSET', seen_key(name), bucket, found .. print)
+    redis.call('HSET', seen_key(name), field, bucket .. print)
     record.accepted = record.accepted + 1
     return true
 end

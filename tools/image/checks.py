@@ -103,6 +103,16 @@ def shows_the_past(image: Image, folder: Path, stack: ExitStack) -> str:
         return _stopped(container, 5, {0})
 
 
+def harvests_and_shows(image: Image, folder: Path, stack: ExitStack) -> str:
+    """One container with `run --serve` is a whole installation, is healthy, and ends on SIGTERM:"""
+    words = ["run", "demo", "--serve", "--host", "0.0.0.0"]  # noqa: S104 -- in a network of its own
+    with Container(image, words, {"/data": (folder / "data", "rw")}) as container:
+        await_(lambda: _ask("127.0.0.2", 8000, "/")[0] == 200, container, START, "the viewer answers")
+        await_(lambda: "nothing is due" in container.output, container, START, "it waits for tomorrow")
+        assert container.health() == (0, ""), container.health()
+        return _stopped(container, 30, {0})
+
+
 def runs_jobs_of_scrapyd(image: Image, folder: Path, stack: ExitStack) -> str:
     """`scrapyd` has a password and this project only, and is healthy; SIGTERM ends its jobs tidily:"""
     with Container(image, ["scrapyd"], {}) as container:
@@ -165,6 +175,7 @@ ALL: Final[Sequence[Check]] = (
     lists_its_spiders,
     harvests,
     shows_the_past,
+    harvests_and_shows,
     runs_jobs_of_scrapyd,
     harvests_as_a_fleet,
 )

@@ -11,6 +11,7 @@
     make bench ARGS="walks --walked 1000"    full, pruned and conditional harvests as tiles change
     make bench ARGS="maps --many 250 --quiet 1000 --described 100 1000"
                                              many maps side by side in one process
+    make bench ARGS="fleet-maps"             many maps at one worker and at several
     make bench ARGS="unit-costs"             bytes and CPU of a map, a tile and a version
     make bench ARGS="simulation --days 30"   10,000 maps and 20 workers under a given clock
     make bench ARGS="stock"                  stock Scrapy alone
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import fleet, maps, unit_costs, walks
+from bench import fleet, fleet_maps, maps, unit_costs, walks
 from bench.cost import Cost, cores, on_core, run
 from bench.fleet_simulation import FleetSimulation
 from bench.harvest import PROJECT, check, harvest_twice
@@ -67,6 +68,7 @@ PARTS = (
     "fleet",
     "walks",
     "maps",
+    "fleet-maps",
     "unit-costs",
     "simulation",
 )
@@ -302,6 +304,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--described", type=int, nargs="*", default=maps.DESCRIBED, help="maps in one maps.toml"
     )
+    parser.add_argument("--shared-maps", type=int, default=fleet_maps.MAPS, help="maps of the fleet")
     parser.add_argument(
         "--simulated", type=int, nargs=2, default=SIMULATED, help="maps and workers of the simulation"
     )
@@ -323,6 +326,9 @@ def main() -> None:
             "walks": lambda: walks.measure(bench.folder, console, chosen.walked),
             "maps": lambda: maps.measure(
                 bench.folder, console, chosen.many, chosen.quiet, list(chosen.described)
+            ),
+            "fleet-maps": lambda: fleet_maps.measure(
+                bench.folder / "fleet-maps", console, chosen.shared_maps
             ),
             "unit-costs": lambda: unit_costs.measure(bench.folder / "unit-costs", console),
             "simulation": lambda: simulation(console, chosen.simulated[0], chosen.simulated[1], chosen.days),

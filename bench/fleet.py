@@ -47,7 +47,7 @@ TOTAL: Final = 64
 BOX: Final = 0.1
 """The part of a core that a small computer has. Four of them manage fewer requests than `TOTAL` allows."""
 
-_AS_RECOMMENDED: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
+AS_RECOMMENDED: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
 _START_UPS: Final = 3
 """How often the cost of start-up is measured; the median counts."""
 _TITLES: Final = {
@@ -221,7 +221,7 @@ def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -
     depth = depth_for(tiles)
     with ExitStack() as running:
         with on_core(cores()[1]):
-            redis = running.enter_context(redis_server(*_AS_RECOMMENDED))
+            redis = running.enter_context(redis_server(*AS_RECOMMENDED))
             postgresql = running.enter_context(postgresql_server())
         courses = []
         for each in (1, depth - 1, depth):

@@ -181,12 +181,16 @@ def many_hosts(folder: Path, depth: int) -> Iterator[Nginx]:
         yield server
 
 
-def describe(folder: Path, server: Nginx, maps: int, **keys: float) -> None:
+def describe(folder: Path, server: Nginx, maps: int, **keys: float | str) -> None:
     """Writes a maps.toml with so many maps, each at an address of its own."""
     lines = []
     for number in range(maps):
         url = f"http://{_address(number)}:{server.port}/"
-        lines += [f"[map-{number}]", f'url = "{url}"', *(f"{key} = {value}" for key, value in keys.items())]
+        lines += [
+            f"[map-{number}]",
+            f'url = "{url}"',
+            *(f"{key} = {json.dumps(value)}" for key, value in keys.items()),
+        ]
     (folder / "maps.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bench.cost import Cost, RunFailedError
@@ -13,12 +14,12 @@ from bench.harvest import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from bench.boxes import Box
 
 _LOOK: Final = 0.05
-"""Seconds between two looks whether workers have ended. No measured figure depends on it."""
+"""Seconds between two looks whether workers have ended, and how long they have been idle. What is idle may
+be off by so much."""
 
 
 class Workers:
@@ -39,6 +40,7 @@ class Workers:
         self._boxes = boxes
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ended: dict[int, Cost] = {}
+        self._idle = [0.0] * len(boxes)
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
@@ -71,6 +73,7 @@ class Workers:
         """Raises RunFailedError for a worker that ended with an error."""
         for number, process in enumerate(self._processes):
             if process.returncode is None:
+                self._idle[number] = time.monotonic() - self._started - _busy(process.pid)
                 self._look_at(number, process)
 
     def costs(self, patience: float) -> list[Cost]:
@@ -86,6 +89,13 @@ class Workers:
             time.sleep(_LOOK)
             self.expect_running()
         return [self._ended[number] for number in sorted(self._ended)]
+
+    @property
+    def idle(self) -> list[float]:
+        """Seconds in which each worker's event loop had nothing to do: it neither ran nor waited for a core.
+
+        To be asked after `costs`."""
+        return self._idle
 
     def output(self) -> list[str]:
         return [output.read_text(encoding="utf-8", errors="replace") for output in self._outputs]
@@ -105,3 +115,9 @@ class Workers:
         with suppress(OSError):
             words = self.output()[number][-2000:]
         return RunFailedError(f"worker {number} {what}: {' '.join(self._command)}\n{words}")
+
+
+def _busy(process: int) -> float:
+    """Returns the seconds in which the process's first thread ran, or was ready to and had no core."""
+    ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text(encoding="ascii").split()
+    return (int(ran) + int(waited)) / 1e9

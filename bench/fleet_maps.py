@@ -12,7 +12,7 @@ hardly ever idle has waited for a core, and for nothing else.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +32,7 @@ from tests.servers.postgresql import postgresql_server
 from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -46,10 +46,12 @@ MAPS: Final = 40
 WORKERS: Final = (1, 2)
 SMALL: Final = (1, 2, 4)
 """Workers of the second series."""
-BOX: Final = 0.25
+BOX: Final = 0.1
 """The part of a core that a small computer has. Four of them leave the servers as much as they need."""
 _DEPTH: Final = 4
 """Of a map with 340 tiles."""
+_SMALL_DEPTH: Final = 3
+"""Of a map with 84 tiles, for small computers."""
 _AT_ONCE: Final = 16
 """The default."""
 _PATIENCE: Final = 600.0
@@ -83,13 +85,15 @@ class FleetHarvest:
 class Fleet:
     """The maps and their servers, and workers that come for a harvest."""
 
-    def __init__(self, folder: Path, site: Nginx, redis: RedisServer, database: Database, maps: int) -> None:
+    def __init__(
+        self, folder: Path, site: Nginx, redis: RedisServer, database: Database, *, maps: int, depth: int
+    ) -> None:
         """Makes the first harvest of all maps, by one worker. `folder` must hold nothing of another one."""
         self._folder = folder
         self._site = site
         self._redis = redis
         self._database = database
-        self._tiles = maps * count(_DEPTH)
+        self._tiles = maps * count(depth)
         self._day = date.fromisoformat(FIRST_DAY)
         describe(folder, site, maps, walk="full", timezone="UTC")
         self._harvest([None])
@@ -137,25 +141,33 @@ class Fleet:
 
 def measure(folder: Path, console: Console, maps: int) -> dict[str, Any]:
     """Measures both series. The second one is left out where no small computers can be made."""
-    generate(folder / "site", _DEPTH)
+    with _fleet(folder / "large", maps, _DEPTH) as fleet:
+        found = [fleet.harvest([None] * workers) for workers in WORKERS]
+    console.print(_table(f"{maps} maps of {count(_DEPTH)} tiles, {_AT_ONCE} at once", found))
+    if not can_make_boxes():
+        console.print("Small computers are left out: no control groups can be made here.")
+        return {"harvests": [one.as_json() for one in found]}
+    small = []
+    with _fleet(folder / "small", maps, _SMALL_DEPTH) as fleet:
+        for workers in SMALL:
+            with boxes(workers, BOX) as computers:
+                small.append(fleet.harvest(computers, BOX))
+    console.print(
+        _table(f"{maps} maps of {count(_SMALL_DEPTH)} tiles, workers on {BOX:.0%} of a core", small)
+    )
+    return {"harvests": [one.as_json() for one in (*found, *small)]}
+
+
+@contextmanager
+def _fleet(folder: Path, maps: int, depth: int) -> Iterator[Fleet]:
+    """Runs the servers, on every core."""
+    generate(folder / "site", depth)
     with ExitStack() as running:
         site = running.enter_context(nginx(folder / "site", address="0.0.0.0"))  # noqa: S104 - loopback only
         redis = running.enter_context(redis_server(*AS_RECOMMENDED))
         postgresql = running.enter_context(postgresql_server())
         database = Database(running.enter_context(postgresql.database()), postgresql)
-        fleet = Fleet(folder, site, redis, database, maps)
-        found = [fleet.harvest([None] * workers) for workers in WORKERS]
-        console.print(_table(f"{maps} maps, {_AT_ONCE} at once, workers on all cores", found))
-        if can_make_boxes():
-            small = []
-            for workers in SMALL:
-                with boxes(workers, BOX) as computers:
-                    small.append(fleet.harvest(computers, BOX))
-            console.print(_table(f"The same, each worker on {BOX:.0%} of a core", small))
-            found += small
-        else:
-            console.print("Small computers are left out: no control groups can be made here.")
-    return {"harvests": [one.as_json() for one in found]}
+        yield Fleet(folder, site, redis, database, maps=maps, depth=depth)
 
 
 def _table(title: str, found: Sequence[FleetHarvest]) -> Table:

@@ -130,6 +130,7 @@ def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
     assert_histories(fleet, MAPS[:1], files)
 
 
+@pytest.mark.timeout(300)
 def test_workers_are_killed_twenty_times_and_every_history_is_whole(
     fleet: Fleet, site: Misbehaving, files: SmallSite
 ) -> None:

@@ -28,6 +28,8 @@ from tileharvest.commands.terminal import (
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
 from tileharvest.harvest.due import longest_first
 from tileharvest.harvest.settings import harvest_for, would_go_on
+from tileharvest.history.database import History
+from tileharvest.history.settings import database_url, has_history
 from tileharvest.history.summaries import last_costs
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
@@ -109,6 +111,9 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         harvests = _Harvests(settings, list(self._maps), opts.spargs, as_json=opts.json, is_all=opts.all)
         at_once, order = maps_at_once(settings), list(self._maps)
         if min(at_once, len(order)) > 1:
+            if opts.spargs.get("dry") != "1" and has_history(settings):
+                # It is upgraded before it is read. The first harvest would do that later.
+                History.open(database_url(settings)).close()
             order = longest_first(self._maps, ask_history(settings, last_costs) or {})
         runner = Runner(
             self.crawler_process,

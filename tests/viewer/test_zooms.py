@@ -8,9 +8,11 @@ import pytest
 
 from tests.viewer.building import FIRST, SECOND, THIRD
 from tileharvest.history.outlines import LayerOutline
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.viewer.api import counted_in, heated_in
 
-LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, {})
+LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, {FIRST: Layer("day", Pyramid(6), "png")})
 
 
 def test_zooms_are_kept_from_the_day_of_their_first_version_on() -> None:

@@ -60,7 +60,9 @@ def _limited(settings: BaseSettings, description: MapDescription) -> MapDescript
 
 def _from_project(path: str) -> Path:
     """Returns the path. A relative one starts at the project's folder, or else at the present one."""
-    return _project_folder(Path.cwd()) / path
+    given = Path(path)
+    # The present folder is a call of the system, and a harvest asks many times.
+    return given if given.is_absolute() else _project_folder(Path.cwd()) / given
 
 
 @lru_cache(maxsize=1)

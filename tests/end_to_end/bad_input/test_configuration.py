@@ -83,8 +83,12 @@ def test_a_configuration_that_cannot_be_read_ends_the_harvest_with_its_reason(
     assert (report["exit_status"], report["finished"], report["counts"]) == (5, False, {})
 
 
-def test_each_is_one_line_on_stderr(tried: Tried) -> None:
-    errors = [f"ERROR: {report['error']}" for report in tried.visit.reports]
+def test_each_is_one_line_on_stderr_that_names_its_map(tried: Tried) -> None:
+    whose = [f"map '{report['map']}'" for report in tried.visit.reports]
+    errors = [
+        f"ERROR: {error}" if name in error else f"ERROR: {name}: {error}"
+        for name, error in zip(whose, (report["error"] for report in tried.visit.reports), strict=True)
+    ]
     *said, last = tried.visit.said.splitlines()
     # They are harvested side by side.
     assert sorted(said) == sorted(errors)

@@ -83,6 +83,9 @@ class RedisLink:
         self._what = what
         self._patience = patience
         self._client: Client | None = None
+        self.failing_since: float | None = None
+        """When the first call began that was not answered at once, by the monotonic clock, since whoever uses
+        the link has last set this to None."""
 
     @property
     def client(self) -> Client:
@@ -156,6 +159,8 @@ class RedisLink:
         assert call.outcome is not None
         error = call.outcome.exception()
         assert error is not None
+        if self.failing_since is None:
+            self.failing_since = call.start_time
         if call.attempt_number == 1:
             _logger.warning("%s; trying again", self._sentence(error))
         if isinstance(error, ReadOnlyError) and isinstance(self.client, Redis):

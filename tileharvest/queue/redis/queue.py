@@ -316,9 +316,13 @@ class RedisQueue:
         argument, began = {**self._told, "worker": worker, **(particular or {})}, time.monotonic()
 
         async def run(client: Client) -> bytes:
-            return await calls.run(client, name, self._keys, {"away": time.monotonic() - began, **argument})
+            # A call about the host comes before an exchange, and may be the one that has waited for Redis.
+            since = self._link.failing_since or began
+            return await calls.run(client, name, self._keys, {"away": time.monotonic() - since, **argument})
 
-        return await self._link.attempt(run)
+        answer = await self._link.attempt(run)
+        self._link.failing_since = None
+        return answer
 
     def _note_work(self, now: float, ended: int, share: int | None) -> None:
         """Take note of what this worker tells of itself."""

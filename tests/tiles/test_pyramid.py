@@ -58,6 +58,13 @@ def test_what_covers_a_tile_is_found_by_all_arithmetic_alike(
     assert not Squares([(beside.zoom, beside.x, beside.y)], factor).cover(cells[0])
 
 
+class Listed(set[Tile]):
+    """The tiles of which a site says that they exist."""
+
+    def at(self, zoom: int) -> list[Tile]:
+        return sorted(tile for tile in self if tile.zoom == zoom)
+
+
 def test_of_a_depth_alone_it_is_the_square_around_the_origin() -> None:
     pyramid = Pyramid(4)
     assert pyramid.start() == first_level(4)
@@ -74,11 +81,16 @@ def test_within_an_area_nothing_outside_is_named() -> None:
 
 
 def test_where_the_site_says_what_exists_nothing_else_is_named() -> None:
-    there = {Tile.at(-1, 0, 0), Tile.at(0, 1, 1)}
-    area = TileRange.between(Tile.at(-1, 0, 0), Tile.at(-1, 5, 5))
-    pyramid = Pyramid(2, area=area, there=there)
-    assert pyramid.start() == (Tile.at(-1, 0, 0),)
+    far = Tile.at(-1, -58_594, 58_593)
+    pyramid = Pyramid.listed(2, Listed({Tile.at(-1, 0, 0), Tile.at(0, 1, 1), far}))
+    assert pyramid.start() == (far, Tile.at(-1, 0, 0))
     assert pyramid.children(Tile.at(-1, 0, 0)) == (Tile.at(0, 1, 1),)
+    assert not pyramid.is_endless
+
+
+def test_what_a_site_names_beyond_the_end_of_the_world_is_left_out() -> None:
+    there = {Tile.at(-1, 0, 0), Tile.at(-1, 1 << 40, 0)}
+    assert Pyramid.listed(2, Listed(there)).start() == (Tile.at(-1, 0, 0),)
 
 
 def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around() -> None:

@@ -15,7 +15,7 @@ import msgspec
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, is_there, kept_layers
 from tileharvest.tiles.layers import TILE_SIZE, Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -204,10 +204,10 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
     folder = _folder_url(description.page, "", name)
     for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
 
-        async def is_there(path: str, extension: str = extension) -> bool:
-            return await _is_there(fetch, f"{folder}{path}.{extension}")
+        async def has(path: str, extension: str = extension) -> bool:
+            return await is_there(fetch, f"{folder}{path}.{extension}")
 
-        depth = await probe_depth(is_there)
+        depth = await probe_depth(has)
         if depth:
             addresses = QuadtreeAddresses(folder, depth, extension)
             # Overviewer's own defaults: nothing tells that it is otherwise.
@@ -217,12 +217,3 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
         " is the address right, or has the map moved? put the right url into maps.toml"
     )
-
-
-async def _is_there(fetch: Fetch, url: str) -> bool:
-    answer = await fetch("HEAD", url)
-    if answer.status in (405, 501):
-        answer = await fetch("GET", url)
-    if answer.status not in (200, 404, 410):
-        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
-    return answer.status == 200

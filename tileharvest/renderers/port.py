@@ -24,7 +24,8 @@ class Renderer(Protocol):
 
     What a renderer promises: a harvest may rest on a probe for as long as it runs, and two probes of a site
     that has not changed say the same. A probe asks for nothing but a few small files, so that looking at a
-    site costs its owner nothing. It asks for no tile, unless the site has no configuration.
+    site costs its owner nothing. It asks for no tile, unless the site has no configuration, or one that does
+    not tell the depth.
 
     `tests/renderers/test_port.py` holds every renderer to this.
     """

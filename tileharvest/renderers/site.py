@@ -81,3 +81,16 @@ async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
     if answer.status in (404, 410):
         return None
     raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
+
+
+async def is_there(fetch: Fetch, url: str) -> bool:
+    """Returns whether there is a tile at an address.
+
+    It takes a second request where HEAD is refused. Raises SiteError for an answer that does not tell.
+    """
+    answer = await fetch("HEAD", url)
+    if answer.status in (405, 501):
+        answer = await fetch("GET", url)
+    if answer.status not in (200, 404, 410):
+        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
+    return answer.status == 200

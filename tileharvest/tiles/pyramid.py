@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from tileharvest.tiles.grid import Tile, TileRange, first_level
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
 
 _FARTHEST: Final = 24
 """Where nobody says how far a layer reaches, it is 2^24 grid units each way. With tiles of 128 pixels and 16
 pixels a block, that is 67 million blocks, and a Minecraft world ends after 30 million. Names fit into the 32
 bits that a database on a server has for them."""
+
+
+class Existing(Protocol):
+    """The tiles of a layer that exist, as its site says. A value: equal where they are."""
+
+    def __contains__(self, tile: Tile) -> bool: ...
+
+    def at(self, zoom: int) -> Iterable[Tile]:
+        """Returns all of a zoom, in the same order each time."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +43,8 @@ class Pyramid:
     seeds: tuple[Tile, ...] = ()
     """Where nobody says how far it reaches: tiles of the coarsest zoom from which that is searched. Their
     neighbours are asked, too, and so on as long as there are tiles. Empty: what it can have is known."""
-    there: Container[Tile] | None = None
-    """The tiles that exist, of all zooms, as the site says. Nothing else is asked. None: the site does not
-    say."""
+    there: Existing | None = None
+    """The tiles that exist, of all zooms. The walk asks for nothing else. None: the site does not say."""
 
     def __post_init__(self) -> None:
         if self.depth < 1:
@@ -58,6 +67,14 @@ class Pyramid:
         """Returns the form of a layer of which nobody says how far it reaches."""
         return cls(depth, factor, TileRange.whole(_FARTHEST, 0), seeds)
 
+    @classmethod
+    def listed(cls, depth: int, there: Existing) -> Self:
+        """Returns the form of a layer whose site says which tiles exist.
+
+        It has no other edge, so that a known tile that the site names no more is asked, wherever it lies.
+        """
+        return cls(depth, area=TileRange.whole(_FARTHEST, 0), there=there)
+
     @property
     def first(self) -> int:
         """The coarsest zoom."""
@@ -71,7 +88,10 @@ class Pyramid:
         """Returns the tiles of the coarsest zoom to ask for first; of an endless layer the seeds."""
         if self.area is None:
             return first_level(self.depth)
-        return self.seeds or tuple(self.present(self.range_at(self.first)))
+        within = self.range_at(self.first)
+        if self.there is not None:
+            return tuple(tile for tile in self.there.at(self.first) if tile in within)
+        return self.seeds or tuple(within)
 
     def range_at(self, zoom: int) -> TileRange:
         """Returns the tiles of a zoom that it can have."""

@@ -21,12 +21,14 @@ PAGE: Final = "https://map.example.net/world/"
 VERSIONS: Final = {
     "overviewer": [("antworld", 4), ("alexjj", 2)],
     "mapcrafter": [("jgore43", 4), ("richhall", 1)],
+    "unmined": [("helmetgreen", 4)],
 }
 """By renderer the published maps that it has drawn, each with its last version."""
 
 PAGES: Final = {
     "overviewer": '<script type="text/javascript" src="overviewerConfig.js"></script>',
     "mapcrafter": '<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />',
+    "unmined": '<script type="text/javascript" src="unmined.map.properties.js"></script>',
 }
 """A line of the HTML page that each renderer writes."""
 

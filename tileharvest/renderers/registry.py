@@ -8,6 +8,7 @@ from tileharvest.errors import ConfigurationError, SiteError, nearest
 from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.renderers.unmined import Unmined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _KNOWN: Final[tuple[Renderer, ...]] = (
     Overviewer(),
     Mapcrafter(),
+    Unmined(),
 )
 
 RENDERERS: Final[Mapping[str, Renderer]] = {renderer.name: renderer for renderer in _KNOWN}
@@ -29,7 +31,6 @@ _OTHERS: Final = (
     ("squaremap", "squaremap"),
     ("pl3xmap", "Pl3xMap"),
     ("bluemap", "BlueMap"),
-    ("unmined", "uNmINeD"),
     ("dynmap", "Dynmap"),
 )
 """A word that stands, in lower case, in the HTML page of every map of a renderer that is not read here, and
@@ -70,7 +71,9 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = _KN
 async def _recognised(description: MapDescription, fetch: Fetch, found: str) -> Renderer:
     """Returns the renderer whose page is at the map's address. Raises SiteError where it is none of those
     that are read here; `found` says what the usual one has found."""
-    answer = await fetch("GET", description.page)
+    named = description.url.partition("#")[0].partition("?")[0]
+    # It need not be what its folder shows: that of uNmINeD is `unmined.index.html`.
+    answer = await fetch("GET", named if named.endswith((".html", ".htm")) else description.page)
     page = answer.text if answer.status == 200 else ""
     for renderer in _KNOWN:
         if renderer.recognises(page):

@@ -24,11 +24,18 @@ class MapcrafterSpider(TileSpider):
     name = "mapcrafter"
 
 
+class UnminedSpider(TileSpider):
+    """Harvests a map of uNmINeD."""
+
+    name = "unmined"
+
+
 _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
     spider.name: spider
     for spider in (
         OverviewerSpider,
         MapcrafterSpider,
+        UnminedSpider,
     )
 }
 

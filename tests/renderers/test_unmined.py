@@ -1,0 +1,232 @@
+"""uNmINeD's files as its own exports write them, and where its own page looks for tiles."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.renderers.sites import PAGE, PAGES, PublishedSite, of_map
+from tests.renderers.unmined_exports import bitmap, exported, properties
+from tileharvest.errors import SiteError
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import probe
+from tileharvest.renderers.site import Fetched
+from tileharvest.renderers.unmined import parse_properties, parse_regions
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from tileharvest.tiles.layers import Layer
+
+URL = f"{PAGE}unmined.map.regions.js"
+
+REGIONS = {(0, 0), (1, 0), (-1, -1), (33, 5), (-33, -40)}
+
+
+def drawn(folder: Path, zooms: range, regions: Collection[tuple[int, int]], said: str) -> PublishedSite:
+    return PublishedSite(exported(folder, zooms, regions, said))
+
+
+def layer_of(site: PublishedSite) -> Layer:
+    (layer,) = site.probed("unmined").layers
+    return layer
+
+
+def named(layer: Layer) -> set[str]:
+    """The addresses of all tiles that a walk asks for where each of them is there."""
+    coming, found = list(layer.pyramid.start()), set()
+    while coming:
+        tile = coming.pop()
+        found.add(layer.addresses.url_of(tile))
+        if tile.zoom < 0:
+            coming += layer.pyramid.children(tile)
+    return found
+
+
+def test_real_properties_have_the_values_that_the_file_shows(shared_maps: Path, tmp_path: Path) -> None:
+    layer = layer_of(of_map(shared_maps, "helmetgreen", 2, tmp_path))
+    assert (layer.name, layer.image_extension, layer.tile_size) == ("tiles", "jpg", 256)
+    assert (layer.world, layer.background, layer.spawn) == ("HGWorld", None, None)
+    # From uNmINeD's zoom 4, which is 0 here, to its -6.
+    assert layer.depth == 11
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_real_bitmaps_name_every_tile_that_is_published_and_no_other_below_one(
+    shared_maps: Path, tmp_path: Path, version: int
+) -> None:
+    site = of_map(shared_maps, "helmetgreen", version, tmp_path)
+    layer = layer_of(site)
+    published = {layer.addresses.tile_of(url): url for url in site.images()}
+    for tile in published:
+        assert tile is not None
+        assert tile in layer.pyramid.there
+        below = layer.pyramid.children(tile) if tile.zoom < 0 else ()
+        assert set(below) <= published.keys()
+
+
+def test_a_tiles_folders_are_its_column_and_row_by_tens(tmp_path: Path) -> None:
+    layer = layer_of(drawn(tmp_path, range(0), REGIONS, properties(image_format="jpeg")))
+    tile = Tile.at(-4, -75, 12)
+    assert layer.addresses.url_of(tile) == f"{PAGE}tiles/zoom.0/-8/1/tile.-75.12.jpeg"
+    assert layer.addresses.tile_of(f"{PAGE}tiles/zoom.0/-8/1/tile.-75.12.jpeg?v=3") == tile
+    assert layer.addresses.tile_of(f"{PAGE}tiles/zoom.3/0/0/tile.0.9.jpeg") == Tile.at(-1, 0, 9)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "zoom.0/-7/1/tile.-75.12.png",
+        "zoom.0/0/0/tile.-0.1.png",
+        "zoom.0/0/0/tile.00.1.png",
+        "zoom.5/0/0/tile.1.1.png",
+        "zoom.0/0/0/tile.1.1.jpeg",
+        "zoom.0/metadata/k.0.0.csv",
+        "zoom.-99999/0/0/tile.1.1.png",
+    ],
+)
+def test_other_addresses_have_no_tile(tmp_path: Path, path: str) -> None:
+    layer = layer_of(drawn(tmp_path, range(0), REGIONS, properties()))
+    assert layer.addresses.tile_of(f"{PAGE}tiles/{path}") is None
+
+
+@pytest.mark.parametrize("image_format", ["png", "jpeg", "webp"])
+@pytest.mark.parametrize("min_zoom", [-6, -1, 0])
+def test_a_walk_names_the_tiles_that_the_sites_own_page_asks_for(
+    tmp_path: Path, image_format: str, min_zoom: int
+) -> None:
+    zooms = range(min_zoom, 1)
+    site = drawn(tmp_path, zooms, REGIONS, properties(min_zoom, image_format=image_format))
+    assert named(layer_of(site)) == site.images()
+
+
+@pytest.mark.parametrize("deepest", [1, 2, 4])
+def test_tiles_of_a_zoom_above_0_are_found_however_deep_the_page_enlarges_them(
+    tmp_path: Path, deepest: int
+) -> None:
+    site = drawn(tmp_path, range(-2, deepest + 1), REGIONS, properties(-2, 9))
+    layer = layer_of(site)
+    assert named(layer) == site.images()
+    # Each deeper zoom that is there, and the first one that is not.
+    assert len(site.asked) == 2 + min(4, deepest + 1)
+
+
+def test_a_map_that_ends_above_zoom_0_is_taken_at_its_word(tmp_path: Path) -> None:
+    """As of `unmined-cli web render --zoomin=-2`."""
+    site = drawn(tmp_path, range(-4, -1), REGIONS, properties(-4, -2))
+    assert named(layer_of(site)) == site.images()
+    assert len(site.asked) == 2
+
+
+def test_a_tile_keeps_its_name_whatever_zooms_an_export_has(tmp_path: Path) -> None:
+    flat = layer_of(drawn(tmp_path / "flat", range(-2, 1), REGIONS, properties(-2, 0)))
+    deep = layer_of(drawn(tmp_path / "deep", range(-6, 4), REGIONS, properties(-6, 3)))
+    url = f"{PAGE}tiles/zoom.-1/3/0/tile.33.5.png"
+    assert flat.addresses.tile_of(url) == deep.addresses.tile_of(url) == Tile.at(-5, 33, 5)
+    assert flat.projection == deep.projection
+    assert flat.depth < deep.depth
+
+
+def test_a_far_region_costs_no_more_than_a_near_one(tmp_path: Path) -> None:
+    """Somebody was at the world's end. Between lie 30 million blocks that nobody asks for."""
+    regions = {(0, 0), (58_593, -58_594)}
+    site = drawn(tmp_path, range(-1, 1), regions, properties(-1))
+    assert named(layer_of(site)) == site.images()
+
+
+def test_an_old_export_lists_its_regions_one_by_one() -> None:
+    text = "var UnminedMapRegions = [{x:0,z:0},{x:-3,z:12}];"
+    assert parse_regions(text, URL) == {(0, 0), (-3, 12)}
+
+
+def test_a_bitmap_is_read_bit_by_bit() -> None:
+    assert parse_regions(bitmap(REGIONS), URL) == REGIONS
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!doctype html><title>Not found</title>", "does not set UnminedRegions"),
+        (bitmap(REGIONS)[:900], "cut off or damaged"),
+        (bitmap(()), "has no region"),
+        ('var UnminedRegions = [{ x: "one", z: 0 }];', "not as uNmINeD writes it"),
+        ("var UnminedRegions = [{ x: 131073, z: 0 }];", "131,073 regions from the origin"),
+    ],
+)
+def test_damaged_regions_are_refused_with_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(SiteError, match=message):
+        parse_regions(text, URL)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (properties()[:150], "cut off or damaged"),
+        (properties().replace("minZoom", "zoomMin"), "missing required field `minZoom`"),
+        (properties().replace("maxZoom: 0", 'maxZoom: "deep"'), "not as uNmINeD writes it"),
+    ],
+)
+def test_damaged_properties_are_refused_with_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(SiteError, match=message):
+        parse_properties(text, URL)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (properties(image_format="bmp"), "'bmp'"),
+        (properties(min_zoom=1), "its zooms are 1 to 0"),
+        (properties(min_zoom=-1_000_000_000), "its zooms are -1000000000 to 0"),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(tmp_path: Path, said: str, message: str) -> None:
+    with pytest.raises(SiteError, match=message):
+        drawn(tmp_path, range(0), REGIONS, said).probed("unmined")
+
+
+def test_without_its_regions_nothing_is_asked(tmp_path: Path) -> None:
+    site = drawn(tmp_path, range(0), REGIONS, properties())
+    (tmp_path / "unmined.map.regions.js").unlink()
+    with pytest.raises(SiteError, match=r"there is no .*regions\.js, which says what tiles"):
+        site.probed("unmined")
+
+
+def test_its_page_is_recognised_under_the_name_that_it_writes(tmp_path: Path) -> None:
+    """`unmined.index.html`, which no host shows for the folder."""
+    site = drawn(tmp_path, range(-6, 1), REGIONS, properties())
+    (tmp_path / "unmined.index.html").write_text(PAGES["unmined"], encoding="utf-8")
+    found = asyncio.run(probe(MapDescription(name="m", url=f"{PAGE}unmined.index.html"), site))
+    assert (found.renderer, found.layers) == ("unmined", (layer_of(site),))
+
+
+def test_a_host_that_refuses_head_is_asked_for_the_tile_itself(tmp_path: Path) -> None:
+    class WithoutHead(PublishedSite):
+        async def __call__(self, method: str, url: str) -> Fetched:
+            answer = await super().__call__(method, url)
+            return Fetched(405, b"", url) if method == "HEAD" else answer
+
+    drawn(tmp_path, range(-1, 2), REGIONS, properties(-1, 1))
+    site = WithoutHead(tmp_path)
+    assert named(layer_of(site)) == site.images()
+
+
+BLOCKS = [(0, 0), (255, 256), (-1, -1), (-220, 89), (29_999_984, -29_999_984), (166_271, -20_480)]
+
+
+@pytest.mark.parametrize(("x", "z"), BLOCKS)
+@pytest.mark.parametrize("zoom", [-6, -1, 0, 1, 4])
+def test_blocks_lie_where_its_own_page_draws_them(tmp_path: Path, x: int, z: int, zoom: int) -> None:
+    """A pixel of zoom z is a block's coordinate times 2^z, and a tile has 256 of them."""
+    layer = layer_of(drawn(tmp_path, range(0), REGIONS, properties()))
+    assert layer.projection is not None
+    right, down = (x + 0.5) * 2**zoom, (z + 0.5) * 2**zoom
+    tile = Tile.at(zoom - 4, int(right // 256), int(down // 256))
+    point_x, point_y = layer.projection.point_of(x + 0.5, z + 0.5)
+    left, top = tile.x - tile.reach, tile.y + tile.reach
+    assert (point_x - left) / (2 * tile.reach) == pytest.approx(right % 256 / 256)
+    assert (top - point_y) / (2 * tile.reach) == pytest.approx(down % 256 / 256)
+    assert layer.projection.block_at(point_x, point_y) == (x, z)

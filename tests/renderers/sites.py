@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.servers import minedmap
 from tests.servers.published import published
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PAGE: Final = "https://map.example.net/world/"
 
 VERSIONS: Final = {
+    "minedmap": [("duckmap", 6)],
     "overviewer": [("antworld", 4), ("alexjj", 2)],
     "mapcrafter": [("jgore43", 4), ("richhall", 1)],
     "unmined": [("helmetgreen", 4)],
@@ -26,6 +28,7 @@ VERSIONS: Final = {
 """By renderer the published maps that it has drawn, each with its last version."""
 
 PAGES: Final = {
+    "minedmap": minedmap.PAGE,
     "overviewer": '<script type="text/javascript" src="overviewerConfig.js"></script>',
     "mapcrafter": '<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />',
     "unmined": '<script type="text/javascript" src="unmined.map.properties.js"></script>',

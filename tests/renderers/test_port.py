@@ -1,4 +1,4 @@
-"""What every renderer must keep, over maps that it has drawn."""
+"""What every renderer must keep, over maps that it has drawn. The guide's example is held to it as well."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.renderers.sites import PAGE, PAGES, VERSIONS, PublishedSite, of_map
+from tests.servers.minedmap import example, published_as_minedmap
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, probe
@@ -45,9 +46,18 @@ class Drawn:
         return {tile: url for url, tile in found.items() if tile is not None}
 
 
-@pytest.fixture(params=MAPS, ids=lambda one: one[1])
+@pytest.fixture(autouse=True)
+def _with_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RENDERERS, "minedmap", example())
+
+
+@pytest.fixture(params=MAPS, ids=lambda one: f"{one[0]}-{one[1]}")
 def drawn(request: pytest.FixtureRequest, shared_maps: Path, tmp_path: Path) -> Drawn:
     renderer, name, version = request.param
+    if renderer == "minedmap":
+        return Drawn(
+            renderer, PublishedSite(published_as_minedmap(shared_maps, name, version, tmp_path / "s"))
+        )
     return Drawn(renderer, of_map(shared_maps, name, version, tmp_path))
 
 
@@ -57,7 +67,7 @@ def test_every_renderer_is_held_to_this() -> None:
     assert all(re.fullmatch("[a-z0-9]+", name) for name in RENDERERS)
 
 
-@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_recognised_by_the_renderer_that_wrote_it_alone(name: str) -> None:
     assert [one.name for one in RENDERERS.values() if one.recognises(PAGES[name])] == [name]
 
@@ -145,13 +155,13 @@ def test_a_plain_file_servers_answer_is_taken_as_it_is(drawn: Drawn) -> None:
             assert drawn.renderer.understood(answer, tile) == answer
 
 
-@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("name", PAGES)
 def test_where_nothing_of_a_renderer_is_another_one_can_be_tried(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnrecognisedError):
         PublishedSite(tmp_path).probed(name)
 
 
-@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_server_that_fails_is_no_site_of_another_renderer(name: str) -> None:
     async def fails(method: str, url: str):
         return type("Answer", (), {"status": 503, "body": b"", "url": url, "text": ""})()

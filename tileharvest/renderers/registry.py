@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
 from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
+from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.renderers.unmined import Unmined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterator
+    from importlib.metadata import EntryPoint
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.port import Renderer
     from tileharvest.renderers.site import Fetch, Site
 
 _KNOWN: Final[tuple[Renderer, ...]] = (
@@ -23,8 +27,42 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
     Unmined(),
 )
 
-RENDERERS: Final[Mapping[str, Renderer]] = {renderer.name: renderer for renderer in _KNOWN}
+ENTRY_POINTS: Final = "tileharvest.renderers"
+"""The group in which other packages name their renderers. `docs/renderers.md` tells how."""
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+def installed(taken: Container[str]) -> Iterator[Renderer]:
+    """Yields the renderers of other packages, but for those whose names are taken.
+
+    One that cannot be used is told in the log, and left out: it must not stop the harvests of other maps.
+    """
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            yield _loaded(entry, taken)
+        except Exception as error:  # noqa: BLE001 - whatever a module of others raises
+            package = entry.dist.name if entry.dist else "another package"
+            _LOGGER.warning("renderer '%s' of %s cannot be used: %s", entry.name, package, error)
+
+
+def _loaded(entry: EntryPoint, taken: Container[str]) -> Renderer:
+    made = entry.load()
+    if not (isinstance(made, type) and Renderer in made.__mro__):
+        raise TypeError(f"{entry.value} is no class that inherits tileharvest.renderers.port.Renderer")
+    renderer: Renderer = made()
+    if renderer.name != entry.name or not re.fullmatch("[a-z0-9]+", entry.name):
+        raise ValueError(f"its name is '{renderer.name}'; write that of the entry point, a-z and 0-9 alone")
+    if entry.name in taken:
+        raise ValueError("there is one of this name")
+    return renderer
+
+
+RENDERERS: Final[dict[str, Renderer]] = {renderer.name: renderer for renderer in _KNOWN}
 """By name, in the order in which people are told of them."""
+
+for _renderer in installed(RENDERERS):
+    RENDERERS[_renderer.name] = _renderer
 
 _OTHERS: Final = (
     # Its page names Pl3xMap too, of which it is a descendant.
@@ -75,10 +113,10 @@ async def _recognised(description: MapDescription, fetch: Fetch, found: str) -> 
     # It need not be what its folder shows: that of uNmINeD is `unmined.index.html`.
     answer = await fetch("GET", named if named.endswith((".html", ".htm")) else description.page)
     page = answer.text if answer.status == 200 else ""
-    for renderer in _KNOWN:
+    for renderer in RENDERERS.values():
         if renderer.recognises(page):
             return renderer
-    titles = ", ".join(renderer.title for renderer in _KNOWN)
+    titles = ", ".join(renderer.title for renderer in RENDERERS.values())
     lower = page.lower()
     other = next((title for sign, title in _OTHERS if sign in lower), None)
     if other is not None:
@@ -86,5 +124,5 @@ async def _recognised(description: MapDescription, fetch: Fetch, found: str) -> 
             f"{description.page} is a map of {other}, and TileHarvest reads those of {titles};"
             " nothing was changed"
         )
-    signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in _KNOWN)
+    signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())
     raise SiteError(f"{found}; looked for: {signs}")

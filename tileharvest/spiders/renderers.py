@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.renderers.registry import RENDERERS
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
@@ -40,10 +41,20 @@ _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
 }
 
 
+def _spider_for(name: str) -> type[TileSpider]:
+    """Returns the spider of a renderer that another package brings."""
+    return type(f"{name.capitalize()}Spider", (TileSpider,), {"name": name, "__module__": __name__})
+
+
+_OF_PACKAGES: Final = {name: _spider_for(name) for name in RENDERERS if name not in _SPIDERS}
+# Scrapy looks for spiders among the names of this module.
+globals().update({spider.__name__: spider for spider in _OF_PACKAGES.values()})
+
+
 def spider_of(description: MapDescription) -> type[TileSpider]:
     """Returns the spider that harvests the map.
 
     It is that of Overviewer, the usual one, where the renderer is only found out when the site is probed; and
     where there is no such renderer, which the spider then says.
     """
-    return _SPIDERS.get(description.renderer, OverviewerSpider)
+    return {**_OF_PACKAGES, **_SPIDERS}.get(description.renderer, OverviewerSpider)

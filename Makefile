@@ -9,6 +9,8 @@ ARGS ?=
 # redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock, tmux is
 # a terminal whose screen can be read.
 DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql libfaketime tmux
+# In whose form the demo publishes its map: make demo RENDERER=squaremap
+RENDERER ?= overviewer
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the
 # third uses the time in which the others wait.
 TEST_PROCESSES ?= 3
@@ -21,8 +23,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/runtime ## harvest a small made-up world over some days, and show its history
-	$(BIN)/python -m tileharvest.demo
+demo: $(VENV)/runtime ## harvest a small made-up world over some days; in another form: RENDERER=squaremap
+	$(BIN)/python -m tileharvest.demo --renderer $(RENDERER)
 
 test: debian-packages lint pythons ## everything that must pass: style, types, import contracts, tests
 	$(BIN)/pytest -n $(TEST_PROCESSES)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from tests.demo.snapshots import MOVED
-from tileharvest.demo.publication import CONFIG_FILE, publish
+from tileharvest.demo.publication import publish
 
 if TYPE_CHECKING:
     from tests.demo.snapshots import Snapshot
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ROUNDING = 2
 """Of 255. Along transparent edges Pillow's `reduce` and `resize` each round the opacity and the colour
 weighted with it; inside they agree."""
+CONFIG_FILE = "overviewerConfig.js"
 REAL_CONFIGS = Path(__file__).parents[3] / "shared" / "maps" / "configs"
 
 

@@ -42,12 +42,15 @@ def _may_be_emptied(folder: Path) -> bool:
     return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
 
 
-def write_maps_file(folder: Path, url: str) -> Path:
+def write_maps_file(folder: Path, url: str, renderer: str = "overviewer") -> Path:
     """Writes a `maps.toml` with the demo's map as its only entry, and returns its path.
 
     The audit is switched off: it draws tiles by lot, and the counts of a harvest are to be predicted.
     """
     file = folder / "maps.toml"
-    entry = f'[{MAP}]\nurl = "{url}"\ntimezone = "UTC"\naudit = 0  # so that the counts can be predicted\n'
+    drawn = "" if renderer == "overviewer" else f'renderer = "{renderer}"\n'
+    entry = (
+        f'[{MAP}]\nurl = "{url}"\n{drawn}timezone = "UTC"\naudit = 0  # so that the counts can be predicted\n'
+    )
     file.write_text(entry, encoding="utf-8")
     return file

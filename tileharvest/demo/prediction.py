@@ -13,62 +13,74 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.demo.pyramid import DrawnTile, Tiles, tiles_on
+from tileharvest.demo.forms import FORMS, Form
+from tileharvest.demo.pyramid import Cut, DrawnTile, Tiles, tiles_on
+from tileharvest.renderers.registry import doubt_of
 from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tileharvest.demo.world import World
 
 _UNSEEN: Final = frozenset({Outcome.NOTHING, Outcome.SKIPPED})
 
 
-def predicted_outcomes(world: World, day_number: int) -> dict[Outcome, int]:
+def predicted_outcomes(world: World, day_number: int, form: Form = FORMS["overviewer"]) -> dict[Outcome, int]:
     """Returns how often the harvest of this day has each outcome, after one harvest of each earlier day.
 
-    Zeros are left out. It holds for a map of which all zooms are kept and nothing is audited, and for a site
-    that makes its ETags of time and size. Raises ValueError for a day that the world does not have.
+    Zeros are left out. Of a map that is no square it does not tell how often nothing is found: how far such a
+    map is searched is its renderer's affair. It holds for a map of which all zooms are kept and nothing is
+    audited, and for a site that makes its ETags of time and size. Raises ValueError for a day that the world
+    does not have.
     """
     world.depth(day_number)
     counts: Counter[Outcome] = Counter()
     known: dict[Tile, DrawnTile | None] = {}
     for day in range(1, day_number + 1):
-        there = tiles_on(world, day)
-        found = _found(world.depth(day), there, known)
+        there = tiles_on(world, day, form.cut)
+        # Times prove something when not all tiles were drawn on one day.
+        days = {tile.drawn for tile in known.values() if tile is not None}
+        skips = len(days) > 1 and doubt_of(form.renderer) is None
+        found = _found(form.cut, form.cut.depth(world, day), there, known, skips=skips)
         counts = Counter(found.values())
         known |= {tile: there.get(tile) for tile, outcome in found.items() if outcome not in _UNSEEN}
     return dict(counts)
 
 
-def _found(depth: int, there: Tiles, known: Mapping[Tile, DrawnTile | None]) -> dict[Tile, Outcome]:
+def _found(
+    cut: Cut, depth: int, there: Tiles, known: Mapping[Tile, DrawnTile | None], *, skips: bool
+) -> dict[Tile, Outcome]:
     """Returns the outcomes of one harvest by tile.
 
     The visitor asks for the first level, for the children of all tiles that are there, and for all tiles
-    that were there when last seen. What lies below an unchanged tile is skipped as soon as times can prove
-    anything, which is when not all tiles were drawn on one day.
+    that were there when last seen. If it `skips`, then nothing below an unchanged tile.
     """
-    skips = len({tile.drawn for tile in known.values() if tile is not None}) > 1
     found: dict[Tile, Outcome] = {}
-    pending = list(first_level(depth))
+    pending = list(_first(cut, depth, there))
     while pending:
         tile = pending.pop()
         found[tile] = _outcome(there.get(tile), known.get(tile))
         is_skipping = skips and found[tile] is Outcome.IGNORED
         if tile in there and tile.zoom < 0 and not is_skipping:
-            pending += tile.children()
+            below = tile.children(cut.factor)
+            pending += [child for child in below if cut.is_square or child in there]
     unchanged = {tile for tile, outcome in found.items() if outcome is Outcome.IGNORED} if skips else set()
     for tile, last in known.items():
         if last is not None and tile not in found:
-            is_below = any(above in unchanged for above in _above(tile, depth))
+            is_below = any(above in unchanged for above in _above(tile, depth, cut.factor))
             found[tile] = Outcome.SKIPPED if is_below else _outcome(there.get(tile), last)
     return found
 
 
-def _above(tile: Tile, depth: int) -> Iterator[Tile]:
+def _first(cut: Cut, depth: int, there: Tiles) -> Iterable[Tile]:
+    return first_level(depth) if cut.is_square else [tile for tile in there if tile.zoom == 1 - depth]
+
+
+def _above(tile: Tile, depth: int, factor: int) -> Iterator[Tile]:
     while tile.zoom > 1 - depth:
-        tile = tile.parent()
+        tile = tile.parent(factor)
         yield tile
 
 

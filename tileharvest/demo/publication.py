@@ -1,4 +1,4 @@
-"""The publication of a day as a folder of files that Minecraft-Overviewer 0.19 could have written.
+"""The publication of a day as a folder of files that a renderer could have written.
 
 As on a real site, a file's time tells when it was last drawn. A new day touches only the files that differ,
 because web servers make their ETags of time and size.
@@ -6,28 +6,29 @@ because web servers make their ETags of time and size.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tileharvest.demo.pyramid import TILE_SIDE, DrawnTile, tiles_on, whole_map
-from tileharvest.demo.world import SPAWN, World
-from tileharvest.tiles.grid import path_of
+from tileharvest.demo.forms import FORMS, Day
+from tileharvest.demo.pyramid import tiles_on, whole_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LAYER: Final = "world-day"
-CONFIG_FILE: Final = "overviewerConfig.js"
-_VARIABLE: Final = "var overviewerConfig = "
+    from tileharvest.demo.forms import Form
+    from tileharvest.demo.pyramid import DrawnTile
+    from tileharvest.demo.world import World
+
+OVERVIEWER: Final = FORMS["overviewer"]
 _TEMPORARY: Final = ".part"
 _DRAWN_AT: Final = time(0, 0, tzinfo=UTC)
 """The time of day at which the map is drawn: its start, so that no file of today lies in the future."""
-_MOVES: Final = {"0": "3", "1": "2", "2": "1", "3": "0"}
-"""The digit that Overviewer appends to each first-level tile when the map grows: 0 moves to 0/3."""
+_MOVES: Final = {0: 3, 1: 2, 2: 1, 3: 0}
+"""The digit that Overviewer appends to each first-level tile when the map grows: 0 moves to 0/3. Mapcrafter
+writes one more for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +40,28 @@ class PublishedFile:
     """The modification time in seconds since 1970."""
 
 
-def published_files(world: World, day: int, first_day: date) -> Mapping[PurePosixPath, PublishedFile]:
+def published_files(
+    world: World, day: int, first_day: date, form: Form = OVERVIEWER
+) -> Mapping[PurePosixPath, PublishedFile]:
     """Returns all files of the site on a day of the world, by path. `first_day` is the date of day 1.
 
     Raises ValueError for a day that the world does not have.
     """
-    depth = world.depth(day)
-    layer = PurePosixPath(LAYER)
-    files = {
-        layer / f"{path_of(tile, depth)[1:]}.png": _image_file(drawn, first_day)
-        for tile, drawn in tiles_on(world, day).items()
-    }
-    files[layer / "base.png"] = _image_file(whole_map(world, day), first_day)
-    drawn_at = _epoch(first_day, day)
-    files[PurePosixPath(CONFIG_FILE)] = PublishedFile(_config(depth, drawn_at).encode(), drawn_at)
-    return files
+    depth, tiles, drawn_at = (
+        form.cut.depth(world, day),
+        tiles_on(world, day, form.cut),
+        _epoch(first_day, day),
+    )
+    images = {form.path(tile, depth): drawn for tile, drawn in tiles.items()}
+    if form.whole_map is not None:
+        images[form.whole_map] = whole_map(world, day)
+    files = {path: _image_file(form, drawn, first_day) for path, drawn in images.items()}
+    for path, text in form.files(Day(depth, drawn_at, tiles)).items():
+        files[path] = PublishedFile(text.encode(), drawn_at)
+    return {PurePosixPath(path): file for path, file in files.items()}
 
 
-def publish(world: World, day: int, first_day: date, folder: Path) -> None:
+def publish(world: World, day: int, first_day: date, folder: Path, form: Form = OVERVIEWER) -> None:
     """Makes the folder's layer and configuration those of a day, and touches only what differs.
 
     Each file is replaced in one step: whoever reads it meanwhile gets the old one or the new one. The whole
@@ -64,35 +69,33 @@ def publish(world: World, day: int, first_day: date, folder: Path) -> None:
     left alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    depth = world.depth(day)
-    for _ in range(_published_depth(folder, depth), depth):
-        _grow(folder / LAYER)
-    files = published_files(world, day, first_day)
+    files = published_files(world, day, first_day, form)
+    if form.cut.is_square:
+        depth = form.cut.depth(world, day)
+        for _ in range(_published_depth(folder / form.folder) or depth, depth):
+            _grow(folder / form.folder, form.first_digit)
     for path, file in files.items():
         _replace(folder / path, file)
-    _remove_others(folder, frozenset(folder / path for path in files))
+    _remove_others(folder / form.folder, frozenset(folder / path for path in files))
 
 
-def _image_file(tile: DrawnTile, first_day: date) -> PublishedFile:
-    return PublishedFile(tile.png, _epoch(first_day, tile.drawn))
+def _image_file(form: Form, tile: DrawnTile, first_day: date) -> PublishedFile:
+    return PublishedFile(form.bytes_of(tile), _epoch(first_day, tile.drawn))
 
 
 def _epoch(first_day: date, day: int) -> int:
     return int(datetime.combine(first_day + timedelta(days=day - 1), _DRAWN_AT).timestamp())
 
 
-def _published_depth(folder: Path, otherwise: int) -> int:
-    try:
-        text = (folder / CONFIG_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return otherwise
-    config = json.loads(text.removeprefix(_VARIABLE).rstrip(";\n"))
-    return int(config["tilesets"][0]["zoomLevels"])
+def _published_depth(layer: Path) -> int:
+    """Returns how many digits the longest path of a square has; 0 where nothing is published."""
+    return max((len(path.relative_to(layer).parts) for path in layer.rglob("*.png")), default=0)
 
 
-def _grow(layer: Path) -> None:
+def _grow(layer: Path, first_digit: int) -> None:
     """Moves every tile one level down. The files keep their times."""
-    for digit, inner in _MOVES.items():
+    for quarter, within in _MOVES.items():
+        digit, inner = str(first_digit + quarter), str(first_digit + within)
         aside = layer / f"{digit}{_TEMPORARY}"
         aside.mkdir()
         for name in (f"{digit}.png", digit):
@@ -113,72 +116,10 @@ def _replace(path: Path, file: PublishedFile) -> None:
 
 
 def _remove_others(folder: Path, kept: frozenset[Path]) -> None:
-    """Removes from the layer the tiles that vanished from the map, and the folders that are empty then."""
-    for path in sorted((folder / LAYER).rglob("*"), reverse=True):
+    """Removes the tiles that vanished from the map, and the folders that are empty then."""
+    for path in sorted(folder.rglob("*"), reverse=True):
         if not path.is_dir():
             if path not in kept:
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
-
-
-def _config(depth: int, drawn_at: int) -> str:
-    """Returns the text of `overviewerConfig.js`. Fields and form are those that Overviewer 0.19 writes."""
-    config = {
-        "CONST": _constants(),
-        "worlds": ["world"],
-        "map": {
-            "debug": True,
-            "cacheTag": str(drawn_at),
-            "north_direction": "lower-left",
-            "controls": dict.fromkeys(
-                ("pan", "zoom", "spawn", "compass", "mapType", "overlays", "coordsBox"), True
-            ),
-        },
-        "tilesets": [_tileset(depth, drawn_at)],
-    }
-    return f"{_VARIABLE}{json.dumps(config, indent=4)};\n"
-
-
-def _constants() -> dict[str, Any]:
-    corners = ("upper-left", "upper-right", "lower-right", "lower-left")
-    return {
-        "tileSize": TILE_SIDE,
-        "image": {
-            "defaultMarker": "signpost.png",
-            "signMarker": "signpost_icon.png",
-            "bedMarker": "bed.png",
-            "spawnMarker": "markers/marker_home.png",
-            "spawnMarker2x": "markers/marker_home_2x.png",
-            "queryMarker": "markers/marker_location.png",
-            "queryMarker2x": "markers/marker_location_2x.png",
-            "compass": {str(number): f"compass_{corner}.png" for number, corner in enumerate(corners)},
-        },
-        "mapDivId": "mcmap",
-        "UPPERLEFT": 0,
-        "UPPERRIGHT": 1,
-        "LOWERLEFT": 3,
-        "LOWERRIGHT": 2,
-    }
-
-
-def _tileset(depth: int, drawn_at: int) -> dict[str, Any]:
-    return {
-        "name": "Day",
-        "zoomLevels": depth,
-        "defaultZoom": 1,
-        "maxZoom": depth,
-        "path": LAYER,
-        "base": "",
-        "bgcolor": "#1a1a1a",
-        "world": "world",
-        "last_rendertime": drawn_at,
-        "imgextension": "png",
-        "isOverlay": False,
-        "poititle": "Markers",
-        "showlocationmarker": True,
-        "center": list(SPAWN),
-        "minZoom": 0,
-        "spawn": list(SPAWN),
-        "north_direction": 0,
-    }

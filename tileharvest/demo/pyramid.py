@@ -1,4 +1,4 @@
-"""The pyramid of the demo's map on each day: the drawing cut into tiles, and the coarser levels made of them.
+"""The pyramid of the demo's map on each day: a drawing cut into tiles, and the coarser levels made of them.
 
 Tiles have their grid names, so a tile has the same name on every day, however deep the map has become.
 """
@@ -14,14 +14,49 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
+from tileharvest.demo.chart import chart_box, charted
 from tileharvest.demo.painter import Painter, box_of
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
+    from tileharvest.demo.terrain import Place
     from tileharvest.demo.world import World
 
 TILE_SIDE: Final = 384
 """Pixels along an edge, as Overviewer's tiles have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a drawing is cut into tiles."""
+
+    side: int = TILE_SIDE
+    """Pixels along the edge of a tile."""
+    factor: int = 2
+    """How many tiles of the next deeper zoom lie along a tile's edge."""
+    zooms: int | None = None
+    """None: the map is a square around its middle, which becomes deeper with the world."""
+    from_above: bool = False
+    """Whether the drawing is a chart."""
+    blanks: bool = False
+    """Whether all deepest tiles of a parent are there, also those that show nothing."""
+    right: int = 0
+    down: int = 0
+    """Pixels from where columns and rows are counted to the middle of the map. Multiples of the side."""
+
+    @property
+    def is_square(self) -> bool:
+        return self.zooms is None
+
+    def depth(self, world: World, day: int) -> int:
+        """Returns how many zooms there are. Raises ValueError for a day that the world does not have."""
+        grown = world.depth(day)
+        return self.zooms or grown
+
+
+SQUARE: Final = Cut()
+"""That of the renderers whose maps are squares around their middle."""
+
 _COMPRESSION: Final = 4
 """zlib's level. The best level takes four times as long and makes the file a tenth smaller."""
 
@@ -40,17 +75,21 @@ class DrawnTile:
 Tiles = Mapping[Tile, DrawnTile]
 
 
-@lru_cache(maxsize=6)
-def tiles_on(world: World, day: int) -> Tiles:
+def tiles_on(world: World, day: int, cut: Cut = SQUARE) -> Tiles:
     """Returns all tiles that are published on a day.
 
     This costs about 1.5 s of CPU for day 1, and half of that for each later day.
     """
-    before = tiles_on(world, day - 1) if day > 1 else {}
-    tiles = _deepest(world, day, before)
+    return _tiles_on(world, day, cut)
+
+
+@lru_cache(maxsize=6)
+def _tiles_on(world: World, day: int, cut: Cut) -> Tiles:
+    before = _tiles_on(world, day - 1, cut) if day > 1 else {}
+    tiles = _deepest(world, day, before, cut)
     level: Tiles = tiles
-    for _ in range(1, world.depth(day)):
-        level = _coarser(level, before)
+    for _ in range(1, cut.depth(world, day)):
+        level = _coarser(level, before, cut)
         tiles |= level
     return tiles
 
@@ -59,38 +98,44 @@ def whole_map(world: World, day: int) -> DrawnTile:
     """Returns the image above the first level, `base.png`. The grid has no name for it."""
     tiles = tiles_on(world, day)
     children = tuple(tiles.get(tile) for tile in first_level(world.depth(day)))
-    image = _composed(children)
+    image = _composed(children, SQUARE)
     return DrawnTile(_encoded(image), _newest(children), image)
 
 
-def _deepest(world: World, day: int, before: Tiles) -> dict[Tile, DrawnTile]:
-    drawing = Painter(world.landscape(day), TILE_SIDE).draw()
-    drawn_again = _showing(world, day)
+def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
+    landscape, side = world.landscape(day), cut.side
+    drawing = charted(landscape, side) if cut.from_above else Painter(landscape, side).draw()
+    drawn_again = _showing(world.saved_again(day), cut)
     tiles = {}
-    for left in range(0, drawing.image.width, TILE_SIDE):
-        for upper in range(0, drawing.image.height, TILE_SIDE):
-            image = drawing.image.crop((left, upper, left + TILE_SIDE, upper + TILE_SIDE))
+    for left in range(0, drawing.image.width, side):
+        for upper in range(0, drawing.image.height, side):
+            image = drawing.image.crop((left, upper, left + side, upper + side))
             if image.getbbox() is not None:
-                tile = _tile_at(left + drawing.left, upper + drawing.upper)
+                tile = _tile_at(left + drawing.left, upper + drawing.upper, cut)
                 tiles[tile] = _drawn(image, day, before.get(tile), tile in drawn_again)
+    if cut.blanks:
+        blank = Image.new("RGBA", (side, side))
+        for parent in {tile.parent(cut.factor) for tile in tiles}:
+            for tile in parent.children(cut.factor):
+                tiles.setdefault(tile, _drawn(blank, day, before.get(tile), again=False))
     return tiles
 
 
-def _tile_at(left: int, upper: int) -> Tile:
+def _tile_at(left: int, upper: int, cut: Cut) -> Tile:
     """Returns the tile with this upper left corner, in pixels from the middle of the map; y grows down."""
-    return Tile(0, 2 * (left // TILE_SIDE) + 1, -2 * (upper // TILE_SIDE) - 1)
+    return Tile.at(0, (left + cut.right) // cut.side, (upper + cut.down) // cut.side)
 
 
-def _showing(world: World, day: int) -> frozenset[Tile]:
-    """Returns the tiles that show a place that is drawn anew."""
-    places = world.saved_again(day)
+def _showing(places: frozenset[Place], cut: Cut) -> frozenset[Tile]:
+    """Returns the tiles that show one of these places."""
     if not places:
         return frozenset()
-    left, upper, right, lower = box_of(places)
+    side = cut.side
+    left, upper, right, lower = chart_box(places) if cut.from_above else box_of(places)
     return frozenset(
-        _tile_at(x * TILE_SIDE, y * TILE_SIDE)
-        for x in range(left // TILE_SIDE, -(-right // TILE_SIDE))
-        for y in range(upper // TILE_SIDE, -(-lower // TILE_SIDE))
+        _tile_at(x * side, y * side, cut)
+        for x in range(left // side, -(-right // side))
+        for y in range(upper // side, -(-lower // side))
     )
 
 
@@ -100,40 +145,44 @@ def _drawn(image: Image.Image, day: int, before: DrawnTile | None, again: bool) 
     return DrawnTile(before.png, day, before.image) if again else before
 
 
-def _coarser(level: Tiles, before: Tiles) -> dict[Tile, DrawnTile]:
+def _coarser(level: Tiles, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
     """Returns the next level up. It has a tile wherever at least one of the tile's children is there."""
     tiles = {}
-    for parent in sorted({tile.parent() for tile in level}):
-        children = tuple(level.get(child) for child in parent.children())
-        earlier = tuple(before.get(child) for child in parent.children())
-        tiles[parent] = _parent(children, earlier, before.get(parent))
+    for parent in sorted({tile.parent(cut.factor) for tile in level}):
+        below = parent.children(cut.factor)
+        children = tuple(level.get(child) for child in below)
+        earlier = tuple(before.get(child) for child in below)
+        tiles[parent] = _parent(children, earlier, before.get(parent), cut)
     return tiles
 
 
 def _parent(
-    children: tuple[DrawnTile | None, ...], before: tuple[DrawnTile | None, ...], known: DrawnTile | None
+    children: tuple[DrawnTile | None, ...],
+    before: tuple[DrawnTile | None, ...],
+    known: DrawnTile | None,
+    cut: Cut,
 ) -> DrawnTile:
-    """Returns the tile above four children.
+    """Returns the tile above its children.
 
     It is made anew only where a child's bytes differ. Its day is always that of the newest child.
     """
     newest = _newest(children)
     if known is not None and [_bytes(child) for child in children] == [_bytes(child) for child in before]:
         return DrawnTile(known.png, newest, known.image)
-    image = _composed(children)
+    image = _composed(children, cut)
     return DrawnTile(_encoded(image), newest, image)
 
 
-def _composed(children: tuple[DrawnTile | None, ...]) -> Image.Image:
-    """Returns one image of four tiles, in the order of the digits, each shrunk to half its size.
+def _composed(children: tuple[DrawnTile | None, ...], cut: Cut) -> Image.Image:
+    """Returns one image of all children, row by row from the upper left, each shrunk to its part.
 
     The place of a missing child stays transparent.
     """
-    half = TILE_SIDE // 2
-    image = Image.new("RGBA", (TILE_SIDE, TILE_SIDE))
-    for digit, child in enumerate(children):
+    factor, part = cut.factor, cut.side // cut.factor
+    image = Image.new("RGBA", (cut.side, cut.side))
+    for number, child in enumerate(children):
         if child is not None:
-            image.paste(child.image.reduce(2), (digit % 2 * half, digit // 2 * half))
+            image.paste(child.image.reduce(factor), (number % factor * part, number // factor * part))
     return image
 
 

@@ -1,0 +1,102 @@
+"""The demo's map in the form of each renderer, as the renderer that is read here understands it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from tests.renderers.sites import PAGE, PublishedSite
+from tileharvest.demo.forms import FORMS
+from tileharvest.demo.materials import MATERIALS
+from tileharvest.demo.publication import publish
+from tileharvest.demo.world import World
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import RENDERERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.tiles.layers import Layer
+
+FIRST_DAY = date(2026, 11, 18)
+READ = sorted(FORMS.keys() & RENDERERS.keys())
+FROM_ABOVE = [name for name in READ if FORMS[name].cut.from_above]
+SCALE = 8
+"""Blocks along the edge of one of the island's, where renderers look from above."""
+
+
+def published_layer(name: str, folder: Path, day: int = 1) -> tuple[PublishedSite, Layer]:
+    form = FORMS[name]
+    publish(World(), day, FIRST_DAY, folder, form)
+    site = PublishedSite(folder)
+    description = MapDescription(name="m", url=f"{PAGE}{form.page}")
+    (layer,) = asyncio.run(RENDERERS[name].probe(description, site)).layers
+    return site, layer
+
+
+def colour_at(site: PublishedSite, layer: Layer, x: float, z: float) -> tuple[int, ...]:
+    """What the deepest image that is there shows at a place, by the renderer's addresses and projection."""
+    assert layer.projection is not None
+    across, up = layer.projection.point_of(x, z)
+    tiles = {tile: url for url in site.images() if (tile := layer.addresses.tile_of(url)) is not None}
+    deepest = max(tile.zoom for tile in tiles)
+    width = 2 << -deepest
+    (url,) = (
+        url
+        for tile, url in tiles.items()
+        if (tile.zoom, tile.column, tile.row) == (deepest, int(across // width), int(-up // width))
+    )
+    image = Image.open(io.BytesIO((site.folder / url.removeprefix(PAGE)).read_bytes())).convert("RGBA")
+    place = int(across % width / width * layer.tile_size), int(-up % width / width * layer.tile_size)
+    return tuple(image.getpixel(place))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_image_that_is_published_is_a_tile(name: str, tmp_path: Path) -> None:
+    site, layer = published_layer(name, tmp_path)
+    assert layer.tile_size == FORMS[name].cut.side
+    tiles = {url: layer.addresses.tile_of(url) for url in site.images()}
+    assert {url.rpartition("/")[2] for url, tile in tiles.items() if tile is None} <= {"base.png"}
+    found = [tile for tile in tiles.values() if tile is not None]
+    assert {tile.column < 0 for tile in found} == {tile.row < 0 for tile in found} == {True, False}
+    deepest, coarsest = max(tile.zoom for tile in found), min(tile.zoom for tile in found)
+    for tile in found:
+        assert layer.pyramid.there is None or tile in layer.pyramid.there
+        if tile.zoom < deepest:
+            assert set(tile.children(layer.pyramid.factor)) & set(found)
+        if tile.zoom > coarsest:
+            assert tile.parent(layer.pyramid.factor) in found
+
+
+@pytest.mark.parametrize("name", FROM_ABOVE)
+def test_blocks_lie_where_the_renderer_says(name: str, tmp_path: Path) -> None:
+    site, layer = published_layer(name, tmp_path)
+    ground = World().landscape(1).ground
+    standing = {(x, z) for x, _, z in World().landscape(1).blocks}
+    level = [
+        place
+        for place in sorted(ground)
+        if place not in standing
+        and {place, (place[0], place[1] - 1)} <= ground.keys()
+        and ground[place].height == ground[place[0], place[1] - 1].height
+        and (place[0], place[1] - 1) not in standing
+    ]
+    for x, z in level[:: len(level) // 7]:
+        *colour, opacity = colour_at(site, layer, (x + 0.5) * SCALE, (z + 0.5) * SCALE)
+        assert (tuple(colour), opacity) == (MATERIALS[ground[x, z].surface].top, 255)
+    assert level[0][0] < 0 < level[-1][0]
+
+
+def test_dynmap_and_mapcrafter_draw_the_same_picture(tmp_path: Path) -> None:
+    """Both formulas lead to the same pixels, with Mapcrafter's middle 16 blocks further west."""
+    if not {"dynmap", "mapcrafter"} <= set(READ):
+        pytest.skip("one of them is not read here")
+    theirs, ours = (published_layer(name, tmp_path / name) for name in ("dynmap", "mapcrafter"))
+    places = [(x + 0.5, z + 0.5) for x, z in ((4, 30), (-42, 0), (38, -34), (-140, 45), (-10, -20))]
+    for x, z in places:
+        assert colour_at(*theirs, x, z) == colour_at(*ours, x + 16, z)

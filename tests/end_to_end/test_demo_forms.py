@@ -1,0 +1,51 @@
+"""The demo's map in the form of each renderer, over its three days: tiles left of the origin and above it,
+land that is removed, and land that is new."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.nginx import nginx
+from tileharvest.demo.forms import FORMS
+from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.publication import publish
+from tileharvest.demo.world import DAYS, World
+from tileharvest.renderers.registry import RENDERERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+
+FIRST_DAY = date(2026, 11, 18)
+READ = sorted(FORMS.keys() & RENDERERS.keys() - {"overviewer"})
+"""Overviewer's is harvested by the README's test."""
+
+
+@pytest.mark.parametrize("name", READ)
+def test_each_day_has_the_outcomes_and_the_images_that_the_world_predicts(
+    name: str, project: Project, tmp_path: Path
+) -> None:
+    world, form, site = World(), FORMS[name], tmp_path / "site"
+    images = []
+    publish(world, DAYS[0], FIRST_DAY, site, form)
+    with nginx(site) as server:
+        project.add_map("island", f"{server.url}/{form.page}", renderer=name, audit=0)
+        for day in DAYS:
+            publish(world, day, FIRST_DAY, site, form)
+            images.append({file.read_bytes() for file in site.rglob("*.png") if file.name != "base.png"})
+            project.crawl("island", str(FIRST_DAY + timedelta(days=day - 1)), spider=name)
+    for day, harvest in zip(DAYS, project.harvests("island"), strict=True):
+        found = {word: number for word, number in harvest["counts"].items() if number}
+        predicted = {str(outcome): number for outcome, number in predicted_outcomes(world, day, form).items()}
+        if not form.cut.is_square:
+            found.pop("404", None)
+        assert (day, found) == (day, predicted)
+        assert harvest["renderer"] == name
+    stored = set(project.stored().values())
+    assert set.union(*images) <= stored
+    assert {sha1(body).hexdigest() for body in stored} == {one.sha1 for one in project.versions() if one.sha1}

@@ -1,0 +1,401 @@
+"""The forms in which renderers publish a map: the addresses of tiles, and the files beside them.
+
+They are written from what the renderers themselves write, and not from what is read of it here: a map that is
+published by this and harvested is a test of both. The island lies in the world as each formula says.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from PIL import Image
+
+from tileharvest.demo.chart import SCALE
+from tileharvest.demo.pyramid import SQUARE, TILE_SIDE, Cut
+from tileharvest.demo.world import SPAWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tileharvest.demo.pyramid import DrawnTile, Tiles
+    from tileharvest.tiles.grid import Tile
+
+_SEA: Final = 64
+"""The height of the sea in a Minecraft world."""
+_FROM_ABOVE: Final = {"x": SPAWN[0] * SCALE, "z": SPAWN[2] * SCALE}
+"""Where players start, of the renderers that look from above."""
+_WORLD: Final = "minecraft_overworld"
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What a form's files tell of."""
+
+    depth: int
+    drawn_at: int
+    """When the map was drawn, in seconds since 1970."""
+    tiles: Tiles
+
+
+class Form:
+    """How one renderer publishes. It has no state."""
+
+    renderer: ClassVar[str]
+    """Its name in maps.toml."""
+    cut: ClassVar[Cut]
+    folder: ClassVar[str]
+    """Holds all tiles, and nothing that is not published here."""
+    page: ClassVar[str] = ""
+    """What the map's entry names, below the site's address."""
+    whole_map: ClassVar[str | None] = None
+    """The file of the image above the first level, where there is one."""
+    first_digit: ClassVar[int] = 0
+    """The least digit in paths of a square."""
+
+    def path(self, tile: Tile, depth: int) -> str:
+        """Returns where the file of a tile lies below the site."""
+        raise NotImplementedError
+
+    def files(self, day: Day) -> dict[str, str]:
+        """Returns the texts of all other files, by where they lie."""
+        raise NotImplementedError
+
+    def bytes_of(self, tile: DrawnTile) -> bytes:
+        return tile.png
+
+
+class OverviewerForm(Form):
+    """Minecraft-Overviewer 0.19."""
+
+    renderer = "overviewer"
+    cut = SQUARE
+    folder = "world-day"
+    whole_map = "world-day/base.png"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        return f"{self.folder}{_digits(tile, depth, self.first_digit)}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        config = {
+            "CONST": _overviewer_constants(),
+            "worlds": ["world"],
+            "map": {
+                "debug": True,
+                "cacheTag": str(day.drawn_at),
+                "north_direction": "lower-left",
+                "controls": dict.fromkeys(
+                    ("pan", "zoom", "spawn", "compass", "mapType", "overlays", "coordsBox"), True
+                ),
+            },
+            "tilesets": [_tileset(self.folder, day)],
+        }
+        return {"overviewerConfig.js": f"var overviewerConfig = {json.dumps(config, indent=4)};\n"}
+
+
+class MapcrafterForm(Form):
+    """Mapcrafter 2. The picture is Overviewer's: a block is 12 pixels to the side, 6 down and 12 high."""
+
+    renderer = "mapcrafter"
+    cut = SQUARE
+    folder = "map_island/tl"
+    whole_map = "map_island/tl/base.png"
+    first_digit = 1
+
+    def path(self, tile: Tile, depth: int) -> str:
+        return f"{self.folder}{_digits(tile, depth, self.first_digit)}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        described = {
+            "imageFormat": "png",
+            "lastRendered": [day.drawn_at, 0, 0, 0],
+            "maxZoom": day.depth,
+            "name": "The demo's island",
+            "renderView": "isometric",
+            "rotations": [0],
+            "textureSize": 12,
+            "tileSetGroup": "island_isometric_t1",
+            "tileSize": TILE_SIDE,
+            "world": "island",
+            "worldName": "island",
+            "worldSeaLevel": _SEA,
+        }
+        # The sea is drawn 12 * (256 - 64) pixels below the middle, which is six tiles.
+        group = {"maxZoom": day.depth, "tileOffsets": [[0, 6]] * 4, "tileWidth": 1}
+        config = {
+            "maps": {"map_island": described},
+            "mapsOrder": ["map_island"],
+            "tileSetGroups": {"island_isometric_t1": group},
+        }
+        return {
+            "config.js": f"var CONFIG = {json.dumps(config, indent=2)};\n",
+            "index.html": '<meta name="generator" content="Mapcrafter" />\n',
+        }
+
+
+class SquaremapForm(Form):
+    """squaremap."""
+
+    renderer = "squaremap"
+    cut = Cut(side=512, zooms=4, from_above=True)
+    folder = "tiles"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        return f"tiles/{_WORLD}/{depth - 1 + tile.zoom}/{tile.column}_{tile.row}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        world = {
+            "name": _WORLD,
+            "icon": "",
+            "display_name": "minecraft:overworld",
+            "type": "normal",
+            "order": 0,
+        }
+        settings = {
+            "player_tracker": {"enabled": False},
+            "spawn": _FROM_ABOVE,
+            "marker_update_interval": 5,
+            "zoom": {"def": day.depth - 1, "max": day.depth - 1, "extra": 2},
+            "tiles_update_interval": 15,
+        }
+        return {
+            "tiles/settings.json": json.dumps({"worlds": [world], "ui": {"title": "squaremap - {world}"}}),
+            f"tiles/{_WORLD}/settings.json": json.dumps(settings),
+            "index.html": '<meta property="og:title" content="squaremap">\n',
+        }
+
+
+class Pl3xMapForm(Form):
+    """Pl3xMap."""
+
+    renderer = "pl3xmap"
+    cut = Cut(side=512, zooms=4, from_above=True)
+    folder = "tiles"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        return f"tiles/minecraft-overworld/{-tile.zoom}/basic/{tile.column}_{tile.row}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        style = {"value": "Basic", "label": "basic", "icon": "overworld_basic"}
+        world = {"name": "minecraft-overworld", "displayName": "Overworld", "type": "overworld", "order": 0}
+        settings = {
+            "name": "minecraft-overworld",
+            "tileUpdateInterval": 10,
+            "spawn": _FROM_ABOVE,
+            "center": {"x": 0, "z": 0},
+            "zoom": {"default": 0, "maxOut": day.depth - 1, "maxIn": 2},
+        }
+        site = {
+            "format": "png",
+            "maxPlayers": 20,
+            "players": [],
+            "worldSettings": [{**world, "renderers": [style]}],
+        }
+        return {
+            "tiles/settings.json": json.dumps(site),
+            "tiles/minecraft-overworld/settings.json": json.dumps(settings),
+            "index.html": '<meta property="og:title" content="Pl3xMap">\n',
+        }
+
+
+class BlueMapForm(Form):
+    """BlueMap 5, of low resolution."""
+
+    renderer = "bluemap"
+    cut = Cut(side=500, factor=5, zooms=3, from_above=True)
+    folder = "maps"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        column, row = (("-" if one < 0 else "") + "/".join(str(abs(one))) for one in (tile.column, tile.row))
+        return f"maps/island/tiles/{1 - tile.zoom}/x{column}/z{row}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        settings = {"version": "5.22", "mapDataRoot": "maps", "liveDataRoot": "maps", "maps": ["island"]}
+        island = {
+            "name": "The demo's island",
+            "sorting": 0,
+            "hires": {"tileSize": [32, 32], "scale": [1, 1], "translate": [2, 2]},
+            "lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": day.depth},
+            "startPos": [*_FROM_ABOVE.values()],
+            "skyColor": [0.49, 0.67, 1.0, 1.0],
+            "voidColor": [0.0, 0.0, 0.0, 1.0],
+        }
+        return {
+            "settings.json": json.dumps(settings),
+            "maps/island/settings.json": json.dumps(island),
+            "index.html": "<title>BlueMap</title>\n",
+        }
+
+    def bytes_of(self, tile: DrawnTile) -> bytes:
+        """Returns an image of which the upper part is the picture. The lower one is height and light."""
+        whole = Image.new("RGBA", (501, 1002))
+        whole.paste(tile.image)
+        whole.paste((0, _SEA, 0, 255), (0, 501, 501, 1002))
+        file = io.BytesIO()
+        whole.save(file, "PNG", compress_level=1)
+        return file.getvalue()
+
+
+class UnminedForm(Form):
+    """uNmINeD. A block is a pixel at its zoom 0, which is the deepest one."""
+
+    renderer = "unmined"
+    cut = Cut(side=256, zooms=4, from_above=True, blanks=True)
+    folder = "tiles"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        x, y = tile.column, tile.row
+        return f"tiles/zoom.{tile.zoom}/{x // 10}/{y // 10}/tile.{x}.{y}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        # A region is 512 blocks wide, and so is a tile of zoom -1. Their bits are written by 32 x 32.
+        regions = [(tile.column, tile.row) for tile in day.tiles if tile.zoom == -1]
+        words: dict[tuple[int, int], list[int]] = {}
+        for x, z in regions:
+            words.setdefault((x // 32, z // 32), [0] * 256)[z % 32] |= 1 << x % 32
+        groups = [f"{{ x: {x}, z: {z}, m: new Uint32Array({rows}) }}" for (x, z), rows in words.items()]
+        xs, zs = [x for x, _ in regions], [z for _, z in regions]
+        properties = (
+            f"minZoom: {1 - day.depth}", "maxZoom: 0", "defaultZoom: 0", 'imageFormat: "png"',
+            f"minRegionX: {min(xs)}", f"minRegionZ: {min(zs)}",
+            f"maxRegionX: {max(xs)}", f"maxRegionZ: {max(zs)}",
+            'worldName: "Island"', 'background: ""', "markers: new Array()",
+        )  # fmt: skip
+        return {
+            "unmined.map.properties.js": f"var UnminedMapProperties = {{ {', '.join(properties)} }}\n",
+            "unmined.map.regions.js": f"var UnminedRegions = [ {', '.join(groups)} ]\n",
+            "index.html": '<script src="unmined.map.properties.js"></script>\n',
+        }
+
+
+class DynmapForm(Form):
+    """Dynmap 3, of a site without its own server. The picture is that of Overviewer."""
+
+    renderer = "dynmap"
+    # Its rows begin at the upper edge of those that it counts upwards from 0. The sea is drawn 12 * 64 pixels
+    # above the world's origin.
+    cut = Cut(side=256, zooms=4, down=256 - 12 * _SEA)
+    folder = "tiles"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        out = -tile.zoom
+        x, y = tile.column << out, -(tile.row << out)
+        zoomed = f"{'z' * out}_" if out else ""
+        return f"tiles/island/surface/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        surface = {
+            "type": "HDMapType",
+            "name": "surface",
+            "title": "Surface",
+            "prefix": "surface",
+            "image-format": "png",
+            "worldtomap": [12, 0, 12, 6, 12, -6, 0, 1, 0],
+            "mapzoomout": day.depth - 1,
+            "tilescale": 1,
+            "nightandday": False,
+            "background": "#1a1a1a",
+        }
+        center = dict(zip("xyz", SPAWN, strict=True))
+        world = {"name": "island", "title": "Island", "center": center, "maps": [surface]}
+        config = {"dynmapversion": "3.0-SNAPSHOT", "defaultworld": "island", "worlds": [world]}
+        urls = {"configuration": "standalone/dynmap_config.json", "tiles": "tiles/"}
+        return {
+            "standalone/dynmap_config.json": json.dumps(config),
+            "standalone/config.js": f"var config = {json.dumps({'url': urls})};\n",
+            "index.html": '<script src="js/dynmaputils.js"></script>\n',
+        }
+
+
+class XyzForm(Form):
+    """Plain tiles with a TileJSON. The map lies in the middle of a square of 32 x 32 deepest tiles."""
+
+    renderer = "xyz"
+    cut = Cut(side=256, zooms=4, right=16 * 256, down=16 * 256)
+    folder = "tiles"
+    page = "tiles.json"
+
+    def path(self, tile: Tile, depth: int) -> str:
+        return f"tiles/{5 + tile.zoom}/{tile.column}/{tile.row}.png"
+
+    def files(self, day: Day) -> dict[str, str]:
+        said = {
+            "tilejson": "3.0.0",
+            "name": "The demo's island",
+            "tiles": ["tiles/{z}/{x}/{y}.png"],
+            "minzoom": 6 - day.depth,
+            "maxzoom": 5,
+            "bounds": [-180, -85.0511, 180, 85.0511],
+        }
+        return {"tiles.json": json.dumps(said)}
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    form.renderer: form
+    for form in (
+        OverviewerForm(),
+        MapcrafterForm(),
+        SquaremapForm(),
+        Pl3xMapForm(),
+        BlueMapForm(),
+        UnminedForm(),
+        DynmapForm(),
+        XyzForm(),
+    )
+}
+"""By the renderer's name."""
+
+
+def _digits(tile: Tile, depth: int, first: int) -> str:
+    """Returns the path of a tile in a square: a slash and a digit for each zoom, from the coarsest."""
+    levels = range(depth - 1 + tile.zoom, -1, -1)
+    # Counted from the left and the upper edge of the square, which is 2^(depth + zoom) tiles wide.
+    half = 1 << depth + tile.zoom - 1
+    column, row = tile.column + half, tile.row + half
+    return "".join(f"/{first + (column >> level & 1) + 2 * (row >> level & 1)}" for level in levels)
+
+
+def _overviewer_constants() -> dict[str, Any]:
+    corners = ("upper-left", "upper-right", "lower-right", "lower-left")
+    return {
+        "tileSize": TILE_SIDE,
+        "image": {
+            "defaultMarker": "signpost.png",
+            "signMarker": "signpost_icon.png",
+            "bedMarker": "bed.png",
+            "spawnMarker": "markers/marker_home.png",
+            "spawnMarker2x": "markers/marker_home_2x.png",
+            "queryMarker": "markers/marker_location.png",
+            "queryMarker2x": "markers/marker_location_2x.png",
+            "compass": {str(number): f"compass_{corner}.png" for number, corner in enumerate(corners)},
+        },
+        "mapDivId": "mcmap",
+        "UPPERLEFT": 0,
+        "UPPERRIGHT": 1,
+        "LOWERLEFT": 3,
+        "LOWERRIGHT": 2,
+    }
+
+
+def _tileset(folder: str, day: Day) -> dict[str, Any]:
+    return {
+        "name": "Day",
+        "zoomLevels": day.depth,
+        "defaultZoom": 1,
+        "maxZoom": day.depth,
+        "path": folder,
+        "base": "",
+        "bgcolor": "#1a1a1a",
+        "world": "world",
+        "last_rendertime": day.drawn_at,
+        "imgextension": "png",
+        "isOverlay": False,
+        "poititle": "Markers",
+        "showlocationmarker": True,
+        "center": list(SPAWN),
+        "minZoom": 0,
+        "spawn": list(SPAWN),
+        "north_direction": 0,
+    }

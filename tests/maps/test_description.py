@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.maps.description import TileBounds
 from tileharvest.maps.maps_file import find_map, load_maps
 from tileharvest.tiles.zones import Zone
 
@@ -51,6 +52,14 @@ def test_only_the_url_must_be_given(write):
     assert second.enabled is True
 
 
+def test_bounds_of_plain_tiles_are_degrees_or_tiles(write):
+    text = '[a]\nurl = "http://h/{z}/{x}/{y}"\nsite_zooms = [0, 9]\nbounds = '
+    assert load_maps(write(text + "[5.9, 45, 10.5, 47]"))["a"].bounds == (5.9, 45, 10.5, 47)
+    found = load_maps(write(text + "{zoom = 5, x = [-1, 3], y = [0, 0]}"))["a"]
+    assert found.bounds == TileBounds(zoom=5, x=(-1, 3), y=(0, 0))
+    assert found.site_zooms == (0, 9)
+
+
 def test_maps_come_in_the_order_of_the_file(write):
     assert list(load_maps(write(WHOLE))) == ["kedama", "second.map"]
 
@@ -62,6 +71,9 @@ def test_maps_come_in_the_order_of_the_file(write):
         ("https://h/m/", "https://h/m/"),
         ("https://h", "https://h/"),
         ("https://h:81/a/index.html?x=1#/0/64/0", "https://h:81/a/"),
+        ("https://h/a/tiles.json?key=1", "https://h/a/"),
+        ("https://h:81/a/{z}/{x}/{y}.png", "https://h:81/a/"),
+        ("https://{s}.h/tile?z={z}&x={x}&y={y}", "https://a.h/"),
     ],
 )
 def test_relative_addresses_start_at_the_pages_folder(write, url, page):
@@ -111,6 +123,18 @@ MISTAKES = [
         r"'zooms': 0 is deeper than -3, and the coarsest comes first; write for example zooms = \[-3, 0\]",
     ),
     ('url = "http://h/"\nzooms = [-3, 1]', "'zooms': 1 is deeper than 0, the deepest zoom"),
+    ('url = "http://h/{z}/{x}.png"', "'url': a template has {z}, {x} and {y}"),
+    ('url = "http://h/{z}/{x}/{Y}.png"', r"'url': '\{Y\}' is no placeholder"),
+    ('url = "http://h/"\nbounds = [8, 46, 7, 47]', "'bounds': from 8 to 7 degrees east is nothing; write"),
+    ('url = "http://h/"\nbounds = [7, 46, 8, 91]', "'bounds': from 46 to 91 degrees north is nothing; write"),
+    ('url = "http://h/"\nbounds = [7, 46, 8]', "'bounds': expected `array` of length 4"),
+    (
+        'url = "http://h/"\nbounds = {zoom = 5, x = [1, 0], y = [0, 0]}',
+        "'bounds': no tile of the zooms 0 to 24 lies there; write for example bounds = ",
+    ),
+    ('url = "http://h/"\nsite_zooms = [-3, 0]', "'site_zooms': the site's own zooms lie between 0 and 24"),
+    ('url = "http://h/"\nsite_zooms = [5, 4]', "'site_zooms': .* the coarsest comes first; write"),
+    ('url = "http://h/"\nblank = ["abc"]', "'blank': 'abc' is no sha1, which has 40 digits"),
     ('url = "http://h/"\nenabled = 1', "'enabled': expected `bool`"),
     ('url = "http://h/"\ntimezone = "Europe/Berln"', r"no time zone; did you mean 'Europe/Berlin'\?"),
     ('url = "http://h/"\ntimezone = "?"', "no time zone; write for example timezone ="),

@@ -325,6 +325,19 @@ def test_what_the_renderer_says_is_missing_is_missing(folder: Path) -> None:
     assert asyncio.run(run(ask(TILE, "GET"))) is Outcome.GONE
 
 
+@pytest.mark.parametrize(("tile", "outcome"), [(NEW, Outcome.NOTHING), (TILE, Outcome.GONE)])
+def test_an_image_that_stands_for_a_missing_tile_is_missing(
+    folder: Path, tile: Tile, outcome: Outcome
+) -> None:
+    """Of a HEAD nobody can tell; the bytes of the GET are compared."""
+    blank, request = drawn("blank"), ask(tile, "GET")
+    assert asked_instead(folder, ask(tile), 200, headers={"ETag": '"other"'}).method == "GET"
+    processed(folder, request, Response(request.url, body=blank), blank=(image_of(blank).sha1,))
+    result = state_of(request).result
+    assert result is not None
+    assert result.outcome is outcome
+
+
 def test_where_head_is_answered_with_a_body_none_is_sent(folder: Path) -> None:
     async def run() -> tuple[Request | None, Request | None]:
         async with opened(folder) as harvest:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.middlewares.making import run_jumping
-from tileharvest.errors import SiteError
+from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.probe import probe_politely
+from tileharvest.politeness.probe import probe_politely, rule_against
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 
@@ -121,3 +121,48 @@ def test_the_longer_gap_is_kept_from_request_to_request(delay: int, gap: int, ke
     server = Server({CONFIG: configuration(f"{TILES}/"), ROBOTS: forbidding("/x", f"Crawl-delay: {delay}")})
     server.probed(gap=gap)
     assert [time - server.times[0] for time in server.times] == pytest.approx([0, kept, 2 * kept])
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("https://tile.openstreetmap.org/{z}/{x}/{y}.png", "Tile Usage Policy prohibits bulk downloading"),
+        ("https://{s}.tile.openstreetmap.org/{z}/{x}/{y}.png", "operations.osmfoundation.org/policies/tiles"),
+        ("https://{s}.tile.osm.org/{z}/{x}/{y}.png", "Tile Usage Policy"),
+        ("https://mt{0-3}.google.com/vt?lyrs=s&x={x}&y={y}&z={z}", "No Scraping"),
+        ("https://khms0.googleapis.com/kh?v=1&x={x}&y={y}&z={z}", "Google Maps Platform Terms of Service"),
+        ("https://ecn.t{0-7}.tiles.virtualearth.net/tiles/a{q}.jpeg?g=1", "Bing Maps Platform APIs' Terms"),
+    ],
+)
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_service_whose_rules_forbid_to_keep_its_tiles_is_refused_with_the_rule(
+    url: str, rule: str, obeys: bool
+) -> None:
+    """`robots = false` is the owner's permission, which such a service does not give."""
+    zooms = {"bounds": (7, 46, 8, 47), "site_zooms": (1, 3)}
+    server = Server({})
+    own = MapDescription(name="m", url=url, **zooms)
+    with pytest.raises(ConfigurationError, match=rule):
+        run_jumping(probe_politely(probe, own, server.fetch, obeys=obeys))
+    assert server.asked == []
+    tile_json = f'{{"tilejson": "3.0.0", "tiles": ["{url}"], "maxzoom": 3, "bounds": [7, 46, 8, 47]}}'
+    server = Server({f"{SITE}/tiles.json": Fetched(200, tile_json.encode())})
+    named = MapDescription(name="m", url=f"{SITE}/tiles.json", **zooms)
+    with pytest.raises(ConfigurationError, match=rule):
+        run_jumping(probe_politely(probe, named, server.fetch, obeys=obeys))
+    assert all(asked.startswith(SITE) for asked in server.asked)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "tile.openstreetmap.example.net",
+        "storage.googleapis.com",
+        "sites.google.com",
+        "maps.google.example.net",
+        "mybing.com",
+        "map.example.net",
+    ],
+)
+def test_other_hosts_are_not_taken_for_such_a_service(host: str) -> None:
+    assert rule_against(host) is None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.servers import minedmap
+from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
@@ -24,6 +25,7 @@ VERSIONS: Final = {
     "overviewer": [("antworld", 4), ("alexjj", 2)],
     "mapcrafter": [("jgore43", 4), ("richhall", 1)],
     "unmined": [("helmetgreen", 4)],
+    "xyz": [("antworld as plain tiles", 4)],
 }
 """By renderer the published maps that it has drawn, each with its last version."""
 
@@ -32,8 +34,9 @@ PAGES: Final = {
     "overviewer": '<script type="text/javascript" src="overviewerConfig.js"></script>',
     "mapcrafter": '<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />',
     "unmined": '<script type="text/javascript" src="unmined.map.properties.js"></script>',
+    "xyz": tile_json("https://map.example.net/world/{z}/{x}/{y}.png"),
 }
-"""A line of the HTML page that each renderer writes."""
+"""A line of the HTML page that each renderer writes; of plain tiles what stands in its place."""
 
 
 @dataclass
@@ -61,4 +64,8 @@ class PublishedSite:
 
 
 def of_map(shared_maps: Path, name: str, version: int, folder: Path) -> PublishedSite:
-    return PublishedSite(published(shared_maps, name, version, folder))
+    if name not in (one for one, _ in VERSIONS["xyz"]):
+        return PublishedSite(published(shared_maps, name, version, folder))
+    site = PublishedSite(plain_tiles(shared_maps, version, folder / "site"))
+    (site.folder / "index.html").write_text(PAGES["xyz"], encoding="utf-8")
+    return site

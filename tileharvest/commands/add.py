@@ -44,6 +44,12 @@ class Command(SiteCommand, ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--renderer", help="the program that draws the map (default: found out)")
+        parser.add_argument(
+            "--bounds", type=_numbers, metavar="W,S,E,N", help="how far plain tiles reach, in degrees"
+        )
+        parser.add_argument(
+            "--site-zooms", type=_numbers, metavar="FIRST,LAST", help="the zooms of plain tiles, such as 0,9"
+        )
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
         parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
@@ -54,6 +60,8 @@ class Command(SiteCommand, ScrapyCommand):
         entry: dict[str, Any] = {"url": url}
         if opts.renderer:
             entry["renderer"] = renderer_named(opts.renderer).name
+        reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms}
+        entry |= {key: value for key, value in reach.items() if value}
         # Before a person is asked.
         checked_entry(file, name, entry)
         known = _contacts(file)
@@ -93,6 +101,11 @@ class Command(SiteCommand, ScrapyCommand):
         if site is None:
             raise SiteError(f"{description.url} was not probed to the end; nothing was added")
         return site
+
+
+def _numbers(text: str) -> list[float]:
+    """Returns numbers between commas. Raises ValueError."""
+    return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
 
 
 def _contacts(file: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -27,6 +28,7 @@ from tileharvest.history.summaries import finished_at, is_unfinished, progress_o
 from tileharvest.politeness.limits import Room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.verdict import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -244,6 +246,14 @@ class Harvest:
         """Returns the tiles at which the walks start."""
         parts = () if self.is_pushed else self.layers.values()
         return ((part.layer, tile) for part in parts for tile in part.walk.start())
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        """Returns an answer about a tile as a plain file server would have given it. An image that the map's
+        owner shows in place of one that is not there is a 404."""
+        blank = self.description.blank
+        if blank and answer.body and hashlib.sha1(answer.body, usedforsecurity=False).hexdigest() in blank:
+            return Answer(404)
+        return self.renderer.understood(answer, tile)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.

@@ -17,6 +17,8 @@ from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
+from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.tiles.versions import is_image_name
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ EXAMPLES: Final = {
     "renderer": 'renderer = "overviewer"',
     "layers": 'layers = ["world-lighting"]',
     "zooms": "zooms = [-3, 0]",
+    "bounds": "bounds = [5.9, 45.8, 10.5, 47.8] or bounds = {zoom = 5, x = [0, 31], y = [0, 31]}",
+    "site_zooms": "site_zooms = [4, 9]",
+    "blank": 'blank = ["356a192b7913b04c54574d18c28d46e6395428ab"]',
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
     "timezone": 'timezone = "Europe/Berlin"',
     "every": 'every = "1d" or every = "auto"',
@@ -77,6 +82,21 @@ class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return Budget(self.requests, None if self.bytes is None else parse_size(self.bytes), self.seconds)
 
 
+class TileBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rectangle of plain tiles, by their own numbers. Raises ValueError for one without tiles."""
+
+    zoom: int
+    """The site's own: 0 is the coarsest."""
+    x: tuple[int, int]
+    """The first and the last column, both included."""
+    y: tuple[int, int]
+    """The first and the last row, counted down, both included."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.zoom <= DEEPEST or self.x[0] > self.x[1] or self.y[0] > self.y[1]:
+            raise ValueError(f"no tile of the zooms 0 to {DEEPEST} lies there")
+
+
 class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How all maps of a host together may ask it. None means: as the most generous of them may alone."""
 
@@ -106,13 +126,21 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     name: str
     url: str
-    """The address of the map's page."""
+    """The address of the map's page; of plain tiles a template of theirs, or of a TileJSON."""
     renderer: str = ""
     """The program that draws it, such as `overviewer`. Empty: each probe of the site finds that out."""
     layers: tuple[str, ...] = ()
     """Names of the layers to keep, as the site has them. Empty means every layer that is no overlay."""
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included; None means all."""
+    bounds: tuple[float, float, float, float] | TileBounds | None = None
+    """How far plain tiles reach: west, south, east and north in degrees, or a rectangle of tiles. None means:
+    as the site says."""
+    site_zooms: tuple[int, int] | None = None
+    """The coarsest and the deepest zoom of plain tiles, by the site's own numbers: 0 is the coarsest. None
+    means: as the site says."""
+    blank: tuple[str, ...] = ()
+    """The sha1 of images that stand for a tile that is not there."""
     zones: tuple[Zone, ...] = ()
     """The rectangles to keep. Empty means the whole map."""
     timezone: str = "UTC"
@@ -179,6 +207,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     def __post_init__(self) -> None:
         _check_page(self.url, "url")
+        if is_template(self.url):
+            _check_parsed(self.url, "url", Template)
+        _check_plain_tiles(self)
         _check(all(self.layers), "layers", "a layer without a name is on no site")
         _check(len(set(self.layers)) == len(self.layers), "layers", "one of them is there twice")
         if self.zooms is not None:
@@ -250,9 +281,11 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     @property
     def page(self) -> str:
         """The address from which the site's own relative addresses start. It ends in a slash."""
+        if is_template(self.url):
+            return Template(self.url).page
         parts = urlsplit(self.url)
         folder, _, last = parts.path.rpartition("/")
-        path = f"{folder}/" if last.endswith((".html", ".htm")) else parts.path.rstrip("/") + "/"
+        path = f"{folder}/" if last.endswith((".html", ".htm", ".json")) else parts.path.rstrip("/") + "/"
         return f"{parts.scheme}://{parts.netloc}{path}"
 
     @property
@@ -270,6 +303,25 @@ def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Ga
     said = [] if delay is None else [Gap.of(delay)]
     said += [] if rate is None else [Gap.of_rate(rate)]
     return None if not said else said[0].at_least(said[-1])
+
+
+def _check_plain_tiles(description: MapDescription) -> None:
+    """Raises ValueError that names the wrong key."""
+    if isinstance(description.bounds, tuple):
+        west, south, east, north = description.bounds
+        _check(-180 <= west < east <= 180, "bounds", f"from {west:g} to {east:g} degrees east is nothing")
+        _check(
+            -90 <= south < north <= 90, "bounds", f"from {south:g} to {north:g} degrees north nothing lies"
+        )
+    if description.site_zooms is not None:
+        coarsest, deepest = description.site_zooms
+        _check(
+            0 <= coarsest <= deepest <= DEEPEST,
+            "site_zooms",
+            f"the site's own zooms lie between 0 and {DEEPEST}, and the coarsest comes first",
+        )
+    for one in description.blank:
+        _check(is_image_name(f"{one}.png"), "blank", f"'{one}' is no sha1, which has 40 digits from 0 to f")
 
 
 def _check_politeness(description: MapDescription) -> None:

@@ -144,7 +144,7 @@ def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescriptio
 
 
 def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
-    """Appends an entry to the file, or begins the file. Values are texts and lists of texts.
+    """Appends an entry to the file, or begins the file. Values are texts, and lists of texts or numbers.
 
     What the file holds stays as it is, comments included. The file is replaced as a whole, so a kill leaves
     the old one or the new one. Raises ConfigurationError as `checked_entry` does, and when the file cannot

@@ -91,7 +91,7 @@ class DiffMiddleware:
             return response
         layer, tile, asked = state.question.layer, state.question.tile, state.question.asked
         assert tile is not None
-        answer = self._harvest.renderer.understood(_answer(response), tile)
+        answer = self._harvest.understood(_answer(response), tile)
         by_head = request.method == "HEAD"
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:

@@ -13,6 +13,7 @@ from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.renderers.unmined import Unmined
+from tileharvest.renderers.xyz import Xyz, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -25,6 +26,7 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
     Overviewer(),
     Mapcrafter(),
     Unmined(),
+    Xyz(),
 )
 
 ENTRY_POINTS: Final = "tileharvest.renderers"
@@ -94,16 +96,29 @@ def doubt_of(name: str) -> str | None:
 async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = _KNOWN[0]) -> Site:
     """Returns what a map's site says, read as the renderer wants it that maps.toml names.
 
-    Where it names none, the usual one is tried first, and then the one that the map's page shows. That
-    costs a request more. Raises SiteError and ConfigurationError as `Renderer.probe` does.
+    Where it names none, its entry may show that it is of plain tiles. Else the usual one is tried first,
+    and then the one that the map's page shows. That costs a request more. Raises SiteError and
+    ConfigurationError as `Renderer.probe` does.
     """
-    if description.renderer:
-        return await renderer_named(description.renderer).probe(description, fetch)
+    name = description.renderer or (Xyz.name if is_plain(description) else "")
+    if name:
+        return await _probed(renderer_named(name), description, fetch)
     try:
-        return await usual.probe(description, fetch)
+        return await _probed(usual, description, fetch)
     except UnrecognisedError as error:
         other = await _recognised(description, fetch, str(error))
-        return await other.probe(description, fetch)
+        return await _probed(other, description, fetch)
+
+
+async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
+    """Returns what the renderer reads. Raises ConfigurationError for keys that only plain tiles have: of
+    another map they would limit nothing."""
+    if renderer.name != Xyz.name and (description.bounds or description.site_zooms):
+        raise ConfigurationError(
+            f"map '{description.name}' has bounds or site_zooms, which are for {Xyz.title}; of a map of"
+            f" {renderer.title} keep a part by zones and zooms"
+        )
+    return await renderer.probe(description, fetch)
 
 
 async def _recognised(description: MapDescription, fetch: Fetch, found: str) -> Renderer:

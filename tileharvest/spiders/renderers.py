@@ -31,12 +31,19 @@ class UnminedSpider(TileSpider):
     name = "unmined"
 
 
+class XyzSpider(TileSpider):
+    """Harvests plain tiles: XYZ, TMS, quadkeys, or what a TileJSON names."""
+
+    name = "xyz"
+
+
 _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
     spider.name: spider
     for spider in (
         OverviewerSpider,
         MapcrafterSpider,
         UnminedSpider,
+        XyzSpider,
     )
 }
 

@@ -1,0 +1,111 @@
+"""Templates of plain tiles: the addresses that they give, and the places of addresses."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tileharvest.maps.template import Template
+
+HOST = "https://tiles.example.net"
+
+FORMS = [
+    (f"{HOST}/m/{{z}}/{{x}}/{{y}}.png", f"{HOST}/m/3/1/6.png"),
+    (f"{HOST}/m/{{z}}/{{x}}/{{-y}}.png", f"{HOST}/m/3/1/1.png"),
+    (f"{HOST}/m/{{zoom}}/{{y}}/{{x}}@2x.jpg", f"{HOST}/m/3/6/1@2x.jpg"),
+    (f"{HOST}/m/{{z}}/{{x}}/{{y}}{{r}}.webp", f"{HOST}/m/3/1/6.webp"),
+    (f"{HOST}/tile.php?z={{z}}&x={{x}}&y={{y}}", f"{HOST}/tile.php?z=3&x=1&y=6"),
+    (f"{HOST}/m/{{z}}/{{x}}/{{y}}.png?key=k{{z}}", f"{HOST}/m/3/1/6.png?key=k3"),
+    (f"{HOST}/a/r{{quadkey}}.jpeg?g=1", f"{HOST}/a/r221.jpeg?g=1"),
+    (f"{HOST}/my map/{{z}}/{{x}}/{{y}}.png", f"{HOST}/my%20map/3/1/6.png"),
+    ("https://{s}.example.net/{z}/{x}/{y}.png", "https://a.example.net/3/1/6.png"),
+    ("https://t{1-4}.example.net/{z}/{x}/{y}.png", "https://t1.example.net/3/1/6.png"),
+    ("https://{switch:x,y}.example.net/{z}/{x}/{y}.png", "https://x.example.net/3/1/6.png"),
+]
+
+
+@pytest.mark.parametrize(("text", "url"), FORMS, ids=[text for text, _ in FORMS])
+def test_a_tile_has_the_address_that_the_template_says_and_an_address_its_tile(text: str, url: str) -> None:
+    template = Template(text)
+    assert template.url(3, 1, 6) == url
+    assert template.place(url) == (3, 1, 6)
+    assert url.startswith(template.page)
+
+
+@given(z=st.integers(0, 24), x=st.integers(-(2**25), 2**25), y=st.integers(-(2**25), 2**25))
+@pytest.mark.parametrize("rows", ["{y}", "{-y}"])
+def test_every_place_comes_back_also_left_of_the_origin_and_above(rows: str, z: int, x: int, y: int) -> None:
+    """Maps of games count from the middle of their world."""
+    template = Template(f"{HOST}/{{z}}/{{x}}/{rows}.png")
+    assert template.place(template.url(z, x, y)) == (z, x, y)
+
+
+@given(z=st.integers(1, 24), data=st.data())
+def test_every_quadkey_comes_back(z: int, data: st.DataObject) -> None:
+    x, y = (data.draw(st.integers(0, 2**z - 1)) for _ in range(2))
+    template = Template(f"{HOST}/{{q}}.png")
+    assert template.place(template.url(z, x, y)) == (z, x, y)
+
+
+def test_the_quadkey_is_that_of_bings_own_example() -> None:
+    """Tile (3, 5) of zoom 3 in "Bing Maps Tile System"."""
+    assert Template(f"{HOST}/{{q}}").url(3, 3, 5) == f"{HOST}/213"
+
+
+@pytest.mark.parametrize(("z", "x", "y"), [(0, 0, 0), (3, 8, 0), (3, 0, -1)])
+def test_what_has_no_quadkey_has_no_address(z: int, x: int, y: int) -> None:
+    with pytest.raises(ValueError, match="have no quadkey"):
+        Template(f"{HOST}/{{q}}.png").url(z, x, y)
+
+
+def test_nothing_is_coarser_than_zoom_0() -> None:
+    with pytest.raises(ValueError, match="zoom -1 is coarser than 0"):
+        Template(f"{HOST}/{{z}}/{{x}}/{{y}}").url(-1, 0, 0)
+
+
+@pytest.mark.parametrize("host", ["a", "b", "c"])
+def test_an_address_at_another_of_the_hosts_is_the_same_tile(host: str) -> None:
+    template = Template("https://{s}.example.net/{z}/{x}/{y}.png")
+    assert template.place(f"https://{host}.example.net/3/1/6.png?v=2") == (3, 1, 6)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"{HOST}/m/3/1/6.jpg",
+        f"{HOST}/m/3/01/6.png",
+        f"{HOST}/m/-3/1/6.png",
+        f"{HOST}/m/3/1/-0.png",
+        f"{HOST}/m/3/1/6.png/",
+        f"{HOST}/3/1/6.png",
+        "https://other.example.net/m/3/1/6.png",
+    ],
+)
+def test_any_other_address_is_no_tile(url: str) -> None:
+    assert Template(f"{HOST}/m/{{z}}/{{x}}/{{y}}.png").place(url) is None
+
+
+def test_numbers_that_stand_twice_must_agree() -> None:
+    template = Template(f"{HOST}/{{z}}/{{x}}/{{z}}-{{y}}.png")
+    assert template.place(f"{HOST}/3/1/3-6.png") == (3, 1, 6)
+    assert template.place(f"{HOST}/3/1/4-6.png") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{HOST}/{{z}}/{{x}}.png", "has {z}, {x} and {y}, or"),
+        (f"{HOST}/{{z}}/{{x}}/{{Y}}.png", r"'\{Y\}' is no placeholder; there are \{z\}"),
+        (f"{HOST}/{{z}}/{{x}}/{{y}}.png}}", "a brace that belongs to no placeholder"),
+        ("https://{z}.example.net/{z}/{x}/{y}.png", "or one in the host's name"),
+    ],
+)
+def test_what_is_no_template_is_told(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Template(text)
+
+
+@pytest.mark.parametrize(
+    ("end", "ending"), [("{y}.png", "png"), ("{y}", ""), ("{y}.vector.pbf?a=.b", "pbf"), ("a.b/{y}", "")]
+)
+def test_the_ending_is_that_of_the_path(end: str, ending: str) -> None:
+    assert Template(f"{HOST}/{{z}}/{{x}}/{end}").ending == ending

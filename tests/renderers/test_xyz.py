@@ -1,0 +1,231 @@
+"""Plain tiles: what a template and a TileJSON say, what is refused, and where places of the earth lie."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from math import atan, cos, degrees, floor, log, pi, radians, sinh, tan
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.servers.plain_tiles import WORLD
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.maps.description import MapDescription, TileBounds
+from tileharvest.renderers.registry import probe
+from tileharvest.renderers.site import Fetched, UnrecognisedError
+from tileharvest.renderers.xyz import bounds_at, mercator
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from tileharvest.renderers.site import Site
+    from tileharvest.tiles.layers import Layer
+
+TEMPLATE = "https://tiles.example.net/snow/{z}/{x}/{y}.png"
+TILE_JSON = "https://tiles.example.net/services/snow/tiles.json"
+SWITZERLAND = (5.95, 45.81, 10.5, 47.81)
+
+
+def site(url: str = TEMPLATE, answer: str | None = None, status: int = 200, **keys: Any) -> Site:
+    """What is read of an entry. `answer` is what is at its address; without one nothing may be asked."""
+    asked = []
+
+    async def fetch(method: str, asked_url: str) -> Fetched:
+        asked.append((method, asked_url))
+        return Fetched(status, (answer or "").encode(), asked_url)
+
+    found = asyncio.run(probe(MapDescription(name="m", url=url, **keys), fetch))
+    assert asked == ([] if answer is None else [("GET", url)])
+    return found
+
+
+def layer(url: str = TEMPLATE, answer: str | None = None, **keys: Any) -> Layer:
+    (found,) = site(url, answer, **keys).layers
+    return found
+
+
+def tile_json(**changed: Any) -> str:
+    said = {"tilejson": "3.0.0", "tiles": [TEMPLATE], "minzoom": 4, "maxzoom": 9, "bounds": SWITZERLAND}
+    return json.dumps({key: value for key, value in (said | changed).items() if value is not None})
+
+
+def formula(east: float, north: float, zoom: int) -> tuple[int, int]:
+    """Column and row, as "Slippy map tilenames" of OpenStreetMap's wiki computes them in JavaScript."""
+    column = floor((east + 180) / 360 * 2**zoom)
+    turned = radians(north)
+    return column, floor((1 - log(tan(turned) + 1 / cos(turned)) / pi) / 2 * 2**zoom)
+
+
+PLACES = {
+    "Berlin": (13.405, 52.52),
+    "Quito": (-78.4678, -0.1807),
+    "Reykjavik": (-21.9426, 64.1466),
+    "Sydney": (151.2093, -33.8688),
+    "Ushuaia": (-68.3029, -54.8019),
+    "Null Island": (0.001, -0.001),
+}
+
+
+@pytest.mark.parametrize("zoom", [0, 1, 9, 24])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_lies_on_the_tile_that_the_formula_names(place: str, zoom: int) -> None:
+    east, north = PLACES[place]
+    south = -degrees(log(tan(radians(north)) + 1 / cos(radians(north))))
+    projection = mercator(zoom)
+    x, y = projection.point_of(east, south)
+    tile = Tile.at(0, *formula(east, north, zoom))
+    assert abs(x - tile.x) <= 1
+    assert abs(y - tile.y) <= 1
+    back_east, back_south = projection.place_at(x, y)
+    assert back_east == pytest.approx(east, abs=1e-6)
+    assert degrees(atan(sinh(radians(-back_south)))) == pytest.approx(north, abs=1e-6)
+
+
+@pytest.mark.parametrize("zoom", [0, 4, 9])
+def test_bounds_have_the_tiles_of_their_corners(zoom: int) -> None:
+    west, south, east, north = SWITZERLAND
+    (left, top), (right, bottom) = formula(west, north, zoom), formula(east, south, zoom)
+    assert bounds_at(SWITZERLAND, zoom) == (left, right, top, bottom)
+
+
+@pytest.mark.parametrize("zoom", [0, 3, 12])
+def test_the_world_has_every_tile_and_no_other(zoom: int) -> None:
+    last = 2**zoom - 1
+    assert bounds_at(WORLD, zoom) == bounds_at((-180, -90, 180, 90), zoom) == (0, last, 0, last)
+
+
+def test_a_tile_of_which_only_the_edge_belongs_to_the_bounds_is_left_out() -> None:
+    """East of Greenwich to 90 degrees, north of the equator: one tile of zoom 2, as a program rounds it."""
+    assert bounds_at((0.0000001, 0, 90.0000001, 66.51326), 2) == (2, 2, 1, 1)
+
+
+def test_bounds_that_are_a_point_have_its_tile() -> None:
+    assert bounds_at((13.405, 52.52, 13.405, 52.52), 9) == (275, 275, 167, 167)
+
+
+def test_a_template_costs_no_request_and_has_one_layer_called_by_its_deepest_zoom() -> None:
+    found = layer(bounds=SWITZERLAND, site_zooms=(4, 9))
+    x_from, x_to, y_from, y_to = bounds_at(SWITZERLAND, 9)
+    assert (found.name, found.depth, found.image_extension, found.tile_size) == ("zoom9", 6, "png", 256)
+    assert found.host == "tiles.example.net"
+    whole = TileRange.between(Tile.at(0, x_from, y_from), Tile.at(0, x_to, y_to))
+    assert found.pyramid.range_at(0) == whole
+    first = {found.addresses.url_of(tile) for tile in found.pyramid.start()}
+    assert first == {f"https://tiles.example.net/snow/4/8/{y}.png" for y in (5,)}
+
+
+def test_bounds_in_tiles_are_those_tiles_and_lie_nowhere_on_earth() -> None:
+    found = layer(bounds=TileBounds(zoom=2, x=(-2, 1), y=(-1, 0)), site_zooms=(2, 5))
+    first = {found.addresses.url_of(tile) for tile in found.pyramid.start()}
+    assert first == {f"https://tiles.example.net/snow/2/{x}/{y}.png" for x in range(-2, 2) for y in (-1, 0)}
+    assert len(found.pyramid.range_at(0)) == 64 * 8
+    assert found.projection is None
+
+
+def test_of_several_hosts_the_first_is_asked_and_its_name_is_the_maps() -> None:
+    entry = {"bounds": SWITZERLAND, "site_zooms": (4, 9)}
+    url = "https://{s}.example.net/{z}/{x}/{y}.png"
+    assert layer(url, **entry).host == "a.example.net"
+    assert MapDescription(name="m", url=url, **entry).host == "a.example.net"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "url"),
+    [
+        ("xyz", "https://tiles.example.net/snow/4/8/5.png"),
+        ("tms", "https://tiles.example.net/snow/4/8/10.png"),
+    ],
+)
+def test_a_tile_json_says_all(scheme: str, url: str) -> None:
+    found = layer(TILE_JSON, tile_json(scheme=scheme, name="Snow", tileSize=512))
+    assert (found.name, found.depth, found.world, found.tile_size) == ("zoom9", 6, "Snow", 512)
+    assert found.addresses.url_of(Tile.at(-5, 8, 5)) == url
+    assert found.addresses.tile_of(url) == Tile.at(-5, 8, 5)
+
+
+def test_templates_of_a_tile_json_may_be_relative() -> None:
+    found = layer(TILE_JSON, tile_json(tiles=["../{z}/{x}/{y}.webp"]))
+    assert found.addresses.folder == "https://tiles.example.net/services"
+    assert found.image_extension == "webp"
+
+
+def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
+    found = layer(TILE_JSON, tile_json(), site_zooms=(0, 7), bounds=(7, 46, 8, 47))
+    assert (found.name, found.depth) == ("zoom7", 4)
+    x_from, _, y_from, _ = bounds_at((7, 46, 8, 47), 7)
+    assert found.pyramid.range_at(0).rows[-1] == Tile.at(0, x_from, y_from).y
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, "nobody says which zooms .* write for example site_zooms = "),
+        ({"bounds": SWITZERLAND}, "nobody says which zooms"),
+        ({"site_zooms": (0, 9)}, r"nobody says how far .* the world has 262,144 of zoom 9: write bounds = "),
+        ({"site_zooms": (14, 16), "bounds": WORLD}, "would begin with the 268,435,456 tiles of zoom 14"),
+        ({"site_zooms": (0, 3), "bounds": TileBounds(zoom=5, x=(0, 1), y=(0, 1))}, "no deeper one than 3"),
+    ],
+)
+def test_without_bounds_and_zooms_it_refuses_and_says_why(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        site(**keys)
+
+
+@pytest.mark.parametrize("missing", ["bounds", "maxzoom"])
+def test_what_a_tile_json_leaves_out_is_not_taken_for_the_world(missing: str) -> None:
+    """By the specification it would be all of the world, and zoom 30."""
+    with pytest.raises(ConfigurationError, match="nobody says"):
+        site(TILE_JSON, tile_json(**{missing: None}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"tilejson": "3.0.0", ', "is not as a TileJSON is written"),
+        (tile_json(tiles=[]), "it has no tiles, or an unknown scheme"),
+        (tile_json(scheme="zyx"), "it has no tiles, or an unknown scheme"),
+        (tile_json(tiles=["https://h/{z}/{x}.png"]), "has tiles at 'https://h/{z}/{x}.png': a template has"),
+        (tile_json(maxzoom="nine"), "is not as a TileJSON is written"),
+    ],
+)
+def test_a_damaged_tile_json_is_refused_with_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(SiteError, match=message):
+        site(TILE_JSON, text)
+
+
+@pytest.mark.parametrize("zooms", [(10, 12), (0, 3)])
+def test_zooms_that_the_site_lacks_are_refused(zooms: tuple[int, int]) -> None:
+    with pytest.raises(ConfigurationError, match="none of the site's zooms 4 to 9 is among site_zooms"):
+        site(TILE_JSON, tile_json(), site_zooms=zooms)
+
+
+def test_a_zoom_that_nothing_is_drawn_at_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"names zoom 30 .* kept is what lies between 0 and 24"):
+        site(TILE_JSON, tile_json(maxzoom=30))
+
+
+@pytest.mark.parametrize("url", [TEMPLATE.replace("png", "pbf"), TEMPLATE.replace("png", "gif")])
+def test_tiles_that_are_no_images_are_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="kept are PNG, JPEG and WebP"):
+        site(url, bounds=SWITZERLAND, site_zooms=(4, 9))
+
+
+@pytest.mark.parametrize(
+    ("end", "extension", "size"),
+    [("{y}", "png", 256), ("{y}.jpeg", "jpg", 256), ("{y}@2x.webp", "webp", 512), ("{y}.aspx", "png", 256)],
+)
+def test_the_kind_of_image_is_that_of_the_address(end: str, extension: str, size: int) -> None:
+    url = f"https://h/{{z}}/{{x}}/{end}"
+    found = layer(url, bounds=SWITZERLAND, site_zooms=(4, 9))
+    assert (found.image_extension, found.tile_size) == (extension, size)
+
+
+def test_a_page_of_something_else_is_not_recognised() -> None:
+    with pytest.raises(UnrecognisedError, match=r"is no TileJSON, and has no \{z\}, \{x\} and \{y\} itself"):
+        site("https://h/map/", "<title>My garden</title>", renderer="xyz")
+
+
+@pytest.mark.parametrize("keys", [{"bounds": SWITZERLAND}, {"site_zooms": (0, 5)}])
+def test_of_another_renderers_map_they_limit_nothing_and_are_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="of a map of Mapcrafter keep a part by zones and zooms"):
+        site("https://h/map/", renderer="mapcrafter", **keys)

@@ -1,0 +1,142 @@
+"""Templates of the addresses of plain tiles, such as `https://{s}.example.net/{z}/{x}/{y}.png`. Pure.
+
+The placeholders are those of Leaflet and OpenLayers. Zoom 0 is one tile, or a few, and each zoom halves the
+tiles of the one before.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    from re import Match, Pattern
+
+DEEPEST: Final = 24
+"""The deepest zoom of plain tiles. The names of its tiles fit into the 32 bits that a database on a server
+has for them, and a pixel of it is a centimetre wide."""
+
+_HOSTS: Final = re.compile(r"\{(?:s|switch:([^{},]+)[^{}]*|([a-z0-9])-[a-z0-9])\}")
+"""Stands for one of several hosts: Leaflet's `{s}` for a, b and c, OpenLayers' `{1-4}`, JOSM's
+`{switch:a,b}`."""
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_NAMES: Final = {"z": "z", "zoom": "z", "x": "x", "y": "y", "-y": "up", "q": "q", "quadkey": "q", "r": ""}
+"""What each placeholder is called here. `{r}` asks for larger images on fine screens, and is left out."""
+_NUMBER: Final = r"(?:0|-?[1-9]\d*)"
+_GROUPS: Final = {"z": r"(?:0|[1-9]\d*)", "x": _NUMBER, "y": _NUMBER, "up": _NUMBER, "q": "[0-3]+"}
+_UNRESERVED: Final = "%/:?#[]@!$&'()*+,;=~-._{}"
+
+
+def is_template(url: str) -> bool:
+    """Returns whether an address is meant as a template."""
+    return "{" in url
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Where plain tiles lie. Raises ValueError that says which placeholder is wrong or missing.
+
+    `{z}`, `{x}` and `{y}` are zoom, column and row, counted down; `{-y}` counts rows upwards from the lowest,
+    as TMS does; `{q}` is Bing's quadkey, which is zoom, column and row in one. Of several hosts the first one
+    alone is asked: to their owner they are one.
+    """
+
+    text: str
+    form: str = field(init=False, repr=False, compare=False)
+    """The text with the names of here, for `str.format`."""
+    _pattern: Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        encoded = quote(self.text, safe=_UNRESERVED)
+        form = _PLACEHOLDER.sub(_named, _HOSTS.sub(_first_host, encoded))
+        names = set(_PLACEHOLDER.findall(form))
+        if not (names >= {"z", "x"} and names & {"y", "up"}) and "q" not in names:
+            raise ValueError("a template has {z}, {x} and {y}, or {-y} in place of {y}, or {q} alone")
+        if "{" in urlsplit(form).netloc or "{" in _PLACEHOLDER.sub("", form).replace("}", "{"):
+            raise ValueError("there is a brace that belongs to no placeholder, or one in the host's name")
+        object.__setattr__(self, "form", form)
+        object.__setattr__(self, "_pattern", _pattern_of(encoded))
+
+    @property
+    def page(self) -> str:
+        """The folder in which all tiles lie. It ends in a slash."""
+        return self.form.partition("{")[0].partition("?")[0].rpartition("/")[0] + "/"
+
+    @property
+    def ending(self) -> str:
+        """What follows the last dot of the path, such as `png`; empty where nothing does."""
+        name = self.form.partition("?")[0].rpartition("/")[2]
+        ending = name.rpartition(".")[2] if "." in name else ""
+        return ending if ending.isalnum() else ""
+
+    def url(self, z: int, x: int, y: int) -> str:
+        """Returns the address of the tile. Raises ValueError where it has none: above zoom 0, and where a
+        quadkey has no digits for it."""
+        if z < 0:
+            raise ValueError(f"zoom {z} is coarser than 0, the coarsest")
+        key = _quadkey(z, x, y) if "{q}" in self.form else ""
+        return self.form.format(z=z, x=x, y=y, up=(1 << z) - 1 - y, q=key)
+
+    def place(self, url: str) -> tuple[int, int, int] | None:
+        """Returns zoom, column and row of an address, at whichever of the hosts. Returns None for any other.
+
+        A query of which the template says nothing is not looked at.
+        """
+        if "{" not in self.form.partition("?")[2]:
+            url = url.partition("?")[0]
+        found = self._pattern.fullmatch(url)
+        if found is None:
+            return None
+        groups = found.groupdict()
+        if "q" in groups:
+            return _of_quadkey(groups["q"])
+        z = int(groups["z"])
+        y = int(groups["y"]) if "y" in groups else (1 << z) - 1 - int(groups["up"])
+        return z, int(groups["x"]), y
+
+
+def _first_host(found: Match[str]) -> str:
+    return found[1] or found[2] or "a"
+
+
+def _named(found: Match[str]) -> str:
+    try:
+        name = _NAMES[found[1]]
+    except KeyError:
+        there = "{z}, {x}, {y}, {-y}, {q} and, in the host's name, {s}"
+        raise ValueError(f"'{found[0]}' is no placeholder; there are {there}") from None
+    return name and f"{{{name}}}"
+
+
+def _pattern_of(encoded: str) -> Pattern[str]:
+    """Returns what matches the addresses of a checked template, whole; without its query, where that has no
+    placeholders."""
+    path, _, query = encoded.partition("?")
+    parts, named = [], set()
+    for part in re.split(r"(\{[^{}]*\})", encoded if "{" in query else path):
+        if _HOSTS.fullmatch(part):
+            parts.append("[^/?#]+")
+        elif not part.startswith("{"):
+            parts.append(re.escape(part))
+        elif (name := _NAMES[part[1:-1]]) in named:
+            parts.append(f"(?P={name})")
+        elif name:
+            named.add(name)
+            parts.append(f"(?P<{name}>{_GROUPS[name]})")
+    return re.compile("".join(parts))
+
+
+def _quadkey(z: int, x: int, y: int) -> str:
+    """Returns a digit for each zoom: its column's bit and twice its row's ("Bing Maps Tile System")."""
+    side = 1 << z
+    if z < 1 or not (0 <= x < side and 0 <= y < side):
+        raise ValueError(f"column {x} and row {y} of zoom {z} have no quadkey")
+    return "".join(str((x >> bit & 1) + 2 * (y >> bit & 1)) for bit in range(z - 1, -1, -1))
+
+
+def _of_quadkey(key: str) -> tuple[int, int, int]:
+    columns = "".join(str(int(digit) & 1) for digit in key)
+    rows = "".join(str(int(digit) >> 1) for digit in key)
+    return len(key), int(columns, 2), int(rows, 2)

@@ -1,0 +1,236 @@
+"""Plain tiles, whoever draws them: a template of their addresses in maps.toml, or a TileJSON that has one.
+
+A TileJSON is read as its specification says (`3.0.0/README.md` of mapbox/tilejson-spec). Degrees become
+columns and rows as everywhere on the web, in the Mercator projection of a square world ("Slippy map
+tilenames" of OpenStreetMap's wiki).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import asinh, ceil, floor, pi, radians, tan
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.maps.description import EXAMPLES, TileBounds
+from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.versions import EXTENSIONS
+
+if TYPE_CHECKING:
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.site import Fetch
+
+_TILE_SIZE: Final = 256
+_NORTHMOST: Final = 85.05112877980659
+"""Degrees north at which the square world of the web's maps ends."""
+_MOST_FIRST: Final = 16384
+"""Tiles of the coarsest zoom with which a walk may start. It asks for all of them."""
+_ROUNDING: Final = 1e-6
+"""The part of a tile by which bounds that were cut at its edge may miss that."""
+_NO_IMAGES: Final = frozenset({"avif", "gif", "geojson", "json", "mvt", "pbf", "terrain", "tif", "tiff"})
+
+
+class _TileJson(msgspec.Struct):
+    tiles: list[str]
+    """Templates of the same tiles. One is as good as another."""
+    scheme: str = "xyz"
+    minzoom: int = 0
+    maxzoom: int | None = None
+    """The specification's default, 30, is no zoom that anybody has drawn."""
+    bounds: tuple[float, float, float, float] | None = None
+    """The specification's default is the world, which a site of a region that leaves it out does not have."""
+    name: str | None = None
+    format: str = "png"
+    tile_size: int = msgspec.field(name="tileSize", default=_TILE_SIZE)
+    """The specification has no such key, but some servers write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateAddresses:
+    """Addresses of plain tiles, whose own zoom `deepest` is zoom 0 of the grid."""
+
+    template: Template
+    deepest: int
+
+    @property
+    def folder(self) -> str:
+        return self.template.page[:-1]
+
+    def url_of(self, tile: Tile) -> str:
+        """Raises ValueError for a tile above the site's zoom 0."""
+        return self.template.url(self.deepest + tile.zoom, tile.column, tile.row)
+
+    def tile_of(self, url: str) -> Tile | None:
+        place = self.template.place(url)
+        if place is None or place[0] > self.deepest:
+            return None
+        zoom, column, row = place
+        return Tile.at(zoom - self.deepest, column, row)
+
+
+class Xyz(Renderer):
+    """Plain tiles. What is said of them is all that is known."""
+
+    name = "xyz"
+    title = "plain XYZ tiles"
+    sign = "a url with {z}, {x} and {y}, or a TileJSON"
+    doubt = "nobody says of plain tiles that one changes whenever a tile below it does"
+
+    def recognises(self, page: str) -> bool:
+        return page.lstrip().startswith("{") and '"tilejson"' in page
+
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        """Returns the one layer that there is. It is called by its deepest zoom, such as `zoom7`.
+
+        That is zoom 0 of the grid, from which the names of tiles are counted. With another deepest zoom they
+        would be other names, and so that is another layer. A template alone costs no request.
+
+        Raises ConfigurationError where nobody says how far the tiles reach, and where they are no images.
+        """
+        if is_template(description.url):
+            said = _TileJson([description.url])
+        else:
+            said = await _tile_json(description.url, fetch)
+        try:
+            template = Template(said.tiles[0])
+        except ValueError as error:
+            raise SiteError(f"{description.url} has tiles at '{said.tiles[0]}': {error}") from None
+        layer = _layer(description, said, template)
+        return Site(self.name, kept_layers(description, [layer], description.url))
+
+
+def is_plain(description: MapDescription) -> bool:
+    """Returns whether an entry alone shows that it is of plain tiles, without a look at the site."""
+    url, keys = description.url, (description.bounds, description.site_zooms)
+    return is_template(url) or urlsplit(url).path.endswith(".json") or keys != (None, None)
+
+
+def bounds_at(bounds: tuple[float, float, float, float], zoom: int) -> tuple[int, int, int, int]:
+    """Returns the first and the last column, and the first and the last row, of bounds in degrees.
+
+    `bounds` are west, south, east and north, and `zoom` is the site's own. A tile of which only the edge
+    belongs to them is left out.
+    """
+    west, south, east, north = bounds
+    side = 1 << zoom
+    left, right = ((degrees + 180) / 360 * side for degrees in (west, east))
+    top, bottom = (
+        (1 - asinh(tan(radians(max(-_NORTHMOST, min(_NORTHMOST, degrees))))) / pi) / 2 * side
+        for degrees in (north, south)
+    )
+    (x_from, x_to), (y_from, y_to) = (_between(left, right, side), _between(top, bottom, side))
+    return x_from, x_to, y_from, y_to
+
+
+def _between(first: float, last: float, side: int) -> tuple[int, int]:
+    """Returns the first and the last whole tile between two points of a row; at least one of the `side`."""
+    begin = min(side - 1, max(0, floor(first + _ROUNDING)))
+    return begin, min(side - 1, max(begin, ceil(last - _ROUNDING) - 1))
+
+
+async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
+    answer = await fetch_config(fetch, url)
+    if answer is None or not Xyz().recognises(answer.text):
+        raise UnrecognisedError(f"{url} is no TileJSON, and has no {{z}}, {{x}} and {{y}} itself")
+    try:
+        said = msgspec.json.decode(answer.body, type=_TileJson)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SiteError(f"{url} is not as a TileJSON is written: {error}") from None
+    if not said.tiles or said.scheme not in ("xyz", "tms"):
+        raise SiteError(f"{url} is not as a TileJSON is written: it has no tiles, or an unknown scheme")
+    template = urljoin(answer.url or url, said.tiles[0])
+    return msgspec.structs.replace(
+        said, tiles=[template.replace("{y}", "{-y}") if said.scheme == "tms" else template]
+    )
+
+
+def _layer(description: MapDescription, said: _TileJson, template: Template) -> Layer:
+    coarsest, deepest = _zooms(description, said)
+    area = _area(description, said, deepest)
+    first = area.at_zoom(coarsest - deepest)
+    if len(first) > _MOST_FIRST:
+        raise ConfigurationError(
+            f"map '{description.name}' would begin with the {len(first):,} tiles of zoom {coarsest}: write a"
+            f" coarser first zoom, {EXAMPLES['site_zooms']}, or smaller bounds"
+        )
+    ending = template.ending.lower() or said.format.lower()
+    if ending in _NO_IMAGES:
+        raise ConfigurationError(
+            f"the tiles of map '{description.name}' are of the kind '{ending}': kept are PNG, JPEG and WebP"
+        )
+    extension = {"jpeg": "jpg"}.get(ending, ending)
+    try:
+        return Layer(
+            name=f"zoom{deepest}",
+            pyramid=Pyramid(deepest - coarsest + 1, area=area),
+            # A program that makes images may have any name, such as `tile.php`.
+            image_extension=extension if extension in EXTENSIONS else "png",
+            addresses=TemplateAddresses(template, deepest),
+            tile_size=2 * _TILE_SIZE if "@2x" in template.form else said.tile_size,
+            world=said.name,
+            projection=None if isinstance(description.bounds, TileBounds) else mercator(deepest),
+        )
+    except ValueError as error:
+        raise SiteError(f"{description.url}: {error}") from None
+
+
+def _zooms(description: MapDescription, said: _TileJson) -> tuple[int, int]:
+    """Returns the coarsest and the deepest of the site's zooms that the map has."""
+    coarsest, deepest = description.site_zooms or (said.minzoom, said.maxzoom)
+    if deepest is None:
+        raise ConfigurationError(
+            f"nobody says which zooms the tiles of map '{description.name}' have; write for example"
+            f" {EXAMPLES['site_zooms']}"
+        )
+    coarsest, last = max(coarsest, said.minzoom), deepest if said.maxzoom is None else said.maxzoom
+    deepest = min(deepest, last)
+    if coarsest > deepest:
+        has = f"{said.minzoom} to {last}"
+        raise ConfigurationError(
+            f"map '{description.name}': none of the site's zooms {has} is among site_zooms;"
+            f" write for example site_zooms = [{said.minzoom}, {last}]"
+        )
+    if deepest > DEEPEST or coarsest < 0:
+        raise ConfigurationError(
+            f"the site of map '{description.name}' names zoom {deepest if coarsest >= 0 else coarsest}, and"
+            f" kept is what lies between 0 and {DEEPEST}; write for example {EXAMPLES['site_zooms']}"
+        )
+    return coarsest, deepest
+
+
+def _area(description: MapDescription, said: _TileJson, deepest: int) -> TileRange:
+    bounds = description.bounds or said.bounds
+    if bounds is None:
+        raise ConfigurationError(
+            f"nobody says how far the tiles of map '{description.name}' reach, and the world has"
+            f" {4**deepest:,} of zoom {deepest}: write {EXAMPLES['bounds']}, in degrees or in tiles"
+        )
+    if not isinstance(bounds, TileBounds):
+        x_from, x_to, y_from, y_to = bounds_at(bounds, deepest)
+        return TileRange.between(Tile.at(0, x_from, y_from), Tile.at(0, x_to, y_to))
+    if bounds.zoom > deepest:
+        raise ConfigurationError(
+            f"map '{description.name}' has its bounds in tiles of zoom {bounds.zoom}, and no deeper one than"
+            f" {deepest}; change its bounds or site_zooms"
+        )
+    (x_from, x_to), (y_from, y_to), zoom = bounds.x, bounds.y, bounds.zoom - deepest
+    return TileRange.between(Tile.at(zoom, x_from, y_from), Tile.at(zoom, x_to, y_to))
+
+
+def mercator(deepest: int) -> Projection:
+    """Returns where a place of the earth lies. East is its degrees east, and south is its degrees south as
+    the Mercator projection stretches them, so that both are 180 at the square world's edge:
+
+        south = -asinh(tan(degrees north)) * 180 / pi
+    """
+    half = 1 << deepest
+    return Projection((half / 180, 0, 0, half), (0, 0, -half / 180, -half), height=0)

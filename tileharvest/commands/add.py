@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
@@ -104,8 +105,11 @@ class Command(SiteCommand, ScrapyCommand):
 
 
 def _numbers(text: str) -> list[float]:
-    """Returns numbers between commas. Raises ValueError."""
-    return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
+    """Returns the numbers between commas. Raises what argparse tells a person."""
+    try:
+        return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
+    except ValueError:
+        raise ArgumentTypeError(f"'{text}' are no numbers with commas between them") from None
 
 
 def _contacts(file: Path) -> list[str]:

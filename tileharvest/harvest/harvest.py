@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -28,7 +27,7 @@ from tileharvest.history.summaries import finished_at, is_unfinished, progress_o
 from tileharvest.politeness.limits import Room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.verdict import unless_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.verdict import Answer
 
 _Answer = TypeVar("_Answer")
 
@@ -248,12 +248,8 @@ class Harvest:
         return ((part.layer, tile) for part in parts for tile in part.walk.start())
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
-        """Returns an answer about a tile as a plain file server would have given it. An image that the map's
-        owner shows in place of one that is not there is a 404."""
-        blank = self.description.blank
-        if blank and answer.body and hashlib.sha1(answer.body, usedforsecurity=False).hexdigest() in blank:
-            return Answer(404)
-        return self.renderer.understood(answer, tile)
+        """Returns an answer about a tile as a plain file server would have given it."""
+        return unless_blank(self.renderer.understood(answer, tile), self.description.blank)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.

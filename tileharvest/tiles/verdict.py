@@ -5,6 +5,7 @@ The rules are those of the table in docs/outcomes.md. No other place decides the
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import date, datetime
 
 GONE_STATUSES: Final = frozenset({404, 410})
@@ -53,6 +54,16 @@ class Verdict:
     image: Image | None = None
     validator: Validator | None = None
     reason: str | None = None
+
+
+def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
+    """Returns the answer, or 404 for an image that stands for a tile that is not there.
+
+    `blank` are the sha1 of such images. An answer to HEAD has no bytes, and passes.
+    """
+    if not blank or not answer.body:
+        return answer
+    return Answer(404) if hashlib.sha1(answer.body, usedforsecurity=False).hexdigest() in blank else answer
 
 
 def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:

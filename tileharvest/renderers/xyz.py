@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import EXAMPLES, TileBounds
@@ -148,9 +149,7 @@ async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
     if not said.tiles or said.scheme not in ("xyz", "tms"):
         raise SiteError(f"{url} is not as a TileJSON is written: it has no tiles, or an unknown scheme")
     template = urljoin(answer.url or url, said.tiles[0])
-    return msgspec.structs.replace(
-        said, tiles=[template.replace("{y}", "{-y}") if said.scheme == "tms" else template]
-    )
+    return replace(said, tiles=[template.replace("{y}", "{-y}") if said.scheme == "tms" else template])
 
 
 def _layer(description: MapDescription, said: _TileJson, template: Template) -> Layer:

@@ -200,7 +200,7 @@ def test_zooms_that_the_site_lacks_are_refused(zooms: tuple[int, int]) -> None:
 
 
 def test_a_zoom_that_nothing_is_drawn_at_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"names zoom 30 .* kept is what lies between 0 and 24"):
+    with pytest.raises(ConfigurationError, match="names zoom 30, and kept is what lies between 0 and 24"):
         site(TILE_JSON, tile_json(maxzoom=30))
 
 

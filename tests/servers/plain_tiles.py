@@ -24,7 +24,8 @@ def plain_path(path: str) -> str | None:
     """Where a published file of Overviewer lies as a plain tile, such as `2/1/2.png`; None for what is no
     tile. The whole map in one image, which has no path there, is zoom 0."""
     name, dot, ending = path.removeprefix(_LAYER).partition(".")
-    if not path.startswith(_LAYER) or ending != "png":
+    is_tile = name == "base" or set(name) <= set("/0123")
+    if not path.startswith(_LAYER) or ending != "png" or not is_tile:
         return None
     digits = [] if name == "base" else [int(digit) for digit in name.split("/")]
     # The first digit decides most: right or left half, lower or upper half.

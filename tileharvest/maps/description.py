@@ -310,9 +310,7 @@ def _check_plain_tiles(description: MapDescription) -> None:
     if isinstance(description.bounds, tuple):
         west, south, east, north = description.bounds
         _check(-180 <= west < east <= 180, "bounds", f"from {west:g} to {east:g} degrees east is nothing")
-        _check(
-            -90 <= south < north <= 90, "bounds", f"from {south:g} to {north:g} degrees north nothing lies"
-        )
+        _check(-90 <= south < north <= 90, "bounds", f"from {south:g} to {north:g} degrees north is nothing")
     if description.site_zooms is not None:
         coarsest, deepest = description.site_zooms
         _check(

@@ -98,6 +98,7 @@ def test_a_map_is_outlined(history: History) -> None:
                 descriptions={DAY: layer},
             ),
         ),
+        renderer="overviewer",
     )
 
 

@@ -53,6 +53,7 @@ def test_a_map_that_was_never_harvested_is_listed(world: World) -> None:
             "name": MAP,
             "url": URL,
             "note": "ours",
+            "renderer": None,
             "days": [],
             "layers": [],
         }

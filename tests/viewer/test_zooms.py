@@ -62,5 +62,11 @@ def test_heat_has_cells_three_levels_deeper_or_as_deep_as_there_are(zoom: int, h
     assert heated_in([-5, -4, -3, -2, -1, 0], zoom) == heated
 
 
+def test_where_tiles_nest_by_five_changes_are_counted_one_by_one_and_heat_has_five_by_five_cells() -> None:
+    kept = [-3, -2, -1, 0]
+    assert [counted_in(kept, zoom, 5) for zoom in (-4, -3, 0)] == [(-3, False), (-3, False), (0, False)]
+    assert [heated_in(kept, zoom, 5) for zoom in (-4, -3, -1, 0)] == [-3, -2, 0, 0]
+
+
 def test_heat_is_never_deeper_than_what_is_kept() -> None:
     assert heated_in([-5, -4], 0) == -4

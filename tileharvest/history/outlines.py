@@ -46,6 +46,11 @@ class LayerOutline:
         said = [layer for since, layer in self.descriptions.items() if since <= day]
         return said[-1] if said else next(iter(self.descriptions.values()))
 
+    @property
+    def factor(self) -> int:
+        """How many tiles of the next deeper zoom lie along a tile's edge."""
+        return next((layer.pyramid.factor for layer in self.descriptions.values()), 2)
+
     def kept_zooms(self, until: date | None = None) -> list[int]:
         """Returns the zooms that have versions, or had some by the end of that day; coarsest first."""
         return sorted(zoom for zoom, first in self.zooms.items() if until is None or first <= until)
@@ -57,7 +62,7 @@ class LayerOutline:
         Only pictures of four tiles are composed, so where tiles nest otherwise it is the zoom itself or none.
         """
         source = min((kept for kept in self.kept_zooms(day) if kept >= zoom), default=None)
-        return source if source == zoom or self.described(day).pyramid.factor == 2 else None
+        return source if source == zoom or self.factor == 2 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class MapOutline:
     """Days with a harvest, finished or not, each once and in order."""
     layers: tuple[LayerOutline, ...]
     """In the order in which they were first harvested."""
+    renderer: str | None = None
+    """The program that drew it, as its last harvest found. None for a map that was never harvested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,12 @@ _DAYS: Final = (
     .where(harvests.c.map == bindparam("in_map"))
     .group_by(harvests.c.day)
     .order_by(harvests.c.day)
+)
+_RENDERER: Final = (
+    select(harvests.c.renderer)
+    .where(harvests.c.map == bindparam("in_map"))
+    .order_by(harvests.c.day.desc(), harvests.c.id.desc())
+    .limit(1)
 )
 _LAYERS: Final = (
     select(layers.c.id, layers.c.name, layers.c.factor)
@@ -189,6 +202,7 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         of_map = {"in_map": known_map_id(connection, map_name)}
         rows = connection.execute(_LAYERS, of_map).all()
         days = connection.execute(_DAYS, of_map).scalars().all()
+        renderer = connection.execute(_RENDERER, of_map).scalar()
         described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
         for row in connection.execute(_DESCRIPTIONS, of_map).all():
             described[row[0]].append(row)
@@ -199,7 +213,7 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]))
         for id_, name, factor in rows
     )
-    return MapOutline(map_name, tuple(days), tuple(outlines))
+    return MapOutline(map_name, tuple(days), tuple(outlines), renderer)
 
 
 def known_map_id(connection: Connection, name: str) -> int:

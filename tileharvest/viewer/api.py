@@ -58,6 +58,7 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     found = served.outline(names[0])
     return {
         **_described(served, names[0]),
+        "renderer": found.renderer,
         "days": [day.isoformat() for day in found.days],
         "layers": [_layer(layer) for layer in found.layers],
     }
@@ -88,11 +89,11 @@ def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any
     kept = layer.kept_zooms()
     if not kept:
         return {"counted_zoom": area.zoom, "days": {}}
-    zoom, in_blocks = counted_in(kept, area.zoom)
+    zoom, in_blocks = counted_in(kept, area.zoom, layer.factor)
     if in_blocks:
         counted = changed_days_in_blocks(history, layer.id, zoom, area.at_zoom(zoom - BLOCK_LEVELS))
     else:
-        counted = changed_days(history, layer.id, area.at_zoom(zoom))
+        counted = changed_days(history, layer.id, area.at_zoom(zoom, layer.factor))
     return {"counted_zoom": zoom, "days": {day.isoformat(): n for day, n in sorted(counted.items())}}
 
 
@@ -104,8 +105,8 @@ def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     kept = layer.kept_zooms(until)
     if not kept:
         return {"zoom": area.zoom, "cells": []}
-    zoom = heated_in(kept, area.zoom)
-    cells = heat(history, layer.id, area.at_zoom(zoom), after, until)
+    zoom = heated_in(kept, area.zoom, layer.factor)
+    cells = heat(history, layer.id, area.at_zoom(zoom, layer.factor), after, until)
     return {"zoom": zoom, "cells": [[tile.x, tile.y, n] for tile, n in cells.items()]}
 
 
@@ -141,23 +142,27 @@ def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any
     }
 
 
-def counted_in(kept: list[int], zoom: int) -> tuple[int, bool]:
+def counted_in(kept: list[int], zoom: int, factor: int = 2) -> tuple[int, bool]:
     """Returns the zoom whose changes are counted for someone who looks at this one, and whether they are
     counted in blocks.
 
     A block covers as much as one tile three levels coarser, so the blocks of a zoom three levels deeper
-    are the tiles on the screen. Near the deepest zoom there are none, and tiles are counted one by one.
-    `kept` must not be empty.
+    are the tiles on the screen. Near the deepest zoom there are none, and tiles are counted one by one. So
+    they are where tiles nest by another `factor` than 2: blocks have 8 x 8 tiles. `kept` must not be empty.
     """
-    if zoom + BLOCK_LEVELS <= max(kept):
+    if factor == 2 and zoom + BLOCK_LEVELS <= max(kept):
         return min(each for each in kept if each >= zoom + BLOCK_LEVELS), True
     # Whoever looks deeper than the deepest zoom sees that one enlarged.
     return min((each for each in kept if each >= zoom), default=max(kept)), False
 
 
-def heated_in(kept: list[int], zoom: int) -> int:
-    """Returns the zoom of a heat map's cells for someone who looks at this one. `kept` must not be empty."""
-    return min((each for each in kept if each >= zoom + BLOCK_LEVELS), default=max(kept))
+def heated_in(kept: list[int], zoom: int, factor: int = 2) -> int:
+    """Returns the zoom of a heat map's cells for someone who looks at this one. `kept` must not be empty.
+
+    A tile has 8 x 8 cells, or `factor` x `factor` where that is not 2.
+    """
+    levels = BLOCK_LEVELS if factor == 2 else 1
+    return min((each for each in kept if each >= zoom + levels), default=max(kept))
 
 
 OF_LAYERS: Final = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tileharvest.tiles.grid import Tile, path_of
+from tileharvest.tiles.grid import Tile, TileRange, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +108,39 @@ def test_the_tile_at_a_point_covers_it(call: Call) -> None:
 def test_a_point_on_an_edge_belongs_to_the_right_and_the_upper_tile(call: Call) -> None:
     found = call(MODULE, "tileAt", [[0, 0, 0], [0, 0, -2], [-4, 8, -1], [2, -2, 0]])
     assert [str(Tile(**tile)) for tile in found] == ["0_1_1", "-2_4_4", "-1_-2_10", "0_3_-1"]
+
+
+@pytest.mark.parametrize("factor", [2, 3, 5])
+def test_the_ground_of_a_tile_is_that_of_all_that_lies_below_it(call: Call, factor: int) -> None:
+    tiles = [Tile.at(-zoom, column, row) for zoom in (0, 1, 3) for column in (-7, 0, 4) for row in (-1, 0, 9)]
+    grounds = call(MODULE, "groundOf", [[as_object(tile), factor] for tile in tiles])
+    for tile, ground in zip(tiles, grounds, strict=True):
+        below = TileRange.of(tile).at_zoom(0, factor)
+        assert ground == {
+            "west": below.x_from - 1,
+            "east": below.x_to + 1,
+            "south": below.y_from - 1,
+            "north": below.y_to + 1,
+        }
+        middle = ((ground["west"] + ground["east"]) / 2, (ground["south"] + ground["north"]) / 2)
+        assert call(MODULE, "tileAt", [[*middle, tile.zoom, factor]]) == [as_object(tile)]
+
+
+@pytest.mark.parametrize(("factor", "deepest", "zoom"), [(2, 0, -1), (2, -2, -2), (5, 0, -2), (6, 0, -3)])
+def test_what_is_looked_at_more_closely_covers_the_same_ground(
+    call: Call, factor: int, deepest: int, zoom: int
+) -> None:
+    """Two columns and three rows, of which at most 16 tiles of the deeper zoom are to lie along an edge."""
+    tiles = [Tile.at(-3, column, row) for column in (-2, -1) for row in (0, 2)]
+    (found,) = call(MODULE, "finestArea", [[[as_object(tile) for tile in tiles], factor, deepest, 16]])
+    expected = TileRange.covering(tiles).at_zoom(zoom, factor)
+    assert found == {
+        "zoom": zoom,
+        "xFrom": expected.x_from,
+        "xTo": expected.x_to,
+        "yFrom": expected.y_from,
+        "yTo": expected.y_to,
+    }
 
 
 def test_cells_are_counted_from_the_centre_to_the_right_and_down(call: Call) -> None:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     Call = Callable[[str, str, list[Any]], list[Any]]
 
-MODULE = "permalink.js"
-NOWHERE = {"world": None, "tileset": None}
+MODULE = "renderers/overviewer.js"
+NOWHERE = {"world": None, "style": None}
 LAYERS = [
     {"name": "day", "world": "Survival - overworld"},
     {"name": "nether", "world": "Survival - nether"},
@@ -27,19 +27,19 @@ LAYERS = [
         # Versions that name the world and the tileset.
         (
             "https://map.example.net/world/#/-220/64/-89/-2/Survival%20-%20overworld/day",
-            {"x": -220, "y": 64, "z": -89, "zoom": -2, "world": "Survival - overworld", "tileset": "day"},
+            {"x": -220, "y": 64, "z": -89, "zoom": -2, "world": "Survival - overworld", "style": "day"},
         ),
         (
             "#/0/64/15/max/W%C3%B6rld/day",
-            {"x": 0, "y": 64, "z": 15, "zoom": "max", "world": "W\u00f6rld", "tileset": "day"},
+            {"x": 0, "y": 64, "z": 15, "zoom": "max", "world": "W\u00f6rld", "style": "day"},
         ),
         (
             "#/0/64/15/min/50%/day",
-            {"x": 0, "y": 64, "z": 15, "zoom": "min", "world": "50%", "tileset": "day"},
+            {"x": 0, "y": 64, "z": 15, "zoom": "min", "world": "50%", "style": "day"},
         ),
         # Versions that count them.
-        ("#/1/2/3/-1/0/2", {"x": 1, "y": 2, "z": 3, "zoom": -1, "world": "0", "tileset": "2"}),
-        ("  #/1/2/3/6/0/0\n", {"x": 1, "y": 2, "z": 3, "zoom": 6, "world": "0", "tileset": "0"}),
+        ("#/1/2/3/-1/0/2", {"x": 1, "y": 2, "z": 3, "zoom": -1, "world": "0", "style": "2"}),
+        ("  #/1/2/3/6/0/0\n", {"x": 1, "y": 2, "z": 3, "zoom": 6, "world": "0", "style": "0"}),
         # Old links that say less.
         ("#/1/2/3", {"x": 1, "y": 2, "z": 3, "zoom": None, **NOWHERE}),
         ("#/1/2/3/-4", {"x": 1, "y": 2, "z": 3, "zoom": -4, **NOWHERE}),
@@ -57,18 +57,18 @@ LAYERS = [
     ],
 )
 def test_a_link_is_read_as_overviewer_reads_it(call: Call, text: str, link: dict[str, Any] | None) -> None:
-    assert call(MODULE, "parseOverviewerLink", [[text]]) == [link]
+    assert call(MODULE, "parseLink", [[text]]) == [link]
 
 
 @pytest.mark.parametrize(
     ("zoom", "ours"), [("max", 0), ("min", None), (-3, -3), (-99, -30), (0, None), (7, None), (None, None)]
 )
 def test_levels_out_of_the_deepest_are_our_zoom(call: Call, zoom: Any, ours: int | None) -> None:
-    assert call(MODULE, "zoomOfLink", [[{"x": 0, "y": 64, "z": 0, "zoom": zoom, **NOWHERE}]]) == [ours]
+    assert call(MODULE, "zoomOf", [[{"x": 0, "y": 64, "z": 0, "zoom": zoom, **NOWHERE}]]) == [ours]
 
 
 @pytest.mark.parametrize(
-    ("world", "tileset", "layer"),
+    ("world", "style", "layer"),
     [
         ("Survival - overworld", "night", "night"),
         ("a world that was renamed", "night", "night"),
@@ -82,39 +82,39 @@ def test_levels_out_of_the_deepest_are_our_zoom(call: Call, zoom: Any, ours: int
         (None, None, "day"),
     ],
 )
-def test_a_link_finds_its_layer(call: Call, world: str | None, tileset: str | None, layer: str) -> None:
-    link = {"x": 0, "y": 64, "z": 0, "zoom": "max", "world": world, "tileset": tileset}
-    assert call(MODULE, "chooseLayer", [[link, LAYERS]]) == [layer]
+def test_a_link_finds_its_layer(call: Call, world: str | None, style: str | None, layer: str) -> None:
+    link = {"x": 0, "y": 64, "z": 0, "zoom": "max", "world": world, "style": style}
+    assert call(MODULE, "layerOf", [[link, LAYERS]]) == [layer]
 
 
 def test_without_layers_a_link_finds_none(call: Call) -> None:
-    link = {"x": 0, "y": 64, "z": 0, "zoom": "max", "world": "0", "tileset": "0"}
-    assert call(MODULE, "chooseLayer", [[link, []]]) == [None]
+    link = {"x": 0, "y": 64, "z": 0, "zoom": "max", "world": "0", "style": "0"}
+    assert call(MODULE, "layerOf", [[link, []]]) == [None]
 
 
 @pytest.mark.parametrize(
     ("place", "address"),
     [
         (
-            {"x": -220, "z": -89, "zoom": -2, "world": "Survival - overworld", "tileset": "day"},
+            {"x": -220, "z": -89, "zoom": -2, "world": "Survival - overworld", "layer": "day"},
             "https://map.example.net/w/#/-220/64/-89/-2/Survival%20-%20overworld/day",
         ),
         (
-            {"x": 0.9, "z": -0.1, "zoom": 0, "world": None, "tileset": "night"},
+            {"x": 0.9, "z": -0.1, "zoom": 0, "world": None, "layer": "night"},
             "https://map.example.net/w/#/0/64/-1/max/0/night",
         ),
         (
-            {"x": 1, "z": 1, "zoom": 2, "world": "W", "tileset": "day"},
+            {"x": 1, "z": 1, "zoom": 2, "world": "W", "layer": "day"},
             "https://map.example.net/w/#/1/64/1/max/W/day",
         ),
     ],
 )
 def test_the_live_map_is_opened_at_the_same_place(call: Call, place: dict[str, Any], address: str) -> None:
     urls = ["https://map.example.net/w/", "https://map.example.net/w/#/1/2/3"]
-    assert call(MODULE, "overviewerLink", [[url, place] for url in urls]) == [address, address]
+    assert call(MODULE, "writeLink", [[url, place] for url in urls]) == [address, address]
 
 
 def test_a_link_to_the_live_map_is_read_again(call: Call) -> None:
-    place = {"x": 12, "z": -7, "zoom": -1, "world": "W\u00f6rld 50% #1?", "tileset": "day light"}
-    link = call(MODULE, "overviewerLink", [["https://map.example.net/", place]])
-    assert call(MODULE, "parseOverviewerLink", [link]) == [{**place, "y": 64}]
+    place = {"x": 12, "z": -7, "zoom": -1, "world": "W\u00f6rld 50% #1?"}
+    link = call(MODULE, "writeLink", [["https://map.example.net/", {**place, "layer": "day light"}]])
+    assert call(MODULE, "parseLink", [link]) == [{**place, "y": 64, "style": "day light"}]

@@ -94,10 +94,10 @@ class World:
     def store(self) -> FileStore:
         return FileStore(self.data / "tiles")
 
-    def describe(self, name: str = MAP, note: str = "ours") -> None:
+    def describe(self, name: str = MAP, note: str = "ours", url: str = URL) -> None:
         """Append an entry to `maps.toml`."""
         with self.maps_file.open("a", encoding="utf-8") as file:
-            file.write(f'[{name}]\nurl = "{URL}"\nnote = "{note}"\n\n')
+            file.write(f'[{name}]\nurl = "{url}"\nnote = "{note}"\n\n')
 
     def harvest(
         self,
@@ -109,11 +109,12 @@ class World:
         finished: bool = True,
         described: Layer | None = None,
         extension: str = "png",
+        renderer: str = "overviewer",
     ) -> None:
         """A harvest of that day with new images of tiles; None: the tile is gone."""
         put_empty_history(self.history_file)
         with History.open(f"sqlite:///{self.history_file}") as history:
-            harvest = begun(history, day, name, described)
+            harvest = begun(history, day, name, described, renderer)
             results = [self._result(name, layer, tile, day, body, extension) for tile, body in found.items()]
             store = self.store
             stored = sum(
@@ -159,7 +160,13 @@ class World:
         return TileResult(layer, tile, outcome, image, body, Validator('"1"', MODIFIED))
 
 
-def begun(history: History, day: date, name: str = MAP, described: Layer | None = None) -> HarvestRecord:
+def begun(
+    history: History,
+    day: date,
+    name: str = MAP,
+    described: Layer | None = None,
+    renderer: str = "overviewer",
+) -> HarvestRecord:
     """With two layers, unless one is given."""
     site = Layer(
         DAY_LAYER, Pyramid(10), "png", tile_size=SIZE, world="overworld", projection=projection_of(SIZE, 0)
@@ -172,7 +179,7 @@ def begun(history: History, day: date, name: str = MAP, described: Layer | None 
             segment=day.isoformat(),
             day=day,
             started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
-            renderer="overviewer",
+            renderer=renderer,
             layers=both if described is None else [described],
         ),
     )

@@ -73,11 +73,64 @@ export function children(tile) {
 /**
  * The tile that covers a point. A point on the edge of two tiles belongs to the right or the upper one.
  * @param {number} gridX @param {number} gridY @param {number} zoom at most 0
+ * @param {number} [factor] how many tiles of the next deeper zoom lie along a tile's edge
  * @returns {Tile}
  */
-export function tileAt(gridX, gridY, zoom) {
-  const width = 2 ** (1 - zoom);
+export function tileAt(gridX, gridY, zoom, factor = 2) {
+  const width = widthOf(zoom, factor);
   return tileAtCell(Math.floor(gridX / width), -1 - Math.floor(gridY / width), zoom);
+}
+
+/**
+ * How wide a tile is. With a factor of 2 that is what the names of two neighbours differ by; with another one
+ * names are only columns and rows in the same writing.
+ * @param {number} zoom @param {number} factor
+ * @returns {number} in grid units
+ */
+export function widthOf(zoom, factor) {
+  return 2 * factor ** -zoom;
+}
+
+/**
+ * The ground that a tile covers, in grid units.
+ * @param {Tile} tile @param {number} factor
+ * @returns {{west: number, east: number, south: number, north: number}}
+ */
+export function groundOf(tile, factor) {
+  const { column, row } = cellOf(tile);
+  const width = widthOf(tile.zoom, factor);
+  return { west: column * width, east: (column + 1) * width, south: -(row + 1) * width, north: -row * width };
+}
+
+/**
+ * The tiles from one column and row to another, both included.
+ * @param {number} zoom @param {{column: number, row: number}} first @param {{column: number, row: number}} last
+ * @returns {Area}
+ */
+export function areaOf(zoom, first, last) {
+  const start = tileAtCell(first.column, first.row, zoom);
+  const end = tileAtCell(last.column, last.row, zoom);
+  return { zoom: start.zoom, xFrom: start.x, xTo: end.x, yFrom: end.y, yTo: start.y };
+}
+
+/**
+ * The deepest area on the ground of these tiles that is not too large to be asked for.
+ * @param {Tile[]} tiles of one zoom, at least one
+ * @param {number} factor @param {number} deepest zoom
+ * @param {number} most tiles along an edge
+ * @returns {Area}
+ */
+export function finestArea(tiles, factor, deepest, most) {
+  const cells = tiles.map(cellOf);
+  const columns = cells.map(({ column }) => column);
+  const rows = cells.map(({ row }) => row);
+  let [left, right, top, bottom] = [Math.min(...columns), Math.max(...columns), Math.min(...rows), Math.max(...rows)];
+  let { zoom } = tiles[0];
+  while (zoom < deepest && (Math.max(right - left, bottom - top) + 1) * factor <= most) {
+    [left, right, top, bottom] = [left * factor, (right + 1) * factor - 1, top * factor, (bottom + 1) * factor - 1];
+    zoom += 1;
+  }
+  return areaOf(zoom, { column: left, row: top }, { column: right, row: bottom });
 }
 
 /**

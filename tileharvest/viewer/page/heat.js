@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
-import { chunkOf, parseTile } from "./grid.js";
+import { cellOf, chunkOf, parseTile } from "./grid.js";
 import { text } from "./text.js";
 
 const MOST_BLOCKS = 100;
@@ -19,11 +19,15 @@ export function shadeOf(days, most) {
 }
 
 export class Heat {
-  /** @param {string} map @param {string} layer @param {import("./state.js").Range} range */
-  constructor(map, layer, range) {
+  /**
+   * @param {string} map @param {string} layer @param {import("./state.js").Range} range
+   * @param {number} factor how many tiles of the next deeper zoom lie along a tile's edge
+   */
+  constructor(map, layer, range, factor) {
     this.map = map;
     this.layer = layer;
     this.range = range;
+    this.factor = factor;
     /** @type {Map<string, ReturnType<typeof api.heat>>} */
     this.blocks = new Map();
   }
@@ -36,14 +40,14 @@ export class Heat {
     return async (tile, canvas) => {
       const { zoom, cells } = await this.#block(tile);
       const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-      const width = 2 * 2 ** -tile.zoom;
-      const left = tile.x - width / 2;
-      const top = tile.y + width / 2;
-      const size = canvas.width * 2 ** Math.min(0, tile.zoom - zoom);
-      const unit = 2 ** -zoom;
+      // Cells of one tile of the screen along its edge; less than one where tiles are enlarged.
+      const share = this.factor ** (zoom - tile.zoom);
+      const size = canvas.width / Math.max(1, share);
+      const here = cellOf(tile);
       for (const [x, y, days] of cells) {
-        const column = ((x - unit - left) / width) * canvas.width;
-        const row = ((top - (y + unit)) / width) * canvas.height;
+        const cell = cellOf({ zoom, x, y });
+        const column = (cell.column / share - here.column) * canvas.width;
+        const row = (cell.row / share - here.row) * canvas.height;
         if (column < 0 || row < 0 || column >= canvas.width || row >= canvas.height) continue;
         context.fillStyle = shadeOf(days, most);
         context.fillRect(column, row, size, size);
@@ -70,8 +74,7 @@ export class Heat {
  * The panel beside a heat map.
  * @param {import("./outline.js").Outline} outline @param {string} layer @param {import("./state.js").Range} range
  * @param {(range: import("./state.js").Range) => void} choose
- * @param {(tile: api.Tile) => {x: number, z: number, href: string}} locate a tile's middle in the world, and a
- *   link to it
+ * @param {(tile: api.Tile) => {words: string, href: string}} locate where a tile's middle is, and a link to it
  * @returns {HTMLElement}
  */
 export function heatPanel(outline, layer, range, choose, locate) {
@@ -113,15 +116,15 @@ function legend(most) {
 
 /**
  * @param {string} map @param {string} layer @param {import("./state.js").Range} range
- * @param {(tile: api.Tile) => {x: number, z: number, href: string}} locate
+ * @param {(tile: api.Tile) => {words: string, href: string}} locate
  */
 async function listPlaces(map, layer, range, locate) {
   const found = await api.places(map, layer, range.after, range.until);
   if (found.length === 0) return element("p", {}, text("heatNothing"));
   return element("ol", { class: "places" }, ...found.map((place) => {
-    const { x, z, href } = locate(parseTile(place.tile));
-    const words = text(place.days === 1 ? "heatPlaceOne" : "heatPlace", { x: String(x), z: String(z), days: place.days });
-    return element("li", {}, element("a", { href }, words));
+    const { words, href } = locate(parseTile(place.tile));
+    const told = text(place.days === 1 ? "heatPlaceOne" : "heatPlace", { place: words, days: place.days });
+    return element("li", {}, element("a", { href }, told));
   }));
 }
 

@@ -1,22 +1,26 @@
 /** One layer of a map on the screen: its pictures of one day or two, its heat, and where in it the screen is. */
 import * as api from "./api.js";
 import { differenceDrawing } from "./compare.js";
+import { coordinatesOf } from "./coordinates.js";
 import { dayInWords } from "./days.js";
 import { part } from "./dom.js";
-import { tileAt } from "./grid.js";
+import { areaOf, finestArea, groundOf, tileAt } from "./grid.js";
 import { Heat, daysBetween } from "./heat.js";
 import { MapView } from "./map-view.js";
 import { blockAt, gridToWorld, worldToGrid } from "./projection.js";
+import { rendererOf } from "./renderers/registry.js";
 import { text } from "./text.js";
 import { TileAddresses } from "./tile-addresses.js";
 
 const FITTED_LEVEL = 5; // 32 x 32 tiles over the whole map: how finely its outline is looked at.
 const MOST_COUNTED = 32; // Tiles along an edge: the server refuses areas of more than 1,024.
+const OUTSIDE = 4; // Levels beyond the coarsest from which tiles are looked for where no edge is known.
+const COARSEST_SEARCHED = -25; // Beyond it the server would refuse the names of 32 x 32 tiles.
 
 /**
  * @typedef {import("./outline.js").Outline} Outline
  * @typedef {import("./state.js").Look} Look
- * @typedef {{x: number, z: number, zoom: number}} Place in Minecraft's coordinates
+ * @typedef {{x: number, z: number, zoom: number}} Place in the world's coordinates
  */
 
 export class LayerView {
@@ -30,6 +34,7 @@ export class LayerView {
   constructor(outline, layer, actions) {
     this.outline = outline;
     this.layer = layer;
+    this.renderer = rendererOf(outline.renderer);
     this.addresses = new TileAddresses(outline.name, layer.name);
     /** The day on the screen, on which the layer's size and direction depend. */
     this.day = outline.lastDay;
@@ -42,11 +47,22 @@ export class LayerView {
       actions.moved(this.moving || position === null ? null : this.#placeAt(position));
     });
     this.screen.onPointer(actions.pointed);
-    this.screen.onChoice(({ x, y }) => actions.chosen(tileAt(x, y, this.screen.tileZoom)));
+    this.screen.onChoice(({ x, y }) => actions.chosen(tileAt(x, y, this.screen.tileZoom, this.description.factor)));
   }
 
   get description() {
     return this.outline.description(this.layer.name, this.day);
+  }
+
+  /** How its places are told. */
+  get coordinates() {
+    return coordinatesOf(this.renderer, this.description);
+  }
+
+  /** @param {Outline} outline @returns {boolean} whether the zooms on the screen are still those of the layer */
+  fits(outline) {
+    const { coarsest, deepest } = this.screen;
+    return coarsest === outline.coarsest(this.layer.name) && deepest === outline.deepest(this.layer.name);
   }
 
   /** @returns {api.Area} what is in view, or the middle of it where that is more than can be counted */
@@ -116,13 +132,28 @@ export class LayerView {
       this.screen.draw("heat", null);
       return;
     }
-    const heat = new Heat(this.outline.name, this.layer.name, range);
+    const heat = new Heat(this.outline.name, this.layer.name, range, this.description.factor);
     this.screen.draw("heat", heat.drawing(daysBetween(this.outline, range)));
   }
 
-  /** The block at a point of the screen, or in its middle. @param {{x: number, y: number} | null} point */
-  blockAt(point) {
-    return blockAt(point ?? this.screen.position, this.description);
+  /**
+   * Where the middle of a tile is: in words, and as addresses have it.
+   * @param {api.Tile} tile @returns {{words: string, place: Place}}
+   */
+  locate(tile) {
+    const { west, east, south, north } = groundOf(tile, this.description.factor);
+    const middle = { x: (west + east) / 2, y: (south + north) / 2 };
+    const { coordinates } = this;
+    return { words: coordinates.inWords(middle), place: { ...coordinates.named(middle), zoom: tile.zoom } };
+  }
+
+  /** The address of the middle of the screen on the map's own page. @returns {string | null} null: it has none */
+  get live() {
+    const { outline, layer, description } = this;
+    return outline.url === null ? null : this.renderer.writeLink(outline.url, {
+      ...blockAt(this.screen.position, description), zoom: this.screen.position.zoom,
+      depth: description.depth, layer: layer.name, world: description.world,
+    });
   }
 
   remove() {
@@ -138,8 +169,9 @@ export class LayerView {
   /** @param {import("./map-view.js").Position} position @returns {Place} */
   #placeAt(position) {
     const { x, z } = gridToWorld(position, this.description);
-    const tenth = (/** @type {number} */ value) => Math.round(value * 10) / 10;
-    return { x: tenth(x), z: tenth(z), zoom: position.zoom };
+    const parts = 10 ** this.coordinates.digits;
+    const rounded = (/** @type {number} */ value) => Math.round(value * parts) / parts;
+    return { x: rounded(x), z: rounded(z), zoom: position.zoom };
   }
 
   /** @param {string} id of the container, of which Leaflet wants one that no other map was in */
@@ -152,27 +184,59 @@ export class LayerView {
     old.replaceWith(container);
     return new MapView(container, {
       tileSize: this.description.tile_size,
-      depth: this.outline.depth(this.layer.name),
+      factor: this.description.factor,
+      coarsest: this.outline.coarsest(this.layer.name),
+      deepest: this.outline.deepest(this.layer.name),
+      isSquare: this.renderer.isSquare === true,
       zoomIn: text("zoomIn"),
       zoomOut: text("zoomOut"),
     });
   }
 
   async #fit() {
-    const { screen, outline, layer } = this;
+    const { screen } = this;
     this.moving = true;
     screen.fit([]);
     this.moving = false;
-    const zoom = Math.min(0, FITTED_LEVEL - screen.depth);
-    const last = 2 ** screen.depth - 2 ** -zoom;
-    const area = { zoom, xFrom: -last, xTo: last, yFrom: -last, yTo: last };
-    const there = await api.view(outline.name, layer.name, outline.lastDay, area).catch(() => new Map());
-    if (!screen.container.isConnected) return;
-    const tiles = [...there]
+    const tiles = await (screen.isSquare ? this.#inSquare() : this.#searched()).catch(() => []);
+    if (screen.container.isConnected) screen.fit(tiles);
+  }
+
+  /** @returns {Promise<api.Tile[]>} those of the square that are there, in all 32 x 32 */
+  #inSquare() {
+    const { coarsest, deepest } = this.screen;
+    const zoom = Math.min(deepest, coarsest + FITTED_LEVEL - 1);
+    const last = 2 ** (zoom - coarsest) - 1;
+    return this.#there(areaOf(zoom, { column: -last - 1, row: -last - 1 }, { column: last, row: last }));
+  }
+
+  /**
+   * Where nobody says how far a layer reaches: what is there around the origin, seen from far out, and then
+   * more and more closely.
+   * @returns {Promise<api.Tile[]>}
+   */
+  async #searched() {
+    const { coarsest, deepest, factor } = this.screen;
+    // Only pictures of two by two tiles are composed, so another layer has no zoom beyond its coarsest.
+    const start = factor === 2 ? Math.min(coarsest, Math.max(COARSEST_SEARCHED, coarsest - OUTSIDE)) : coarsest;
+    const half = MOST_COUNTED / 2;
+    let area = areaOf(start, { column: -half, row: -half }, { column: half - 1, row: half - 1 });
+    for (;;) {
+      const tiles = await this.#there(area);
+      if (tiles.length === 0) return [];
+      const closer = finestArea(tiles, factor, deepest, MOST_COUNTED);
+      if (closer.zoom === area.zoom) return tiles;
+      area = closer;
+    }
+  }
+
+  /** @param {api.Area} area @returns {Promise<api.Tile[]>} its tiles that are there on the last day */
+  async #there(area) {
+    const there = await api.view(this.outline.name, this.layer.name, this.outline.lastDay, area);
+    return [...there]
       .filter(([, address]) => address !== null)
       .map(([place]) => place.split("_").map(Number))
-      .map(([x, y]) => ({ zoom, x, y }));
-    screen.fit(tiles);
+      .map(([x, y]) => ({ zoom: area.zoom, x, y }));
   }
 
   /** @param {boolean} shown @param {import("./map-view.js").Pictures} pictures */

@@ -3,8 +3,9 @@ import * as api from "./api.js";
 import { announce, element, part, settled } from "./dom.js";
 import { drawHarvests } from "./harvests-page.js";
 import { Outline } from "./outline.js";
-import { HARVESTS, chooseLayer, parseOverviewerLink, readHash, writeHash, zoomOfLink } from "./permalink.js";
+import { HARVESTS, readHash, writeHash } from "./permalink.js";
 import { gridToWorld, worldToGrid } from "./projection.js";
+import { rendererOf } from "./renderers/registry.js";
 import { NOTHING, State } from "./state.js";
 import { LANGUAGES, chooseLanguage, language, remember, remembered, text, translate } from "./text.js";
 import { TimeMachine } from "./time-machine.js";
@@ -40,12 +41,13 @@ async function route(hash) {
 
 /** Show the map page, or what to do where there is nothing to show. @param {string} hash */
 async function showMap(hash) {
-  const link = parseOverviewerLink(hash);
+  const read = readHash(hash);
+  const mayBeLink = hash.length > 1 && Object.keys(read).length === 0;
   // A link of the map's own page says nothing of maps and days: those on the screen stay.
   const { map: shownMap, day, other, mode, heat } = state.look;
-  const wanted = link === null ? readHash(hash) : { map: shownMap, day, other, mode, heat };
   const harvested = maps.filter((map) => map.days > 0);
-  const map = maps.find(({ name }) => name === wanted.map) ?? harvested[0] ?? maps[0];
+  const wantedMap = mayBeLink ? shownMap : read.map;
+  const map = maps.find(({ name }) => name === wantedMap) ?? harvested[0] ?? maps[0];
   offerMaps(map?.name ?? "");
   if (map === undefined || map.days === 0) {
     showEmpty(map);
@@ -54,8 +56,9 @@ async function showMap(hash) {
   part("map-page").hidden = false;
   const open = machine.outline?.name === map.name ? machine.outline : null;
   const outline = open ?? new Outline(await api.outline(map.name));
-  const place = link === null ? {} : placeOfLink(link, outline);
-  const look = { ...NOTHING, ...wanted, ...place, map: map.name };
+  const place = mayBeLink ? placeOfLink(hash, outline) : null;
+  const wanted = place === null ? read : { day, other, mode, heat, ...place };
+  const look = { ...NOTHING, ...wanted, map: map.name };
   look.layer = outline.layer(look.layer).name;
   if (open === null) machine.leave();
   state.set(look);
@@ -65,16 +68,20 @@ async function showMap(hash) {
 }
 
 /**
- * @param {import("./permalink.js").OverviewerLink} link @param {Outline} outline
- * @returns {Partial<import("./state.js").Look>}
+ * @param {string} text an address of the map's own page, or the part of it from `#` on
+ * @param {Outline} outline
+ * @returns {Partial<import("./state.js").Look> | null} null: it is none
  */
-function placeOfLink(link, outline) {
+function placeOfLink(text, outline) {
+  const renderer = rendererOf(outline.renderer);
+  const link = renderer.parseLink(text);
+  if (link === null) return null;
   const layers = outline.layers.map(({ name, descriptions }) => ({ name, world: descriptions.at(-1)?.world ?? null }));
-  const layer = chooseLayer(link, layers) ?? outline.layers[0].name;
+  const layer = renderer.layerOf(link, layers) ?? outline.layer(state.look.layer).name;
   const layout = outline.description(layer, state.look.day ?? outline.lastDay);
   // A link has a height; what is drawn at the same spot at the usual height is the place on our screen.
-  const { x, z } = gridToWorld(worldToGrid(link, layout), layout);
-  return { layer, x, z, zoom: zoomOfLink(link) ?? state.look.zoom };
+  const { x, z } = gridToWorld(worldToGrid({ ...link, y: link.y ?? undefined }, layout), layout);
+  return { layer, x, z, zoom: renderer.zoomOf(link, layout) ?? state.look.zoom };
 }
 
 /** @param {string} chosen */
@@ -152,17 +159,23 @@ function goTo(typed) {
   const field = part("go-to-place");
   const place = /^\s*(-?\d+(?:\.\d+)?)[\s,;/]+(?:-?\d+(?:\.\d+)?[\s,;/]+)?(-?\d+(?:\.\d+)?)\s*$/.exec(typed);
   const hash = typed.includes("#") ? typed.slice(typed.indexOf("#")) : "";
+  const { view } = machine;
   field.setCustomValidity("");
-  if (place !== null) {
-    state.set({ x: Number(place[1]), z: Number(place[2]) });
-  } else if (parseOverviewerLink(hash) !== null || Object.keys(readHash(hash)).length > 0) {
-    location.hash = hash;
-  } else {
-    field.setCustomValidity(text("goToWrong"));
-    field.reportValidity();
+  if (place !== null && view !== null) {
+    state.set(view.coordinates.typed(Number(place[1]), Number(place[2])));
+    const { deepest } = view.screen;
+    if (state.look.zoom !== null && state.look.zoom < deepest - 2) state.set({ zoom: deepest - 1 });
     return;
   }
-  if (place !== null && state.look.zoom !== null && state.look.zoom < -2) state.set({ zoom: -1 });
+  const linked = view && placeOfLink(typed, view.outline);
+  if (linked !== null) {
+    location.hash = writeHash({ ...state.look, ...linked });
+  } else if (Object.keys(readHash(hash)).length > 0) {
+    location.hash = hash;
+  } else {
+    field.setCustomValidity(text(view?.coordinates.wrong ?? "goToWrong"));
+    field.reportValidity();
+  }
 }
 
 function showWords() {

@@ -2,10 +2,10 @@
  * The map on the screen: the only module that knows Leaflet.
  *
  * Leaflet's coordinates are grid units here (lat = y, up; lng = x), and its zoom is ours: 0 is the deepest
- * level, -1 the next coarser, 1 that one enlarged by two.
+ * level, -1 the next coarser, 1 that one enlarged. From zoom to zoom everything grows by the layer's factor.
  */
 import * as Leaflet from "./leaflet/leaflet-src.esm.js";
-import { tileAtCell } from "./grid.js";
+import { areaOf, groundOf, tileAtCell, widthOf } from "./grid.js";
 
 /** @type {any} Leaflet ships no types. */
 const L = Leaflet;
@@ -20,32 +20,46 @@ const L = Leaflet;
  *   canvas is empty
  */
 
-/** How far the deepest level can be enlarged, in zooms. */
-export const MOST_ENLARGED = 2;
+/** How far the deepest level can be enlarged. */
+const MOST_ENLARGED = 4;
 const DOUBLE_CLICK = 250; // Milliseconds in which a second click makes a double click.
 const FRINGE = 0.001; // Of a tile: what of it must be on the screen so that it counts as seen.
 
 export class MapView {
   /**
    * @param {HTMLElement} container
-   * @param {{tileSize: number, depth: number, zoomIn: string, zoomOut: string}} options `depth` is the
-   *   deepest that the map ever was; `tileSize` in pixels
+   * @param {{tileSize: number, factor: number, coarsest: number, deepest: number, isSquare: boolean,
+   *   zoomIn: string, zoomOut: string}} options `coarsest` and `deepest` are the zooms of tiles that there ever
+   *   were; `tileSize` in pixels; with `isSquare` there is nothing but four tiles of the coarsest zoom and what
+   *   lies below them
    */
-  constructor(container, { tileSize, depth, zoomIn, zoomOut }) {
+  constructor(container, { tileSize, factor, coarsest, deepest, isSquare, zoomIn, zoomOut }) {
     this.container = container;
     this.tileSize = tileSize;
-    this.depth = depth;
+    this.factor = factor;
+    this.coarsest = coarsest;
+    this.deepest = deepest;
+    this.isSquare = isSquare;
+    // Whole zooms of five times the size would be too far apart.
+    const step = factor === 2 ? 1 : 0.5;
+    // A square is seen whole. Of another layer the coarsest tiles can be many: until they are an eighth as large,
+    // or a fifth where the next zoom is that.
+    this.farthest = coarsest - (factor === 2 && !isSquare ? 3 : 1);
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.map = L.map(container, {
       crs: L.extend({}, L.CRS.Simple, {
         transformation: new L.Transformation(tileSize / 2, 0, -tileSize / 2, 0),
+        scale: (/** @type {number} */ zoom) => factor ** zoom,
+        zoom: (/** @type {number} */ scale) => Math.log(scale) / Math.log(factor),
       }),
-      minZoom: -depth,
-      maxZoom: MOST_ENLARGED,
+      minZoom: this.farthest,
+      maxZoom: deepest + Math.max(1, Math.floor(Math.log(MOST_ENLARGED) / Math.log(factor))),
+      zoomSnap: step,
+      zoomDelta: step,
       attributionControl: false,
       zoomControl: false,
       center: [0, 0],
-      zoom: -depth,
+      zoom: coarsest - 1,
       // A wheel's notch is one level, as each level is another set of pictures.
       wheelPxPerZoomLevel: 120,
       fadeAnimation: !calm,
@@ -118,38 +132,39 @@ export class MapView {
 
   /** Show these tiles as large as they fit. @param {Tile[]} tiles none: the whole map */
   fit(tiles) {
-    const edge = 2 ** this.depth;
-    const bounds = tiles.length > 0 ? L.latLngBounds([]) : L.latLngBounds([[-edge, -edge], [edge, edge]]);
-    for (const { x, y, zoom } of tiles) {
-      const reach = 2 ** -zoom;
-      bounds.extend([[y - reach, x - reach], [y + reach, x + reach]]);
+    const bounds = L.latLngBounds(tiles.length > 0 ? [] : this.#middle);
+    for (const tile of tiles) {
+      const { west, east, south, north } = groundOf(tile, this.factor);
+      bounds.extend([[south, west], [north, east]]);
     }
-    this.map.fitBounds(bounds, { animate: false, maxZoom: 0 });
+    this.map.fitBounds(bounds, { animate: false, maxZoom: this.deepest });
+  }
+
+  /** The four tiles of the coarsest zoom that meet in the middle of the grid. */
+  get #middle() {
+    const edge = widthOf(this.coarsest, this.factor);
+    return [[-edge, -edge], [edge, edge]];
   }
 
   /** The zoom of the tiles that are shown: that of the screen, where tiles of it exist. */
   get tileZoom() {
-    return Math.min(0, Math.max(1 - this.depth, Math.round(this.map.getZoom())));
+    return Math.min(this.deepest, Math.max(this.coarsest, Math.round(this.map.getZoom()))) + 0;
   }
 
-  /** @returns {Area} the tiles in view, those of the map's square only */
+  /** @returns {Area} the tiles in view; of a square those in it only */
   get area() {
     const bounds = this.map.getBounds();
     const zoom = this.tileZoom;
-    const width = 2 ** (1 - zoom);
-    const last = 2 ** (this.depth + zoom - 1) - 1;
+    const width = widthOf(zoom, this.factor);
+    const last = this.isSquare ? this.factor ** (zoom - this.coarsest) - 1 : Infinity;
     const within = (/** @type {number} */ cell) => Math.min(last, Math.max(-last - 1, cell));
-    const first = tileAtCell(
-      within(Math.floor(bounds.getWest() / width + FRINGE)),
-      within(Math.floor(-bounds.getNorth() / width + FRINGE)),
-      zoom,
-    );
-    const end = tileAtCell(
-      within(Math.ceil(bounds.getEast() / width - FRINGE) - 1),
-      within(Math.ceil(-bounds.getSouth() / width - FRINGE) - 1),
-      zoom,
-    );
-    return { zoom, xFrom: first.x, xTo: end.x, yFrom: end.y, yTo: first.y };
+    return areaOf(zoom, {
+      column: within(Math.floor(bounds.getWest() / width + FRINGE)),
+      row: within(Math.floor(-bounds.getNorth() / width + FRINGE)),
+    }, {
+      column: within(Math.ceil(bounds.getEast() / width - FRINGE) - 1),
+      row: within(Math.ceil(-bounds.getSouth() / width - FRINGE) - 1),
+    });
   }
 
   /**
@@ -201,8 +216,8 @@ export class MapView {
   mark(tile) {
     this.frame?.remove();
     if (tile === null) return;
-    const reach = 2 ** -tile.zoom;
-    this.frame = L.rectangle([[tile.y - reach, tile.x - reach], [tile.y + reach, tile.x + reach]], {
+    const { west, east, south, north } = groundOf(tile, this.factor);
+    this.frame = L.rectangle([[south, west], [north, east]], {
       className: "tile-mark", fill: false, interactive: false,
     }).addTo(this.map);
   }
@@ -247,15 +262,14 @@ export class MapView {
     } else if (layer) {
       layer.renew(source);
     } else {
-      const edge = 2 ** this.depth;
       this.layers[pane] = new kind(source, (/** @type {number} */ change) => this.#count(change), {
         pane,
         tileSize: this.tileSize,
-        minZoom: -this.depth,
-        maxZoom: MOST_ENLARGED,
-        minNativeZoom: 1 - this.depth,
-        maxNativeZoom: 0,
-        bounds: [[-edge, -edge], [edge, edge]],
+        minZoom: this.farthest,
+        maxZoom: this.map.getMaxZoom(),
+        minNativeZoom: this.coarsest,
+        maxNativeZoom: this.deepest,
+        bounds: this.isSquare ? this.#middle : undefined,
         noWrap: true,
         keepBuffer: 1,
       }).addTo(this.map);

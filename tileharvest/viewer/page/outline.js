@@ -11,6 +11,8 @@ export class Outline {
   constructor(answer) {
     this.name = answer.name;
     this.url = answer.url;
+    /** The program that drew the map, by its name in maps.toml */
+    this.renderer = answer.renderer;
     /** ISO dates of harvests, oldest first */
     this.days = answer.days;
     this.layers = answer.layers;
@@ -39,9 +41,25 @@ export class Outline {
     return said.findLast((description) => description.day <= day) ?? said[0];
   }
 
-  /** The most levels that the layer ever had. @param {string} layer */
-  depth(layer) {
-    return Math.max(...this.layer(layer).descriptions.map((description) => description.depth));
+  /**
+   * The coarsest zoom that can be shown: that of the most levels that the layer ever had. Only pictures of two by
+   * two tiles are composed, so where tiles nest otherwise it is the coarsest of which there are tiles.
+   * @param {string} layer
+   */
+  coarsest(layer) {
+    const { descriptions, zooms } = this.layer(layer);
+    const kept = Object.keys(zooms).map(Number);
+    if (descriptions.some(({ factor }) => factor !== 2) && kept.length > 0) return Math.min(...kept);
+    return 1 - Math.max(...descriptions.map(({ depth }) => depth));
+  }
+
+  /**
+   * The deepest zoom of which there are tiles. Those of some renderers are never drawn down to 0.
+   * @param {string} layer
+   */
+  deepest(layer) {
+    const zooms = Object.keys(this.layer(layer).zooms).map(Number);
+    return zooms.length > 0 ? Math.max(...zooms) : 0;
   }
 
   /** @param {string} day @returns {string} that day, or the nearest within the history */

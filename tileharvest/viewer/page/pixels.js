@@ -1,6 +1,6 @@
 /** The pixels of the pictures at addresses, loaded once and kept for a while. */
 
-const MOST_PICTURES = 64; // Of 384 x 384 pixels in four bytes: 38 MB.
+const MOST_PIXELS = 64 * 384 * 384; // Of four bytes: 38 MB, as 64 pictures of 384 x 384 or 9 of 1,024 x 1,024.
 
 /** @type {Map<string, Promise<ImageData>>} oldest first */
 const kept = new Map();
@@ -19,7 +19,7 @@ export function pixelsOf(address, size) {
     pixels.catch(() => kept.delete(key));
   }
   kept.set(key, pixels);
-  if (kept.size > MOST_PICTURES) kept.delete(kept.keys().next().value ?? "");
+  while (kept.size > 1 && kept.size * size * size > MOST_PIXELS) kept.delete(kept.keys().next().value ?? "");
   return pixels;
 }
 

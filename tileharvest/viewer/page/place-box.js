@@ -1,6 +1,5 @@
 /** Where am I: coordinates, region file, the live map at the same place, and the link to what is shown. */
 import { announce, part } from "./dom.js";
-import { regionFile } from "./projection.js";
 import { text } from "./text.js";
 
 export class PlaceBox {
@@ -13,10 +12,14 @@ export class PlaceBox {
     });
   }
 
-  /** @param {{x: number, z: number}} block @param {string | null} live its address on the live map */
-  show({ x, z }, live) {
-    part("coordinates").textContent = text("coordinates", { x: String(x), z: String(z) });
-    part("region").textContent = regionFile(x, z);
+  /**
+   * @param {string} words where it is @param {string | null} region its region's file, where it has one
+   * @param {string | null} live its address on the live map
+   */
+  show(words, region, live) {
+    part("coordinates").textContent = words;
+    part("region").textContent = region ?? "";
+    part("region").hidden = region === null;
     part("live").hidden = live === null;
     if (live !== null) part("live").href = live;
   }

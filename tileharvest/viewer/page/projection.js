@@ -12,13 +12,10 @@
  * @typedef {{x: number, z: number}} Place in the world; whole numbers are the middles of blocks
  */
 
-/** The height of the sea, which addresses of Overviewer's page name. */
-export const HEIGHT = 64;
-
 const REGION = 512; // Blocks along the edge of a region file.
 
 /** @type {Projection} A block is a grid unit. */
-const ON_GRID = { x: [1, 0, 0, 0], y: [0, 0, -1, 0], height: HEIGHT };
+const ON_GRID = { x: [1, 0, 0, 0], y: [0, 0, -1, 0], height: 64 };
 
 /**
  * @param {{x: number, y?: number, z: number}} place y is the height; the layer's usual one if not given
@@ -67,11 +64,11 @@ export function regionFile(x, z) {
 }
 
 /**
- * The place at a point, from the edge of block 0. In the order of `Projection.place_at`, so that notices and
+ * The place at a point, counted from the edge of block 0. In the order of `Projection.place_at`, so that notices and
  * page name the same block.
  * @param {GridPoint} point @param {Layout} layout @param {number} [height] @returns {Place}
  */
-function placeAt({ x, y }, layout, height) {
+export function placeAt({ x, y }, layout, height) {
   const { x: across, y: along, height: usual } = layout.projection ?? ON_GRID;
   const right = x - across[1] * (height ?? usual) - across[3];
   const up = y - along[1] * (height ?? usual) - along[3];

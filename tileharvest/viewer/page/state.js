@@ -10,7 +10,7 @@
  * @property {string | null} other the day compared with
  * @property {Mode} mode
  * @property {Range | null} heat
- * @property {number | null} x Minecraft's X in the middle of the screen; null: nobody has chosen a place
+ * @property {number | null} x the world's X in the middle of the screen; null: nobody has chosen a place
  * @property {number | null} z
  * @property {number | null} zoom 0 is the deepest level
  */

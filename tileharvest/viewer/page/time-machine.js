@@ -7,7 +7,7 @@ import { heatPanel, rangeInWords } from "./heat.js";
 import { LayerView } from "./layer-view.js";
 import { Outline } from "./outline.js";
 import { Panel } from "./panel.js";
-import { overviewerLink, writeHash } from "./permalink.js";
+import { writeHash } from "./permalink.js";
 import { PlaceBox } from "./place-box.js";
 import { storyPanel } from "./story.js";
 import { text } from "./text.js";
@@ -68,7 +68,7 @@ export class TimeMachine {
     if (view === null) return;
     const outline = new Outline(await api.outline(view.outline.name));
     if (this.view !== view) return;
-    if (outline.depth(view.layer.name) !== view.screen.depth) {
+    if (!view.fits(outline)) {
       this.open(outline);
       return;
     }
@@ -179,8 +179,8 @@ export class TimeMachine {
     this.panel.open("heat", text("heatTitle"), heatPanel(
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {
-        const place = view.blockAt(tile);
-        return { ...place, href: writeHash({ ...this.state.look, ...place, zoom: tile.zoom }) };
+        const { words, place } = view.locate(tile);
+        return { words, href: writeHash({ ...this.state.look, ...place }) };
       },
     ));
   }
@@ -225,13 +225,8 @@ export class TimeMachine {
   #showPlace(pointer = null) {
     const { view } = this;
     if (view === null) return;
-    const { url } = view.outline;
-    const live = url === null ? null : overviewerLink(url, {
-      ...view.blockAt(null),
-      zoom: view.screen.position.zoom,
-      world: view.description.world,
-      tileset: view.layer.name,
-    });
-    this.place.show(view.blockAt(pointer), live);
+    const point = pointer ?? view.screen.position;
+    const { coordinates } = view;
+    this.place.show(coordinates.inWords(point), coordinates.region(point), view.live);
   }
 }

@@ -1,0 +1,362 @@
+"""Maps of other renderers than Overviewer: their tiles, places, and the links of their own pages.
+
+Mapcrafter's is a real one. The histories of the others are made here, with a picture of its own for each
+tile, so that they can have what real maps seldom show: land far from the origin, tiles of any size, zooms
+without tiles.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen
+from tests.browser.viewed_maps import Viewer
+from tests.browser.viewed_maps import serving as serving_project
+from tests.browser.windows import DESK
+from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.real_maps import MAPCRAFTERS, harvested_versions
+from tests.viewer.asking import serving
+from tests.viewer.building import World, name_of, picture
+from tileharvest.renderers.overviewer import projection_of
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.browser.screen import Square
+
+DAY: Final = date(2026, 7, 20)
+LATER: Final = date(2026, 7, 23)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A map with one branch of tiles, from one of the coarsest zoom to one of the deepest that is drawn."""
+
+    name: str
+    layer: Layer
+    tiles: tuple[Tile, ...]
+    """The deepest first."""
+    renderer: str = ""
+    """Its name, where that is not the map's."""
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.name}.example.net/map/"
+
+    def image(self, tile: Tile, day: date = LATER) -> bytes:
+        level = self.tiles.index(tile)
+        return picture((40 * level, 200 if day == LATER else 90, 60, 255), self.layer.tile_size)
+
+    def source(self, tile: Tile) -> str:
+        """The end of the address of its picture."""
+        return name_of(self.image(tile))
+
+
+def branch(layer: Layer, column: int, row: int, zoom: int = 0) -> tuple[Tile, ...]:
+    """The deepest tile and all that cover it."""
+    tile, factor = Tile.at(zoom, column, row), layer.pyramid.factor
+    return tuple(tile.ancestor(levels, factor) for levels in range(zoom + layer.depth))
+
+
+def from_above(blocks: float) -> Projection:
+    """North is up, and block 0 begins at the origin; so many blocks are the width of a tile of zoom 0."""
+    return Projection((2 / blocks, 0, 0, 0), (0, 0, -2 / blocks, 0))
+
+
+WORLD: Final = "minecraft_overworld"
+SQUAREMAP_LAYER: Final = Layer(
+    WORLD, Pyramid(4), "png", tile_size=512, world=WORLD, projection=from_above(512), spawn=(-5000, 64, 9000)
+)
+BLUEMAP_LAYER: Final = Layer(
+    "hub", Pyramid.kept(3, 5), "png", tile_size=500, world="Hub", projection=from_above(500)
+)
+UNMINED_LAYER: Final = Layer("tiles", Pyramid(11), "png", tile_size=256, projection=from_above(16))
+XYZ_LAYER: Final = Layer(
+    "zoom10",
+    Pyramid(8),
+    "png",
+    tile_size=256,
+    projection=Projection((1024 / 180, 0, 0, 1024), (0, 0, -1024 / 180, -1024), height=0),
+)
+SMALL_TILES: Final = Layer("day", Pyramid(3), "png", tile_size=100, projection=projection_of(100, 0))
+LARGE_TILES: Final = Layer("day", Pyramid(3), "png", tile_size=1024, projection=projection_of(1024, 0))
+NOWHERE: Final = Layer("zoom5", Pyramid(3), "png", tile_size=256)
+"""Nothing is known of what it shows."""
+
+SQUAREMAP: Final = Drawn("squaremap", SQUAREMAP_LAYER, branch(SQUAREMAP_LAYER, -10, 17))
+"""Three tiles of the coarsest zoom to the left of the origin and three below it, with its spawn."""
+BLUEMAP: Final = Drawn("bluemap", BLUEMAP_LAYER, branch(BLUEMAP_LAYER, -1, 1))
+UNMINED: Final = Drawn("unmined", UNMINED_LAYER, branch(UNMINED_LAYER, -1, 2, zoom=-4))
+"""Its deepest tiles are of zoom -4, at which a pixel is a block."""
+XYZ: Final = Drawn("xyz", XYZ_LAYER, branch(XYZ_LAYER, 536, 358))
+"""The tile of Zurich, and what covers it."""
+SMALL: Final = Drawn("small", SMALL_TILES, branch(SMALL_TILES, 1, -1), "overviewer")
+LARGE: Final = Drawn("large", LARGE_TILES, branch(LARGE_TILES, 1, -1), "overviewer")
+TILES: Final = Drawn("unknown", NOWHERE, branch(NOWHERE, 12, 7), "of-another-package")
+ALL: Final = (SQUAREMAP, BLUEMAP, UNMINED, XYZ, SMALL, LARGE, TILES)
+
+
+@pytest.fixture(scope="module")
+def drawn_maps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    world = World(tmp_path_factory.mktemp("drawn"))
+    for drawn in ALL:
+        world.describe(drawn.name, url=drawn.url)
+        for day in (DAY, LATER):
+            images = {tile: drawn.image(tile, day) for tile in drawn.tiles}
+            world.harvest(
+                day,
+                cast("dict[Tile, bytes | None]", images),
+                name=drawn.name,
+                layer=drawn.layer.name,
+                described=drawn.layer,
+                renderer=drawn.renderer or drawn.name,
+            )
+    with serving(world) as client:
+        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
+
+
+@pytest.fixture
+def shown(open_page: Callable[..., Page], drawn_maps: Viewer) -> Screen:
+    return Screen(open_page(**DESK), drawn_maps)
+
+
+def middle_of(screen: Screen) -> tuple[float, float]:
+    """Of the map, in pixels of the page."""
+    box = screen.part("map").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def with_picture(screen: Screen, drawn: Drawn, tile: Tile) -> Square:
+    """The only square that has the tile's picture."""
+    (found,) = [square for square in screen.squares() if square.source.endswith(drawn.source(tile))]
+    return found
+
+
+def expect_at(screen: Screen, square: Square, left: float, top: float, width: float) -> None:
+    """The square lies so many pixels to the left of the map's middle, and above it."""
+    x, y = middle_of(screen)
+    found = (x - square.left, y - square.top, square.width)
+    assert found == pytest.approx((left, top, width), abs=2)
+
+
+def go_to(screen: Screen, typed: str) -> None:
+    screen.part("go-to-place").fill(typed)
+    screen.part("go-to-place").press("Enter")
+
+
+# Of each map a place, at some zooms: where its tile then begins, and how wide it is. The place is the middle
+# of a block, half a block further right and down than its edge.
+@pytest.mark.parametrize(
+    ("drawn", "x", "z", "zoom", "level", "left", "top", "width"),
+    [
+        (SQUAREMAP, -5000, 9000, 0, 0, 120.5, 296.5, 512),
+        (SQUAREMAP, -5000, 9000, -3, 3, (8192 - 4999.5) / 8, (9000.5 - 8192) / 8, 512),
+        (SQUAREMAP, -5000, 9000, 1, 0, 241, 593, 1024),
+        (BLUEMAP, -300, 620, 0, 0, 200.5, 120.5, 500),
+        (BLUEMAP, -300, 620, -1, 1, 2200.5 / 5, 620.5 / 5, 500),
+        (BLUEMAP, -300, 620, -2, 2, 12200.5 / 25, 620.5 / 25, 500),
+        (BLUEMAP, -300, 620, -0.5, 0, 200.5 / 5**0.5, 120.5 / 5**0.5, 500 / 5**0.5),
+        (BLUEMAP, -300, 620, 1, 0, 1002.5, 602.5, 2500),
+        (UNMINED, -100, 700, -4, 0, 156.5, 188.5, 256),
+        (UNMINED, -100, 700, -6, 2, (1024 - 99.5) / 4, 700.5 / 4, 256),
+        (UNMINED, -100, 700, -2, 0, 626, 754, 1024),
+    ],
+)
+def test_a_tile_is_drawn_at_its_place_of_the_world(
+    shown: Screen,
+    drawn: Drawn,
+    x: float,
+    z: float,
+    zoom: float,
+    level: int,
+    left: float,
+    top: float,
+    width: float,
+) -> None:
+    shown.open_hash(f"#map={drawn.name}&x={x}&z={z}&zoom={zoom:g}")
+    shown.await_map()
+    expect_at(shown, with_picture(shown, drawn, drawn.tiles[level]), left, top, width)
+    assert float(shown.await_place()["zoom"]) == zoom
+
+
+@pytest.mark.parametrize("drawn", [SMALL, LARGE], ids=lambda drawn: drawn.name)
+def test_tiles_have_the_size_that_the_site_says(shown: Screen, drawn: Drawn) -> None:
+    tile, size = drawn.tiles[0], drawn.layer.tile_size
+    east, south = projection_of(size, 0).place_at(tile.x, tile.y)
+    shown.open_hash(f"#map={drawn.name}&x={east - 0.5:.1f}&z={south - 0.5:.1f}&zoom=0")
+    shown.await_map()
+    # A tenth of a block is up to 2.4 pixels.
+    square = with_picture(shown, drawn, tile)
+    assert square.width == pytest.approx(size, abs=1)
+    assert square.middle == pytest.approx(middle_of(shown), abs=4)
+
+
+@pytest.mark.parametrize("drawn", ALL, ids=lambda drawn: drawn.name)
+def test_a_map_opens_where_its_tiles_are_however_far_out(shown: Screen, drawn: Drawn) -> None:
+    shown.open_hash(f"#map={drawn.name}")
+    shown.await_place()
+    shown.await_map()
+    sources = {square.source.rsplit("/", 1)[-1] for square in shown.squares_in_view()}
+    assert sources & {drawn.source(tile) for tile in drawn.tiles}
+
+
+@pytest.mark.parametrize(
+    ("drawn", "place", "words", "region"),
+    [
+        (SQUAREMAP, "x=-5000&z=9000&zoom=0", "X -5000, Z 9000", "r.-10.17.mca"),
+        (BLUEMAP, "x=-300&z=620&zoom=-1", "X -300, Z 620", "r.-1.1.mca"),
+        (UNMINED, "x=-100&z=700&zoom=-4", "X -100, Z 700", "r.-1.1.mca"),
+        (TILES, "x=24.5&z=14.5&zoom=0", "Tile 12, 7", None),
+    ],
+    ids=lambda value: value.name if isinstance(value, Drawn) else None,
+)
+def test_the_place_in_the_middle_is_told(
+    shown: Screen, drawn: Drawn, place: str, words: str, region: str | None
+) -> None:
+    shown.open_hash(f"#map={drawn.name}&{place}")
+    shown.await_map()
+    expect(shown.part("coordinates")).to_have_text(words)
+    expect(shown.part("region")).to_be_visible(visible=region is not None)
+    expect(shown.part("region")).to_have_text(region or "")
+
+
+def test_plain_tiles_are_told_in_degrees_and_found_by_them(shown: Screen) -> None:
+    shown.open_hash(f"#map={XYZ.name}")
+    shown.await_place()
+    go_to(shown, "47.37 8.54")
+    # The screen moves by whole pixels, and one of zoom 0 is 360 degrees / 2^18 wide.
+    expect(shown.part("coordinates")).to_have_text(re.compile(r"^47\.3[67]\d{3}\u00b0, 8\.5[34]\d{3}\u00b0$"))
+    expect(shown.part("region")).to_be_hidden()
+    expect(shown.part("live")).to_be_hidden()
+    go_to(shown, "https://elsewhere.example/#map=10/47.37/8.54")
+    shown.await_look(zoom="0")
+    # Its column is 536.29156 and its row 358.61910, by the formula of "Slippy map tilenames".
+    expect_at(shown, with_picture(shown, XYZ, XYZ.tiles[0]), 0.29156 * 256, 0.61910 * 256, 256)
+    go_to(shown, "north")
+    message = shown.part("go-to-place").evaluate("(field) => field.validationMessage")
+    assert message.startswith("Write latitude and longitude")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "place", "link", "back", "look"),
+    [
+        (
+            SQUAREMAP,
+            "x=-5000&z=9000&zoom=-1",
+            f"?world={WORLD}&zoom=2&x=-5000&z=9000",
+            f"?world={WORLD}&zoom=1&x=-4900&z=8900",
+            {"x": "-4900", "z": "8900", "zoom": "-2"},
+        ),
+        (
+            BLUEMAP,
+            "x=-300&z=620&zoom=-1",
+            "#hub:-300:64:620:2500:0:0:0:1:flat",
+            "#hub:-250:70:600:500:0:0.2:0:0:perspective",
+            {"x": "-250", "z": "600", "zoom": "0"},
+        ),
+        (
+            UNMINED,
+            "x=-100&z=700&zoom=-4",
+            "#rx=-100&rz=700",
+            "#rx=-90&rz=710",
+            {"x": "-90", "z": "710", "zoom": "-4"},
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Drawn) else None,
+)
+def test_the_live_map_opens_at_the_same_place_and_its_links_lead_back(
+    shown: Screen, drawn: Drawn, place: str, link: str, back: str, look: dict[str, str]
+) -> None:
+    shown.open_hash(f"#map={drawn.name}&{place}")
+    shown.await_map()
+    expect(shown.part("live")).to_have_attribute("href", drawn.url + link)
+    go_to(shown, drawn.url + back)
+    shown.await_look(**look, layer=drawn.layer.name)
+
+
+def test_the_spawn_of_a_map_without_an_edge_has_a_pin(shown: Screen) -> None:
+    shown.open_hash(f"#map={SQUAREMAP.name}&x=-5000&z=9000&zoom=0")
+    shown.await_map()
+    box = shown.page.get_by_role("img", name="Spawn").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] / 2 == pytest.approx(middle_of(shown)[0], abs=2)
+
+
+def test_where_tiles_nest_by_five_heat_has_five_by_five_cells_and_a_tile_its_story(shown: Screen) -> None:
+    shown.open_hash(f"#map={BLUEMAP.name}&x=-1250&z=1250&zoom=-1&heat={DAY}..{LATER}")
+    shown.await_map()
+    x, y = middle_of(shown)
+    # Around the middle lies the tile of zoom -1. Its fifth column and second row are the deepest tile.
+    cells = {
+        (column, row): bool(shown.page.evaluate(_IS_HEATED, [x + 100 * column, y + 100 * row]))
+        for column in (-2, -1, 0, 1, 2)
+        for row in (-2, -1, 0, 1)
+    }
+    assert {cell for cell, is_heated in cells.items() if is_heated} == {(2, -1)}
+    shown.part("map").press("Enter")
+    expect(shown.part("panel")).to_contain_text(f"Tile {BLUEMAP.tiles[1]}")
+    expect(shown.part("panel").locator("li")).to_have_count(2)
+
+
+_IS_HEATED: Final = """([x, y]) => {
+  for (const canvas of document.querySelectorAll("#map .leaflet-heat-pane canvas")) {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    if (x < left || y < top || x >= left + width || y >= top + height) continue;
+    return canvas.getContext("2d").getImageData(x - left, y - top, 1, 1).data[3] > 0;
+  }
+  return false;
+}"""
+
+
+JGORE43: Final = MAPCRAFTERS[0]
+"""Seen from above; a deepest tile is 48 blocks wide (`tileWidth` 3) and has 288 pixels, and offsets are 0."""
+MAPCRAFTER_LIVE: Final = "https://jgore43.example.net/"
+
+
+@pytest.fixture(scope="module")
+def mapcrafter(
+    shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Viewer, dict[LayerTile, bytes]]]:
+    """A viewer of the last version, and what was published."""
+    last = harvested_versions(shared_maps, common_folder, JGORE43)[-1]
+    project = Project(tmp_path_factory.mktemp("mapcrafter"))
+    project.adopt(last.data)
+    project.add_map(JGORE43.name, MAPCRAFTER_LIVE)
+    with serving_project(project) as viewer:
+        yield viewer, last.images
+
+
+def test_a_map_of_mapcrafter_is_shown_with_its_places_and_links(
+    open_page: Callable[..., Any], mapcrafter: tuple[Viewer, dict[LayerTile, bytes]]
+) -> None:
+    viewer, images = mapcrafter
+    screen = Screen(open_page(**DESK), viewer)
+    # The tile of column -2 and row -20, `1/2/4/4/2/1`, has the blocks -96 to -49 and -960 to -913.
+    screen.open_hash(f"#map={JGORE43.name}&x=-72&z=-936&zoom=0")
+    screen.await_map()
+    name = f"{sha1(images[LayerTile(JGORE43.layer, 0, -3, 39)]).hexdigest()}.png"
+    (square,) = [each for each in screen.squares() if each.name == name]
+    expect_at(screen, square, 144 + 3, 144 + 3, 288)
+    x, y = middle_of(screen)
+    screen.page.mouse.move(x + 6 * 24 - 6, y + 6 * 5)
+    expect(screen.part("coordinates")).to_have_text("X -49, Z -931")
+    expect(screen.part("region")).to_have_text("r.-1.-2.mca")
+    live = f"{MAPCRAFTER_LIVE}#map_myworld_topdown_day/0"
+    expect(screen.part("live")).to_have_attribute("href", f"{live}/6/-72/-936/64")
+    go_to(screen, f"{live}/4/-60/-920/64")
+    screen.await_look(x="-60", z="-920", zoom="-2", layer=JGORE43.layer)

@@ -1,0 +1,80 @@
+/**
+ * How the places of a layer are told to people, and typed by them: as blocks, as degrees of the earth, or as tiles
+ * where nothing is known of the world.
+ *
+ * @typedef {import("./projection.js").GridPoint} GridPoint
+ * @typedef {import("./projection.js").Place} Place
+ * @typedef {object} Coordinates
+ * @property {number} digits behind the point, to which addresses tell a place
+ * @property {string} wrong the key of the words that say what can be typed
+ * @property {(point: GridPoint) => string} inWords
+ * @property {(point: GridPoint) => Place} named the place that the words name
+ * @property {(point: GridPoint) => string | null} region the region's file; null: there are no regions
+ * @property {(first: number, second: number) => Place} typed the place of two numbers
+ */
+import { tileAt, cellOf } from "./grid.js";
+import { blockAt, gridToWorld, placeAt, regionFile } from "./projection.js";
+import { latitudeOf, southOf } from "./renderers/xyz.js";
+import { text } from "./text.js";
+
+const DIGITS_OF_DEGREES = 5; // A metre.
+
+/**
+ * @param {import("./renderers/registry.js").Renderer} renderer
+ * @param {import("./projection.js").Layout} layout
+ * @returns {Coordinates}
+ */
+export function coordinatesOf(renderer, layout) {
+  if (layout.projection === null) return tiles(layout);
+  return renderer.inDegrees ? degrees(layout) : blocks(layout);
+}
+
+/** @param {import("./projection.js").Layout} layout @returns {Coordinates} */
+function blocks(layout) {
+  return {
+    digits: 1,
+    wrong: "goToWrong",
+    inWords: (point) => {
+      const { x, z } = blockAt(point, layout);
+      return text("coordinates", { x: String(x), z: String(z) });
+    },
+    named: (point) => blockAt(point, layout),
+    region: (point) => {
+      const { x, z } = blockAt(point, layout);
+      return regionFile(x, z);
+    },
+    typed: (x, z) => ({ x, z }),
+  };
+}
+
+/** @param {import("./projection.js").Layout} layout @returns {Coordinates} */
+function degrees(layout) {
+  return {
+    digits: DIGITS_OF_DEGREES + 1,
+    wrong: "goToWrongDegrees",
+    inWords: (point) => {
+      const { x, z } = placeAt(point, layout);
+      const [latitude, longitude] = [latitudeOf(z), x].map((value) => value.toFixed(DIGITS_OF_DEGREES));
+      return text("degrees", { latitude, longitude });
+    },
+    named: (point) => gridToWorld(point, layout),
+    region: () => null,
+    // A place counts from the middle of its unit, which degrees do not.
+    typed: (latitude, longitude) => ({ x: longitude - 0.5, z: southOf(latitude) - 0.5 }),
+  };
+}
+
+/** @param {import("./projection.js").Layout} layout @returns {Coordinates} of the deepest zoom's tiles */
+function tiles(layout) {
+  return {
+    digits: 3,
+    wrong: "goToWrongTile",
+    inWords: ({ x, y }) => {
+      const { column, row } = cellOf(tileAt(x, y, 0));
+      return text("tilePlace", { column: String(column), row: String(row) });
+    },
+    named: (point) => gridToWorld(point, layout),
+    region: () => null,
+    typed: (column, row) => gridToWorld({ x: 2 * column + 1, y: -2 * row - 1 }, layout),
+  };
+}

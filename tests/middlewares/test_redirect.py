@@ -10,7 +10,12 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 
 from tileharvest.middlewares.redirect import TileRedirectMiddleware
+from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.settings import suit_tiles
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.questions import TileQuestion
+from tileharvest.tiles.verdict import Answer
 
 URL = "http://map.example.net/world-day/0.png"
 META = {"layer": "world-day", "tile": (-1, -2, 2), "download_slot": "map.example.net", "verbatim_url": True}
@@ -63,3 +68,21 @@ def test_nothing_is_said_about_it(tested: TileRedirectMiddleware, caplog: pytest
     with caplog.at_level(logging.INFO):
         tested.process_response(Request(URL, meta=dict(META)), redirect(302, "/new/0.png"))
     assert caplog.records == []
+
+
+class Harvesting:
+    """What the middleware asks of a harvest. All missing tiles lead to one image."""
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        return Answer(404) if (answer.location or "").endswith("blank.png") else answer
+
+
+def test_what_the_renderer_takes_for_an_answer_is_not_followed(tested: TileRedirectMiddleware) -> None:
+    crawl_of(tested.crawler).harvest = Harvesting()  # type: ignore[assignment]
+    question = TileQuestion("world/flat", Tile(0, 1, -1))
+    request = Request(URL, method="HEAD", meta={**META, STATE: RequestState(question)})
+    missing, moved = redirect(302, "../images/blank.png"), redirect(302, "/new/0.png")
+    assert tested.process_response(request, missing) is missing
+    assert isinstance(tested.process_response(request, moved), Request)
+    aside = Request(URL, meta={STATE: RequestState(is_aside=True)})
+    assert isinstance(tested.process_response(aside, missing), Request)

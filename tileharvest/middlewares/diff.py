@@ -91,7 +91,7 @@ class DiffMiddleware:
             return response
         layer, tile, asked = state.question.layer, state.question.tile, state.question.asked
         assert tile is not None
-        answer = self._harvest.understood(_answer(response), tile)
+        answer = self._harvest.understood(answer_of(response), tile)
         by_head = request.method == "HEAD"
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
@@ -128,9 +128,11 @@ def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
     return request.replace(method="GET", priority=GETS, headers=headers)
 
 
-def _answer(response: Response) -> Answer:
+def answer_of(response: Response) -> Answer:
+    """Returns the parts of a response that a verdict is made of."""
     headers = response.headers
     etag, modified, length = headers.get("ETag"), headers.get("Last-Modified"), headers.get("Content-Length")
+    location = headers.get("Location")
     validator = Validator(
         None if etag is None else etag.decode("latin-1"),
         None if modified is None else modified.decode("latin-1"),
@@ -140,4 +142,5 @@ def _answer(response: Response) -> Answer:
         validator=validator,
         length=int(length) if length is not None and length.isdigit() else None,
         body=response.body,
+        location=None if location is None else location.decode("latin-1"),
     )

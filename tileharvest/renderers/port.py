@@ -75,6 +75,6 @@ class Renderer(Protocol):
 
         Some renderers bring their own server. What it answers for a missing tile becomes 404, and an ETag
         that does not tell one state of the tile from another is left out. It is called for each answer to
-        HEAD and GET.
+        HEAD and GET. A redirect is one, too: what is returned as anything else is not followed.
         """
         return answer

@@ -38,6 +38,8 @@ class Answer:
     length: int | None = None
     """Content-Length in bytes, where given."""
     body: bytes = b""
+    location: str | None = None
+    """Where a redirect leads, as the server wrote it."""
 
     @property
     def phrase(self) -> str:

@@ -164,8 +164,16 @@ def test_failed_answer_is_named_in_words():
     ],
 )
 def test_tile_that_is_not_kept_is_only_asked_whether_it_exists(status, expected):
-    verdict = judge_existence(head(status), by_head=True)
+    verdict = judge_existence(head(status, '"a"'), by_head=True)
     assert (verdict if isinstance(verdict, str) else verdict.outcome) == expected
+
+
+def test_an_answer_that_names_no_state_does_not_tell_whether_a_tile_exists():
+    """Some renderers' own servers answer so for tiles that are not there."""
+    assert judge_existence(Answer(200, length=119), by_head=True) == "GET"
+    verdict = judge_existence(Answer(200, body=RED), by_head=False)
+    assert isinstance(verdict, Verdict)
+    assert verdict.outcome is Outcome.IGNORED
 
 
 def test_refused_get_of_a_tile_that_is_not_kept_fails():

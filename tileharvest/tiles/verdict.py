@@ -96,9 +96,15 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
 
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
-    """Judges the answer to a HEAD or GET for a tile that is not kept. It is `ign` where the tile exists."""
+    """Judges the answer to a HEAD or GET for a tile that is not kept. It is `ign` where the tile exists.
+
+    An answer to HEAD that names no state may belong to what a server sends in place of missing tiles. Only
+    the bytes tell.
+    """
     if answer.status in HEAD_REFUSED and not by_head:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
+    if by_head and answer.status == HTTPStatus.OK and answer.validator == Validator():
+        return "GET"
     verdict = judge_head(answer, None)
     return Verdict(Outcome.IGNORED) if verdict == "GET" else verdict
 

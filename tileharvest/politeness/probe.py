@@ -6,10 +6,11 @@ import asyncio
 import re
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.politeness.robots import Robots, origin_of
+from tileharvest.politeness.robots import NAME, Robots, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,8 +123,9 @@ class _Guest:
             self.robots = self.robots.beside(await self._rules_of(origin))
         if not self.robots.allows(url):
             raise SiteError(
-                f"{origin}/robots.txt forbids {what}, and no tile was asked for: ask the owner; with the"
-                f" permission write robots = false for map '{self._name}' in maps.toml"
+                f"{origin}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
+                f" {urlsplit(url).path} to {NAME} there; with the permission alone write robots = false for"
+                f" map '{self._name}' in maps.toml"
             )
 
     async def _wait(self) -> None:

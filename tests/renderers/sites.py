@@ -26,6 +26,7 @@ VERSIONS: Final = {
     "mapcrafter": [("jgore43", 4), ("richhall", 1)],
     "unmined": [("helmetgreen", 4)],
     "xyz": [("antworld as plain tiles", 4)],
+    "dynmap": [("mrozbarry", 4)],
 }
 """By renderer the published maps that it has drawn, each with its last version."""
 
@@ -35,6 +36,7 @@ PAGES: Final = {
     "mapcrafter": '<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />',
     "unmined": '<script type="text/javascript" src="unmined.map.properties.js"></script>',
     "xyz": tile_json("https://map.example.net/world/{z}/{x}/{y}.png"),
+    "dynmap": "window.dynmap = new DynMap($.extend({container: $('#mcmap')}, config));",
 }
 """A line of the HTML page that each renderer writes; of plain tiles what stands in its place."""
 

@@ -220,7 +220,6 @@ def test_without_configuration_and_names_there_is_nothing_to_probe(run):
     ("page", "title"),
     [
         ("<!-- pl3xgaming/Pl3xMap --><script src='src/js/Squaremap.js'></script>", "squaremap"),
-        ("<script>window.dynmap = new DynMap();</script>", "Dynmap"),
         ("<title>BlueMap</title>", "BlueMap"),
     ],
 )

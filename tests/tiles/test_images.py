@@ -6,7 +6,7 @@ import io
 import pytest
 from PIL import Image as Pillow
 
-from tileharvest.tiles.images import identify
+from tileharvest.tiles.images import identify, is_transparent
 
 KINDS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 
@@ -36,6 +36,45 @@ def test_image_that_is_cut_off_is_refused(kind, missing):
     kept = len(body) - missing if missing >= 1 else int(len(body) * (1 - missing))
     with pytest.raises(ValueError, match=r"the answer|the image"):
         identify(body[:kept])
+
+
+def test_an_image_over_the_rest_of_a_longer_one_is_whole():
+    """Dynmap 0.29 wrote into the same file, and left the old end where it was."""
+    new, old = encoded("PNG"), encoded("PNG") + encoded("PNG")
+    body = new + old[len(new) :]
+    assert identify(body).size == len(old)
+
+
+def transparent(mode: str, kind: str, **keys) -> bytes:
+    buffer = io.BytesIO()
+    Pillow.new(mode, (128, 128)).save(buffer, kind, **keys)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        transparent("RGBA", "PNG"),
+        transparent("LA", "PNG"),
+        transparent("P", "PNG", transparency=0),
+        transparent("RGBA", "WEBP", lossless=True),
+    ],
+)
+def test_an_image_without_anything_to_see_is_transparent(body):
+    assert is_transparent(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", *map(encoded, KINDS), transparent("RGBA", "PNG")[:60]])
+def test_other_bytes_are_not_transparent(body):
+    assert not is_transparent(body)
+
+
+def test_one_point_can_be_seen():
+    image = Pillow.new("RGBA", (128, 128))
+    image.putpixel((127, 127), (0, 0, 0, 1))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    assert not is_transparent(buffer.getvalue())
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])  # a WebP may end in a byte of padding that nobody needs

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
+from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.port import Renderer
@@ -27,6 +28,7 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
     Mapcrafter(),
     Unmined(),
     Xyz(),
+    Dynmap(),
 )
 
 ENTRY_POINTS: Final = "tileharvest.renderers"
@@ -71,7 +73,6 @@ _OTHERS: Final = (
     ("squaremap", "squaremap"),
     ("pl3xmap", "Pl3xMap"),
     ("bluemap", "BlueMap"),
-    ("dynmap", "Dynmap"),
 )
 """A word that stands, in lower case, in the HTML page of every map of a renderer that is not read here, and
 what people call that. The first sign that is found counts. The pages are those of the programs' own

@@ -37,6 +37,12 @@ class XyzSpider(TileSpider):
     name = "xyz"
 
 
+class DynmapSpider(TileSpider):
+    """Harvests a map of Dynmap."""
+
+    name = "dynmap"
+
+
 _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
     spider.name: spider
     for spider in (
@@ -44,6 +50,7 @@ _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
         MapcrafterSpider,
         UnminedSpider,
         XyzSpider,
+        DynmapSpider,
     )
 }
 

@@ -39,6 +39,19 @@ def identify(body: bytes) -> Image:
     return Image(hashlib.sha1(body, usedforsecurity=False).hexdigest(), _extension(body), len(body))
 
 
+def is_transparent(body: bytes) -> bool:
+    """Returns whether the bytes are an image of which nothing can be seen. It is decoded for that.
+
+    Returns False for bytes that are no whole image.
+    """
+    try:
+        with warnings.catch_warnings(), Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
+            warnings.simplefilter("error", Pillow.DecompressionBombWarning)
+            return image.convert("RGBA").getchannel("A").getextrema() == (0, 0)
+    except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError, Warning):
+        return False
+
+
 def _extension(body: bytes) -> str:
     try:
         # A tile is far below the size from which Pillow warns of decompression bombs; a bomb is no tile.

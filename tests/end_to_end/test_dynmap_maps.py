@@ -1,0 +1,269 @@
+"""All versions of the shared map of Dynmap, served by nginx and by servers that answer as Dynmap's own do."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.pruned_stage import RARELY, counts, latest, the_walk
+from tests.end_to_end.real_maps import as_of, days, made_once
+from tests.servers.dynmap import BLANK_FILE, hash_of, own_server, scripts
+from tests.servers.nginx import nginx
+from tests.servers.published import published, truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tests.end_to_end.project import RecordedVersion
+    from tests.servers.misbehaving import Misbehaving
+    from tests.servers.nginx import LogLine, Nginx
+    from tests.servers.published import Step
+
+NAME: Final = "mrozbarry"
+LAYER: Final = "world_nether/flat"
+OUT: Final = 4
+"""Levels out, as the map's configuration says. There are tiles of a fifth level, which its page never shows.
+"""
+ALLOWED: Final = {"robots": False}
+PRUNED: Final = {"walk": "pruned", "audit": 0, "full_every": RARELY}
+LATER: Final = "2013-10-15"
+LATEST: Final = "2013-10-16"
+
+_TILE: Final = re.compile(r"/?tiles/world_nether/flat/-?\d+_-?\d+/(?:(z+)_)?(-?\d+)_(-?\d+)\.png")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A version of the map, and what its harvest left behind."""
+
+    day: str
+    step: Step | None
+    """What changed since the version before; None for the first."""
+    images: dict[LayerTile, bytes]
+    """What was published."""
+    outcomes: dict[LayerTile, str]
+    log: list[LogLine]
+    versions: set[RecordedVersion]
+    stored: dict[str, bytes]
+    summary: dict[str, Any]
+
+    @property
+    def missing(self) -> set[LayerTile]:
+        """What a walk asks for in vain: around the coarsest tiles, and below all others."""
+        asked = set()
+        for layer, zoom, x, y in self.images:
+            reach = 2**-zoom
+            if zoom == -OUT:
+                steps = (-2 * reach, 0, 2 * reach)
+                asked |= {LayerTile(layer, zoom, x + right, y + up) for right in steps for up in steps}
+            if zoom < 0:
+                steps = (-reach // 2, reach // 2)
+                asked |= {LayerTile(layer, zoom + 1, x + right, y + up) for right in steps for up in steps}
+        return asked - self.images.keys()
+
+    @property
+    def expected(self) -> dict[LayerTile, str]:
+        """The outcomes, from the map's own record alone."""
+        expected = dict.fromkeys(self.missing, "404")
+        if self.step is None:
+            return expected | dict.fromkeys(self.images, "add")
+        assert not tiles_among(self.step.removed)
+        return (
+            expected
+            | dict.fromkeys(self.images, "ign")
+            | dict.fromkeys(tiles_among(self.step.added), "add")
+            | dict.fromkeys(tiles_among(self.step.changed), "upd")
+            | dict.fromkeys(tiles_among(self.step.redated), "nMod")
+        )
+
+
+def tiles_among(paths: Iterable[str]) -> set[LayerTile]:
+    """The map's tiles among the paths of files or requests. Their names are computed without columns."""
+    found = set()
+    for match in filter(None, map(_TILE.fullmatch, paths)):
+        out, x, y = len(match[1] or ""), int(match[2]), int(match[3])
+        if out <= OUT:
+            # Tile (X, Y) ends 2 Y grid units above the origin, and is 2^(out + 1) wide.
+            found.add(LayerTile(LAYER, -out, 2 * x + 2**out, 2 * y - 2**out))
+    return found
+
+
+def images_of(site: Path) -> dict[LayerTile, bytes]:
+    files = {file.relative_to(site).as_posix(): file for file in site.rglob("*.png")}
+    return {tile: file.read_bytes() for path, file in files.items() for tile in tiles_among([path])}
+
+
+@pytest.fixture(scope="module")
+def versions(shared_maps: Path, common_folder: Path) -> list[Published]:
+    """All of them in turn, each harvested in full."""
+
+    def harvest(folder: Path) -> list[Published]:
+        project, site, found = Project(folder), folder / "site", []
+        steps = [None, *truth(shared_maps, NAME)]
+        published(shared_maps, NAME, 1, site)
+        with nginx(site) as server:
+            project.add_map(NAME, server.url, walk="full", **ALLOWED)
+            for number, (day, step) in enumerate(zip(days(shared_maps, NAME), steps, strict=True), start=1):
+                published(shared_maps, NAME, number, site)
+                server.clear_log()
+                project.crawl(NAME, day, spider="dynmap")
+                kept = (project.outcomes(), list(server.log()), project.versions(), project.stored())
+                found.append(Published(day, step, images_of(site), *kept, {}))
+        summaries = project.harvests(NAME)
+        return [replace(one, summary=summary) for one, summary in zip(found, summaries, strict=True)]
+
+    return made_once(common_folder / NAME, harvest)
+
+
+def test_every_tile_has_the_outcome_that_the_maps_own_record_gives_it(versions: list[Published]) -> None:
+    for version in versions:
+        assert version.outcomes == version.expected
+
+
+def test_the_history_of_each_day_is_what_was_published_on_it(versions: list[Published]) -> None:
+    last = versions[-1]
+    for version in versions:
+        recorded = as_of(last.versions, version.day)
+        rebuilt = {tile: last.stored[f"{digest[:2]}/{digest}.png"] for tile, digest in recorded.items()}
+        assert rebuilt == version.images
+
+
+def test_no_tile_is_asked_for_twice(versions: list[Published]) -> None:
+    for version in versions:
+        asked = Counter((line.method, line.path) for line in version.log)
+        assert set(asked.values()) == {1}
+        heads = [path for method, path in asked if method == "HEAD"]
+        assert len(heads) == len(version.images) + len(version.missing)
+        assert len(tiles_among(heads)) == len(heads)
+
+
+def test_the_history_tells_the_renderer_and_the_depth(versions: list[Published]) -> None:
+    for version in versions:
+        assert version.summary["renderer"] == "dynmap"
+        assert version.summary["depth"] == {LAYER: OUT + 1}
+
+
+def test_a_pruned_harvest_finds_what_a_full_one_does(
+    versions: list[Published],
+    shared_maps: Path,
+    project: Project,
+    tmp_path: Path,
+    nginx: Callable[..., Nginx],
+) -> None:
+    """Every parent is drawn anew with its children, and has the time of the newest."""
+    site = published(shared_maps, NAME, 1, tmp_path / "site")
+    server = nginx(site)
+    project.add_map(NAME, server.url, **ALLOWED, **PRUNED)
+    for number, version in enumerate(versions, start=1):
+        published(shared_maps, NAME, number, site)
+        server.clear_log()
+        way = the_walk(project.crawl(NAME, version.day, spider="dynmap").stderr)
+        assert way.is_pruned is (number > 1)
+        assert (project.versions(), project.stored()) == (version.versions, version.stored)
+    assert counts(project)["skip"] > 0
+    asked = {line.path for line in server.log()}
+    assert len(asked) < len(tiles_among(line.path for line in versions[-1].log)) / 3
+    server.clear_log()
+    project.crawl(NAME, LATER, spider="dynmap")
+    unchanged = tiles_among(line.path for line in server.log())
+    assert {tile.zoom for tile in unchanged} == {-OUT}
+    assert len(unchanged) == 16
+
+
+def test_the_robots_txt_that_dynmap_brings_ends_the_harvest_and_tells_what_to_allow(
+    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(published(shared_maps, NAME, 1, tmp_path / "site"))
+    project.add_map(NAME, server.url, renderer="dynmap")
+    refused = project.crawl(NAME, days(shared_maps, NAME)[0], spider="dynmap", check=False)
+    assert refused.returncode == 5
+    assert "robots.txt forbids layer 'world_nether/flat', and no tile was asked for" in refused.stderr
+    assert "to allow /tiles/world_nether/flat/ to TileHarvest" in refused.stderr
+    assert [line.path for line in server.log()] == ["/robots.txt", "/up/configuration"]
+
+
+def file_of(site: Path, name: str) -> Path:
+    return site / "tiles" / LAYER / "0_0" / f"{name}.png"
+
+
+@pytest.mark.parametrize("keys", [{"walk": "full"}, {"walk": "full", "check": "conditional"}, PRUNED])
+def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
+    versions: list[Published],
+    shared_maps: Path,
+    project: Project,
+    tmp_path: Path,
+    misbehaving: Callable[[Path], Misbehaving],
+    keys: dict[str, Any],
+) -> None:
+    """One deepest tile is drawn anew, and those above it show the same as before.
+
+    So the hash of the coarsest of them stays, which its server sends for all of these tiles.
+    """
+    site = published(shared_maps, NAME, 1, tmp_path / "site")
+    server = misbehaving(site)
+    server.rule_for_all = own_server(site)
+    project.add_map(NAME, server.url, **ALLOWED, **keys)
+    project.crawl(NAME, versions[0].day, spider="dynmap")
+    assert project.outcomes() == versions[0].outcomes
+    assert latest(project) == versions[0].images
+    server.received.clear()
+    project.crawl(NAME, LATER, spider="dynmap")
+    assert {one.method for one in server.received if one.path.startswith("/tiles/")} == {"HEAD"}
+    drawn, hash_before = file_of(site, "0_0"), hash_of(file_of(site, "0_0"))
+    drawn.write_bytes(file_of(site, "1_0").read_bytes())
+    above = [file_of(site, f"{'z' * out}_0_0") for out in range(1, OUT + 1)]
+    for file in (drawn, *above):
+        os.utime(file, (1_381_900_000, 1_381_900_000))
+    assert hash_of(drawn) == hash_of(above[-1]) == hash_before
+    project.crawl(NAME, LATEST, spider="dynmap")
+    assert latest(project) == images_of(site)
+    found = Counter(project.outcomes().values())
+    assert (found["upd"], found["nMod"]) == (1, OUT)
+    assert not any("If-None-Match" in one.headers for one in server.received)
+
+
+def test_older_servers_of_dynmap_send_the_blank_image_without_an_etag(
+    versions: list[Published],
+    shared_maps: Path,
+    project: Project,
+    tmp_path: Path,
+    misbehaving: Callable[[Path], Misbehaving],
+) -> None:
+    """Only its bytes tell it then. So it is for the tiles of coarse zooms that are not kept."""
+    site = published(shared_maps, NAME, 1, tmp_path / "site")
+    server = misbehaving(site)
+    server.rule_for_all = own_server(site, sends_hashes=False)
+    project.add_map(NAME, server.url, zooms=[-1, 0], **ALLOWED)
+    project.crawl(NAME, versions[0].day, spider="dynmap")
+    kept = {tile: image for tile, image in versions[0].images.items() if tile.zoom >= -1}
+    assert latest(project) == kept
+    asked = tiles_among(one.path for one in server.received)
+    assert asked == versions[0].images.keys() | versions[0].missing
+
+
+def test_a_script_that_leads_to_the_blank_image_is_not_followed(
+    versions: list[Published],
+    shared_maps: Path,
+    project: Project,
+    tmp_path: Path,
+    misbehaving: Callable[[Path], Misbehaving],
+) -> None:
+    site = published(shared_maps, NAME, 1, tmp_path / "site")
+    server = misbehaving(site)
+    server.rule_for_all = scripts(site)
+    project.add_map(NAME, server.url, **ALLOWED)
+    project.crawl(NAME, versions[0].day, spider="dynmap")
+    assert project.outcomes() == versions[0].outcomes
+    assert latest(project) == versions[0].images
+    server.received.clear()
+    project.crawl(NAME, LATER, spider="dynmap")
+    assert Counter(project.outcomes().values()).keys() == {"ign", "404"}
+    assert {one.method for one in server.received if one.query} == {"HEAD"}
+    assert BLANK_FILE not in {one.path for one in server.received}

@@ -1,0 +1,107 @@
+"""Rules by which a `misbehaving` server answers as Dynmap's own server and its scripts do.
+
+The folder is that of a published map, whose tiles are as `FileTreeMapStorage.java` writes them.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Final
+
+from PIL import Image as Pillow
+
+from tests.servers.misbehaving import Answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiohttp import web
+
+    from tests.servers.misbehaving import Exchange, Rule
+
+CONFIGURATION: Final = "up/configuration"
+BLANK_FILE: Final = "/images/blank.png"
+SCRIPT: Final = "standalone/MySQL_tiles.php"
+_MOST_OUT: Final = 16
+
+
+def blank() -> bytes:
+    """The constructor of `MapStorageResourceHandler.java`: 128 x 128 pixels of `TYPE_INT_ARGB`, untouched."""
+    written = io.BytesIO()
+    Pillow.new("RGBA", (128, 128)).save(written, "PNG")
+    return written.getvalue()
+
+
+def hash_of(tile: Path) -> int:
+    """`getImageHashCode(world.getName() + "." + map.getPrefix(), x, y)` of `FileTreeMapStorage.java`.
+
+    The key has no zoom. The coarsest tile of these numbers was drawn last, so the hash is that one's.
+    """
+    place = tile.stem.lstrip("z").lstrip("_")
+    coarser = [tile.with_name(f"{'z' * out}_{place}.png") for out in range(_MOST_OUT, 0, -1)]
+    drawn_last = next(file for file in (*coarser, tile.with_name(f"{place}.png")) if file.exists())
+    return zlib.crc32(drawn_last.read_bytes())
+
+
+def own_server(folder: Path, *, sends_hashes: bool = True) -> Rule:
+    """Answers as `MapStorageResourceHandler.java` does.
+
+    - A tile has Last-Modified, Content-Length and its hash as the ETag. If-None-Match must equal that to be
+      answered by 304; If-Modified-Since is not looked at.
+    - A missing one is 200, a blank image, with the ETag `"305419896"` (`blankpnghash`). Older servers, which
+      do not look at If-None-Match either, send it without (`sends_hashes=False`).
+    """
+    missing = blank()
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        file = folder / exchange.path.lstrip("/")
+        if exchange.path == f"/{CONFIGURATION}":
+            body = file.read_bytes()
+            return await exchange.send(Answer(200, {"Content-Type": "application/json"}, body))
+        if not exchange.path.startswith("/tiles/"):
+            return await exchange.send(Answer(404, {}))
+        headers = {"Cache-Control": "max-age=0,must-revalidate", "Content-Type": "image/png"}
+        if not file.is_file():
+            if sends_hashes:
+                headers["ETag"] = '"305419896"'
+            return await exchange.send(Answer(200, headers, missing))
+        headers["ETag"] = f'"{hash_of(file)}"'
+        if sends_hashes and exchange.request.headers.get("If-None-Match") == headers["ETag"]:
+            return await exchange.send(Answer(304, {}))
+        headers["Last-Modified"] = formatdate(file.stat().st_mtime, usegmt=True)
+        return await exchange.send(Answer(200, headers, file.read_bytes()))
+
+    return answer
+
+
+def scripts(folder: Path) -> Rule:
+    """Answers as `MySQL_tiles.php` and `MySQL_configuration.php` do, beside what `generateConfigJS` writes.
+
+    - A tile has Last-Modified and its hash, which is the row's own, between single quotes as the ETag. No
+      header of the request is looked at.
+    - Whoever asks for a missing one is sent to `../images/blank.png`.
+    """
+    urls = f"configuration: 'standalone/MySQL_configuration.php', tiles: '{SCRIPT}?tile='"
+    addresses = f"var config = {{\n url : {{ {urls} }}\n}};\n"
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        if exchange.path == "/standalone/config.js":
+            return await exchange.send(Answer(200, {"Content-Type": "text/javascript"}, addresses.encode()))
+        if exchange.path == "/standalone/MySQL_configuration.php":
+            body = (folder / CONFIGURATION).read_bytes()
+            return await exchange.send(Answer(200, {"Content-Type": "application/json"}, body))
+        if exchange.path == BLANK_FILE:
+            return await exchange.send(Answer(200, {"Content-Type": "image/png", "ETag": '"5f-1"'}, blank()))
+        if exchange.path != f"/{SCRIPT}":
+            return await exchange.send(Answer(404, {}))
+        file = folder / "tiles" / exchange.request.query["tile"]
+        if not file.is_file():
+            return await exchange.send(Answer(302, {"Location": "../images/blank.png"}))
+        body = file.read_bytes()
+        modified = formatdate(file.stat().st_mtime, usegmt=True)
+        headers = {"Content-Type": "image/png", "ETag": f"'{zlib.crc32(body)}'", "Last-Modified": modified}
+        return await exchange.send(Answer(200, headers, body))
+
+    return answer

@@ -1,0 +1,294 @@
+"""Dynmap's sites, those of its own server and those that a web server gives out.
+
+Names and formulas follow Dynmap's source: its page in `DynmapCore/src/main/resources/extracted/web`, and its
+server in `DynmapCore/src/main/java/org/dynmap`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from math import floor
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote, urljoin
+
+import chompjs
+import msgspec
+
+from tileharvest.errors import SiteError
+from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.images import is_transparent
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.site import Fetch, Fetched
+
+SERVER_CONFIG: Final = "up/configuration"
+"""What Dynmap's own server has for its page (`DynmapCore.java`)."""
+ADDRESSES_FILE: Final = "standalone/config.js"
+"""Names the configuration and the tiles of a site without that server (`generateConfigJS` of
+`JsonFileClientUpdateComponent.java`)."""
+
+_VARIABLE: Final = "var config"
+_TYPE: Final = "HDMapType"
+"""Of all maps since Dynmap 1. The types before it have other addresses."""
+_MOST_OUT: Final = 22
+"""Levels out. Dynmap can name 16; a tile 22 levels out is as wide as a world with 8 pixels a block."""
+_EDGE: Final = 30_000_000
+"""Blocks from the middle of a world to its end."""
+_SEA: Final = 64.0
+"""The height that Dynmap's page takes for a place of which it knows none (`map.js`)."""
+_BLANK_HASH: Final = '"305419896"'
+"""The ETag of the blank image that its server sends for a tile that is not there (`blankpnghash` of
+`MapStorageResourceHandler.java`)."""
+_BLANK_FILE: Final = "images/blank.png"
+"""Where the scripts beside a database send whoever asks for such a tile (`MySQL_tiles.php`)."""
+_HASH: Final = re.compile(r'"-?\d+"', re.ASCII)
+_TILE: Final = re.compile(r"/-?\d+_-?\d+/(?:(z+)_)?(-?\d{1,9})_(-?\d{1,9})\.\w+", re.ASCII)
+
+
+class _Urls(msgspec.Struct):
+    configuration: str = "standalone/dynmap_config.json"
+    tiles: str = "tiles/"
+
+
+class _Addresses(msgspec.Struct):
+    url: _Urls = msgspec.field(default_factory=_Urls)
+
+
+class _Center(msgspec.Struct):
+    x: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0.0
+    y: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = _SEA
+    z: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0.0
+
+
+class _Map(msgspec.Struct, rename={"image_format": "image-format"}):
+    type: str
+    name: str = ""
+    """What its page's links call it."""
+    prefix: str = ""
+    """What its folder is called."""
+    image_format: str = "png"
+    worldtomap: Annotated[list[float], msgspec.Meta(min_length=6)] | None = None
+    mapzoomout: Annotated[int, msgspec.Meta(ge=0, le=_MOST_OUT)] = 0
+    """Levels out, those of the world included (`HDMap.java`)."""
+    tilescale: Annotated[int, msgspec.Meta(ge=0, le=4)] = 0
+    nightandday: bool = False
+    background: str | None = None
+    backgroundday: str | None = None
+    backgroundnight: str | None = None
+
+
+class _World(msgspec.Struct):
+    name: str
+    center: _Center = msgspec.field(default_factory=_Center)
+    maps: list[_Map] = []
+
+
+class _Config(msgspec.Struct):
+    worlds: list[_World] = []
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DynmapAddresses:
+    """Where the tiles of a map lie: in folders of 32 x 32, with a letter z for each level out.
+
+    Columns and rows are counted in deepest tiles at all zooms, and rows upwards. A tile is named by its upper
+    left deepest one (`getTileName` of `hdmap.js`).
+    """
+
+    folder: str
+    depth: int
+    extension: str
+
+    def url_of(self, tile: Tile) -> str:
+        """Raises ValueError for a tile of a coarser zoom than the map has."""
+        out = -tile.zoom
+        if out >= self.depth:
+            raise ValueError(f"tile {tile} is coarser than a map of {self.depth} zooms has any")
+        x, y = tile.column << out, -(tile.row << out)
+        zoomed = f"{'z' * out}_" if out else ""
+        return f"{self.folder}/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}.{self.extension}"
+
+    def tile_of(self, url: str) -> Tile | None:
+        # A script's query names the tile, and what follows it only keeps caches away.
+        path = url.partition("&" if "?" in self.folder else "?")[0]
+        found = _TILE.fullmatch(path, len(self.folder)) if path.startswith(self.folder) else None
+        if found is None:
+            return None
+        out, x, y = len(found[1] or ""), int(found[2]), int(found[3])
+        tile = Tile.at(-out, x >> out, -y >> out)
+        # So the folder is the right one, and no number is written in another way.
+        return tile if out < self.depth and self.url_of(tile) == path else None
+
+
+class Dynmap(Renderer):
+    """Dynmap. It draws a parent whenever one of its children was drawn, and gives it the time of its newest
+    child (`processZoomFile` of `DynmapWorld.java`)."""
+
+    name = "dynmap"
+    title = "Dynmap"
+    sign = f"{SERVER_CONFIG} or {ADDRESSES_FILE}"
+    doubt = None
+
+    def recognises(self, page: str) -> bool:
+        # Its own page, and that of LiveAtlas, which many of its sites have instead.
+        return any(sign in page for sign in ("new DynMap(", "dynmaputils.js", f'{ADDRESSES_FILE}"'))
+
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        """Returns the maps of all worlds, each a layer that is named by world and map, such as `world/flat`.
+
+        A map that is drawn by day and by night is two: `world/flat` shows the night, `world/flat_day` the
+        day. Its own server's configuration is looked for first, because its robots.txt allows that.
+        """
+        page, urls = description.page, _Urls()
+        answer = await _configuration(fetch, page + SERVER_CONFIG)
+        if answer is not None:
+            page = _page_of(answer, page, SERVER_CONFIG)
+        else:
+            named = await fetch_config(fetch, page + ADDRESSES_FILE)
+            if named is not None and _VARIABLE in named.text:
+                page = _page_of(named, page, ADDRESSES_FILE)
+                urls = _parse_addresses(named.text, page + ADDRESSES_FILE)
+            answer = await _configuration(fetch, urljoin(page, urls.configuration))
+        if answer is None:
+            raise UnrecognisedError(
+                f"neither {page}{SERVER_CONFIG} nor {urljoin(page, urls.configuration)} names the maps of"
+                " Dynmap: is the address right, or has the map moved? put the right url into maps.toml"
+            )
+        layers = parse_config(answer.body, urljoin(page, urls.tiles), answer.url)
+        # The script of a site with a login sends no validators, so that only the bytes tell anything.
+        tells = not urls.tiles.partition("?")[0].endswith("/tiles.php")
+        return Site(self.name, kept_layers(description, layers, answer.url), answers_head=tells)
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        """Returns 404 for the blank image that stands for a missing tile, and for the way to it.
+
+        Older servers send the image without an ETag, and so do scripts; no tile that Dynmap draws is blank.
+        An ETag of Dynmap 3 is left out: it is a hash that is kept by the tile's numbers alone, without the
+        zoom and without day or night (`FileTreeMapStorage.java`). So tile `0_0` has the hash of `z_0_0`,
+        which was drawn later, and can keep it when it is drawn anew. Last-Modified is the tile's own.
+        """
+        if answer.location is not None:
+            is_blank = answer.location.partition("?")[0].endswith(_BLANK_FILE)
+            return Answer(404) if is_blank else answer
+        said = answer.validator
+        if answer.status != 200:
+            return answer
+        if said.entity == _BLANK_HASH or (said == Validator() and is_transparent(answer.body)):
+            return Answer(404)
+        if said.last_modified is not None and said.entity is not None and _HASH.fullmatch(said.entity):
+            return replace(answer, validator=Validator(last_modified=said.last_modified))
+        return answer
+
+
+def parse_config(body: bytes, tiles: str, url: str) -> tuple[Layer, ...]:
+    """Returns all layers that a configuration names. `tiles` is what their addresses begin with, `url` the
+    configuration's own.
+
+    Raises SiteError that says what is wrong.
+    """
+    try:
+        config = msgspec.json.decode(body, type=_Config)
+        if config.error is not None:
+            raise SiteError(f"{url} says '{config.error}' instead of which maps there are: is there a login?")
+        return tuple(
+            layer
+            for world in config.worlds
+            for described in world.maps
+            for layer in _layers(world, described, tiles)
+        )
+    except msgspec.ValidationError as error:
+        raise SiteError(f"{url} is not as Dynmap writes it: {error}") from None
+    except msgspec.DecodeError as error:
+        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
+    except (ValueError, OverflowError) as error:
+        raise SiteError(f"{url} is not as Dynmap writes it: {error}") from None
+
+
+def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
+    if described.type != _TYPE or described.worldtomap is None:
+        return ()
+    size = 128 << described.tilescale
+    projection = _projection(described.worldtomap, size)
+    depth, center = described.mapzoomout + 1, world.center
+    pyramid = Pyramid.endless(depth, _seeds(projection, center, 1 - depth))
+    by_night = described.backgroundnight if described.nightandday else None
+    backgrounds = {"": by_night, "_day": described.backgroundday}
+    layers = []
+    for suffix in backgrounds if described.nightandday else ("",):
+        folder = f"{tiles}{quote(world.name)}/{quote(described.prefix + suffix)}"
+        layers.append(
+            Layer(
+                name=f"{world.name}/{described.name or described.prefix}{suffix}",
+                pyramid=pyramid,
+                image_extension=described.image_format,
+                addresses=DynmapAddresses(folder, depth, described.image_format),
+                tile_size=size,
+                world=world.name,
+                projection=projection,
+                spawn=(round(center.x), round(center.y), round(center.z)),
+                background=backgrounds[suffix] or described.background,
+            )
+        )
+    return tuple(layers)
+
+
+def _projection(matrix: list[float], size: int) -> Projection:
+    """Returns where blocks are drawn, from `fromLocationToLatLng` of `hdmap.js`.
+
+    `worldtomap` leads to pixels of the deepest zoom, to the right and upwards. Row 0 begins a tile's height
+    above their origin.
+    """
+    unit = 2 / size
+    (xe, xh, xs), (ye, yh, ys) = matrix[:3], matrix[3:6]
+    return Projection(
+        (unit * xe, unit * xh, unit * xs, 0.0), (unit * ye, unit * yh, unit * ys, -2.0), height=_SEA
+    )
+
+
+def _seeds(projection: Projection, center: _Center, zoom: int) -> tuple[Tile, ...]:
+    """Returns the tiles that show the world's centre and its origin. Nobody says how far a map reaches."""
+    points = (
+        projection.point_of(center.x, center.z, center.y),
+        projection.point_of(0.0, 0.0),
+    )
+    width = 2 << -zoom
+    return tuple(dict.fromkeys(Tile.at(zoom, floor(x / width), floor(-y / width)) for x, y in points))
+
+
+def _parse_addresses(text: str, url: str) -> _Urls:
+    try:
+        read: Any = chompjs.parse_js_object(text[text.index(_VARIABLE) :])
+        urls = msgspec.convert(read, _Addresses).url
+    except msgspec.ValidationError as error:
+        raise SiteError(f"{url} is not as Dynmap writes it: {error}") from None
+    except ValueError as error:
+        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
+    # Dynmap's page puts the time there only in other addresses (`formatUrl` of `map.js`).
+    return _Urls(urls.configuration.replace("{timestamp}", "0"), urls.tiles)
+
+
+async def _configuration(fetch: Fetch, url: str) -> Fetched | None:
+    """Returns the answer that is a configuration, with the address that gave it, or None where there is none.
+
+    Some hosts send the page itself for what they do not have.
+    """
+    answer = await fetch_config(fetch, url)
+    if answer is None or not answer.body.lstrip().startswith(b"{"):
+        return None
+    return answer._replace(url=answer.url or url)
+
+
+def _page_of(answer: Fetched, page: str, file: str) -> str:
+    """Returns the page beside which the file was found, which a redirect may have led to."""
+    found = answer.url.partition("?")[0]
+    return found.removesuffix(file) if found.endswith(f"/{file}") else page

@@ -584,6 +584,22 @@ def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Path) -> None:
+    """Land that lies apart, which no walk from the seeds comes to."""
+    (layer,) = SITE.layers
+    seed, apart, below = Tile.at(-1, 0, 0), Tile.at(-1, 40, -7), Tile.at(0, 80, -14)
+    known(tmp_path, seed, apart, below)
+
+    async def run() -> None:
+        harvest = unopened(tmp_path)
+        await harvest.open(Site("overviewer", (replace(layer, pyramid=Pyramid.endless(2, (seed,))),)))
+        first = [tile for _, tile in harvest.first()]
+        await harvest.close()
+        assert set(first) == {seed, apart}
+
+    asyncio.run(run())
+
+
 def expects_work(harvest: Harvest) -> bool:
     try:
         asyncio.run(harvest.expect_work())

@@ -102,6 +102,14 @@ def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around() -> None:
     assert len(pyramid.children(seed)) == 4
 
 
+def test_a_longer_stride_leads_over_a_place_where_nothing_is() -> None:
+    """Seen on a real map of squaremap: the tile (-3, -2), apart from those around the origin."""
+    pyramid = Pyramid.endless(4, (Tile.at(-3, 0, 0),), stride=2)
+    beside = pyramid.beside(Tile.at(-3, -1, -1))
+    assert len(beside) == 24
+    assert Tile.at(-3, -3, -2) in beside
+
+
 def test_an_endless_layer_by_fives_has_all_its_children_within() -> None:
     seed = Tile.at(-2, -7, 3)
     pyramid = Pyramid.endless(3, (seed,), factor=5)
@@ -116,6 +124,7 @@ def test_an_endless_layer_by_fives_has_all_its_children_within() -> None:
         (lambda: Pyramid(3, factor=1), "factor of 1"),
         (lambda: Pyramid(3, factor=5), "no names that stay"),
         (lambda: Pyramid.endless(4, (Tile.at(0, 0, 0),)), "not of the coarsest zoom, -3"),
+        (lambda: Pyramid.endless(4, (Tile.at(-3, 0, 0),), stride=0), "within 0 tiles"),
     ],
 )
 def test_a_pyramid_that_cannot_be_is_refused(make, message):

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
+_MOST_TOPS: Final = 10_000
+"""Known tiles of an endless layer's coarsest zoom with which a walk begins. Tiles of 4,096 blocks are so many
+in a world of 400,000 by 400,000 blocks. What else is known is asked at the end."""
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
 
@@ -194,6 +197,8 @@ class Harvest:
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
+        self._tops: list[tuple[str, Tile]] = []
+        """Known tiles from which the walks go on sideways."""
         try:
             await self._begin(site)
         except AlreadyHarvestedError:
@@ -217,11 +222,15 @@ class Harvest:
             pushed=self.is_pushed,
         )
 
+        walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
+        endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
+
         def begun() -> tuple[TileStore, HarvestRecord, int, int]:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
             known = record.known_before(self._areas)
+            self._tops = record.unasked(endless, _MOST_TOPS) if endless else []
             return store, record, known, 0 if record.is_pushed else record.expect(known)
 
         store, self._record, self._known_before, self.expected = await asyncio.to_thread(begun)
@@ -243,9 +252,13 @@ class Harvest:
         return self._record.identity
 
     def first(self) -> Iterator[tuple[Layer, Tile]]:
-        """Returns the tiles at which the walks start."""
-        parts = () if self.is_pushed else self.layers.values()
-        return ((part.layer, tile) for part in parts for tile in part.walk.start())
+        """Yields the tiles at which the walks start. Where nobody says how far a layer reaches, those of the
+        coarsest zoom that are known are among them, so that land that lies apart is a part of the walk."""
+        if self.is_pushed:
+            return
+        for part in self.layers.values():
+            yield from ((part.layer, tile) for tile in part.walk.start())
+        yield from ((self.layers[name].layer, tile) for name, tile in self._tops)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""

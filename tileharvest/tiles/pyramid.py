@@ -41,8 +41,11 @@ class Pyramid:
     area: TileRange | None = None
     """The tiles that it can have, at any one of its zooms. None: the square of its depth."""
     seeds: tuple[Tile, ...] = ()
-    """Where nobody says how far it reaches: tiles of the coarsest zoom from which that is searched. Their
-    neighbours are asked, too, and so on as long as there are tiles. Empty: what it can have is known."""
+    """Where nobody says how far it reaches: tiles of the coarsest zoom from which that is searched. Around
+    those that are there others are asked, too, and so on. Empty: what it can have is known."""
+    stride: int = 1
+    """How far from a tile of an endless layer others are looked for: 1 are the eight around it, 2 leads over
+    a place where nothing is; at least 1."""
     there: Existing | None = None
     """The tiles that exist, of all zooms. The walk asks for nothing else. None: the site does not say."""
 
@@ -53,6 +56,8 @@ class Pyramid:
             raise ValueError(f"tiles cannot nest by a factor of {self.factor}")
         if self.area is None and self.factor != 2:
             raise ValueError(f"a square that is divided by {self.factor} has no names that stay")
+        if self.stride < 1:
+            raise ValueError(f"nothing is found within {self.stride} tiles")
         for seed in self.seeds:
             if seed.zoom != self.first:
                 raise ValueError(f"tile {seed} is not of the coarsest zoom, {self.first}")
@@ -63,9 +68,9 @@ class Pyramid:
         return cls(depth) if factor == 2 else cls(depth, factor, TileRange.whole(_FARTHEST, 0))
 
     @classmethod
-    def endless(cls, depth: int, seeds: tuple[Tile, ...], factor: int = 2) -> Self:
+    def endless(cls, depth: int, seeds: tuple[Tile, ...], factor: int = 2, stride: int = 1) -> Self:
         """Returns the form of a layer of which nobody says how far it reaches."""
-        return cls(depth, factor, TileRange.whole(_FARTHEST, 0), seeds)
+        return cls(depth, factor, TileRange.whole(_FARTHEST, 0), seeds, stride)
 
     @classmethod
     def listed(cls, depth: int, there: Existing) -> Self:
@@ -112,8 +117,8 @@ class Pyramid:
         return tile.parent(self.factor)
 
     def beside(self, tile: Tile) -> tuple[Tile, ...]:
-        """Returns the tiles around one of an endless layer, those at its corners included."""
-        around = TileRange.of(tile).wider(1).intersection(self.range_at(tile.zoom))
+        """Returns the tiles around one of an endless layer, as far as its stride, corners included."""
+        around = TileRange.of(tile).wider(self.stride).intersection(self.range_at(tile.zoom))
         return () if around is None else tuple(one for one in around if one != tile)
 
     def present(self, tiles: Iterable[Tile]) -> Iterable[Tile]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
@@ -91,8 +92,11 @@ class DiffMiddleware:
             return response
         layer, tile, asked = state.question.layer, state.question.tile, state.question.asked
         assert tile is not None
-        answer = self._harvest.understood(answer_of(response), tile)
         by_head = request.method == "HEAD"
+        answer = answer_of(response)
+        if not by_head:
+            answer = dataclasses.replace(answer, length=len(answer.body))
+        answer = self._harvest.understood(answer, tile)
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
             latest = await self._harvest.versions.of(layer, tile)

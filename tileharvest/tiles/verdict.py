@@ -36,7 +36,7 @@ class Answer:
     status: int
     validator: Validator = field(default_factory=Validator)
     length: int | None = None
-    """Content-Length in bytes, where given."""
+    """To HEAD the Content-Length in bytes, where given; to GET the bytes that came."""
     body: bytes = b""
     location: str | None = None
     """Where a redirect leads, as the server wrote it."""

@@ -27,6 +27,8 @@ VERSIONS: Final = {
     "unmined": [("helmetgreen", 4)],
     "xyz": [("antworld as plain tiles", 4)],
     "dynmap": [("mrozbarry", 4)],
+    "squaremap": [("duckmap", 6)],
+    "pl3xmap": [("sbatserver", 6)],
 }
 """By renderer the published maps that it has drawn, each with its last version."""
 
@@ -37,8 +39,19 @@ PAGES: Final = {
     "unmined": '<script type="text/javascript" src="unmined.map.properties.js"></script>',
     "xyz": tile_json("https://map.example.net/world/{z}/{x}/{y}.png"),
     "dynmap": "window.dynmap = new DynMap($.extend({container: $('#mcmap')}, config));",
+    "squaremap": (
+        '<meta property="og:title" content="squaremap" />'
+        '<!--<meta property="og:image" content="https://github.com/pl3xgaming/Pl3xMap/raw/master/og.png">-->'
+    ),
+    "pl3xmap": (
+        '<meta name="keywords" content="Minecraft, Map, Pl3x, Pl3xMap, LiveMap, BlueMap, Dynmap, SquareMap"/>'
+        '<meta property="og:title" content="Pl3xMap"/>'
+    ),
 }
-"""A line of the HTML page that each renderer writes; of plain tiles what stands in its place."""
+"""Lines of the HTML page that each renderer writes; of plain tiles what stands in its place."""
+
+LEFT_OVER: Final = frozenset({f"{PAGE}tiles/minecraft_overworld/5/-1_0.png"})
+"""Images of published maps that are no part of them: of a squaremap whose `zoom.max` is 3 now."""
 
 
 @dataclass

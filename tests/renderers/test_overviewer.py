@@ -219,7 +219,6 @@ def test_without_configuration_and_names_there_is_nothing_to_probe(run):
 @pytest.mark.parametrize(
     ("page", "title"),
     [
-        ("<!-- pl3xgaming/Pl3xMap --><script src='src/js/Squaremap.js'></script>", "squaremap"),
         ("<title>BlueMap</title>", "BlueMap"),
     ],
 )

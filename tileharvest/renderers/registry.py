@@ -11,8 +11,10 @@ from tileharvest.errors import ConfigurationError, SiteError, nearest
 from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
+from tileharvest.renderers.pl3xmap import Pl3xMap
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.renderers.unmined import Unmined
 from tileharvest.renderers.xyz import Xyz, is_plain
 
@@ -29,6 +31,8 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
     Unmined(),
     Xyz(),
     Dynmap(),
+    Squaremap(),
+    Pl3xMap(),
 )
 
 ENTRY_POINTS: Final = "tileharvest.renderers"
@@ -68,12 +72,7 @@ RENDERERS: Final[dict[str, Renderer]] = {renderer.name: renderer for renderer in
 for _renderer in installed(RENDERERS):
     RENDERERS[_renderer.name] = _renderer
 
-_OTHERS: Final = (
-    # Its page names Pl3xMap too, of which it is a descendant.
-    ("squaremap", "squaremap"),
-    ("pl3xmap", "Pl3xMap"),
-    ("bluemap", "BlueMap"),
-)
+_OTHERS: Final = (("bluemap", "BlueMap"),)
 """A word that stands, in lower case, in the HTML page of every map of a renderer that is not read here, and
 what people call that. The first sign that is found counts. The pages are those of the programs' own
 repositories."""

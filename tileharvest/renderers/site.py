@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tileharvest.errors import ConfigurationError, SiteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.layers import Layer
@@ -62,12 +62,17 @@ def kept_layers(description: MapDescription, layers: Iterable[Layer], source: st
         if not chosen:
             raise SiteError(f"{source} has no layer but overlays" if by_name else f"{source} has no layer")
         return chosen
-    missing = [name for name in description.layers if name not in by_name]
+    require_layers(description, by_name)
+    return tuple(by_name[name] for name in description.layers)
+
+
+def require_layers(description: MapDescription, names: Collection[str]) -> None:
+    """Raises ConfigurationError for a layer that maps.toml names and the site, which has these, lacks."""
+    missing = [name for name in description.layers if name not in names]
     if missing:
         raise ConfigurationError(
-            f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(by_name)}"
+            f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(names)}"
         )
-    return tuple(by_name[name] for name in description.layers)
 
 
 async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:

@@ -43,6 +43,18 @@ class DynmapSpider(TileSpider):
     name = "dynmap"
 
 
+class SquaremapSpider(TileSpider):
+    """Harvests a map of squaremap."""
+
+    name = "squaremap"
+
+
+class Pl3xMapSpider(TileSpider):
+    """Harvests a map of Pl3xMap."""
+
+    name = "pl3xmap"
+
+
 _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
     spider.name: spider
     for spider in (
@@ -51,6 +63,8 @@ _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
         UnminedSpider,
         XyzSpider,
         DynmapSpider,
+        SquaremapSpider,
+        Pl3xMapSpider,
     )
 }
 

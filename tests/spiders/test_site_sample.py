@@ -28,7 +28,7 @@ DESCRIPTION: Any = SimpleNamespace(name="small", zooms=None, zones=(), max_depth
 class Layers:
     """A site that answers for the tiles of these pyramids."""
 
-    def __init__(self, *pyramids: Pyramid, status: int = 404) -> None:
+    def __init__(self, *pyramids: Pyramid, status: int = 404, seeds: tuple[Tile, ...] = ()) -> None:
         self.spider: SiteSampleSpider
         self.tiles = sum(len(pyramid.sizes) for pyramid in pyramids)
         self._pyramids = pyramids
@@ -37,13 +37,13 @@ class Layers:
         layers = [
             SimpleNamespace(
                 name=str(place),
-                pyramid=Form(one.depth),
+                pyramid=Form.endless(one.depth, seeds) if seeds else Form(one.depth),
                 host="h",
                 addresses=SimpleNamespace(url_of=f"http://h/{place}/{{}}".format),
             )
             for place, one in enumerate(pyramids)
         ]
-        self.site: Any = SimpleNamespace(layers=layers)
+        self.site: Any = SimpleNamespace(layers=layers, renderer="overviewer")
 
     async def download_async(self, request: Request) -> Response:
         self.spider.count()
@@ -105,3 +105,25 @@ def test_a_site_that_redirects_the_requests_for_its_tiles_is_not_planned() -> No
     layers = Layers(island(6, 30), status=301)
     with pytest.raises(TileHarvestError, match=r"redirects the requests for its tiles, .* with a budget"):
         layers.sampled(None)
+
+
+def test_where_nobody_says_how_far_a_layer_reaches_its_top_is_searched_first() -> None:
+    """Six tiles in a row, of which the walk begins with one, and the 18 places around them."""
+    row = {Tile.at(-1, column, 0): 1000 for column in range(6)}
+    below = {child: 100 for tile in row for child in tile.children()}
+    layers = Layers(Pyramid(2, row | below), seeds=(Tile.at(-1, 0, 0),))
+    spider = layers.sampled(300)
+    assert spider.plan is not None
+    assert spider.plan.is_exact
+    assert spider.plan.expected.tiles == layers.tiles == 30
+    assert spider.made == spider.plan.expected.requests - layers.tiles == LOOKED + 24 + 24
+
+
+def test_of_a_top_that_is_too_large_to_be_searched_the_rest_is_estimated() -> None:
+    row = {Tile.at(-1, column, 0): 1000 for column in range(200)}
+    below = {child: 100 for tile in row for child in tile.children()}
+    layers = Layers(Pyramid(2, row | below), seeds=(Tile.at(-1, 0, 0),))
+    spider = layers.sampled(200)
+    assert spider.made <= 200
+    assert spider.plan is not None
+    assert not spider.plan.is_exact

@@ -17,7 +17,7 @@ from tileharvest.harvest.plan import Expense, HarvestPlan
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tileharvest.tiles.grid import Tile
     from tileharvest.walk.walk import Walk
@@ -48,7 +48,8 @@ class Sample:
     `estimate` tells what the walk comes to. Where the requests suffice, everything is asked.
     """
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: Walk, start: Iterable[Tile] | None = None) -> None:
+        """`start` are the tiles of the walk's top, where more of them were found than it begins with."""
         self._walk = walk
         self._family = walk.pyramid.factor**2
         """Tiles below one tile."""
@@ -56,7 +57,7 @@ class Sample:
         """Levels that were not drawn."""
         self.levels: list[_Level] = []
         families = defaultdict(list)
-        for tile in walk.start():
+        for tile in walk.start() if start is None else start:
             families[walk.pyramid.parent(tile)].append(tile)
         self._coming = [(0, tuple(family)) for family in families.values()]
         """The families of the next level, each with its owner."""

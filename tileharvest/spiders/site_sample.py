@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from math import nan
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -12,13 +13,16 @@ from scrapy.http import Response
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.sample import Sample, estimate
 from tileharvest.harvest.walks import walk_over
+from tileharvest.middlewares.diff import answer_of
 from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.renderers.registry import renderer_named
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import behave
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable
     from random import Random
 
     from scrapy.crawler import Crawler
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
+    from tileharvest.walk.walk import Walk
 
 USUAL_REQUESTS: Final = 200
 """What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
@@ -88,7 +93,9 @@ class SiteSampleSpider(SiteProbeSpider):
         Raises ConfigurationError where too few are allowed, and SiteError where too many tiles fail.
         """
         looking = self.made
-        samples = [Sample(walk_over(self.description, layer)) for layer in site.layers]
+        self._renderer = renderer_named(site.renderer)
+        walks = [walk_over(self.description, layer) for layer in site.layers]
+        samples = [Sample(walk) for walk in walks]
         needed = looking + len(samples) * max(sample.needed for sample in samples)
         allowed = self._allowed or max(USUAL_REQUESTS, needed)
         if allowed < needed:
@@ -97,31 +104,62 @@ class SiteSampleSpider(SiteProbeSpider):
                 f" write --requests {needed}, or more"
             )
         began = asyncio.get_running_loop().time()
-        for place, (layer, sample) in enumerate(zip(site.layers, samples, strict=True)):
+        for place, (layer, walk) in enumerate(zip(site.layers, walks, strict=True)):
             # What a small layer has left over is for those that follow.
             until = self.made + (allowed - self.made) // (len(samples) - place)
+            known: dict[Tile, float | None] = {}
+            if walk.goes_sideways:
+                most = until - self.made - samples[place].needed
+                samples[place] = Sample(walk, await self._top(layer, walk, known, most))
+            sample = samples[place]
             while not sample.is_complete:
                 drawn = sample.draw(until - self.made, self._random.random)
-                sample.take(await self._sizes(layer, drawn))
+                sample.take(await self._sizes(layer, drawn, known))
         took = asyncio.get_running_loop().time() - began
         return estimate(samples, looking=looking, each=took / self._tiles)
 
-    async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
-        """Returns the bytes of those that are there, as `Sample.take` wants them."""
+    async def _top(
+        self, layer: Layer, walk: Walk, known: dict[Tile, float | None], most: int
+    ) -> Iterable[Tile]:
+        """Returns the tiles of a walk's top, along which it goes sideways, as far as `most` requests lead."""
+        found = dict.fromkeys(walk.start())
+        coming = list(found)
+        while coming and most > 0:
+            asked, coming = coming[:most], coming[most:]
+            most -= len(asked)
+            for tile in await self._sizes(layer, asked, known):
+                around = walk.beside(tile, Outcome.IGNORED, known=False)
+                coming += (one for one in around if one not in found)
+                found |= dict.fromkeys(around)
+        return found
+
+    async def _sizes(
+        self, layer: Layer, tiles: Collection[Tile], known: dict[Tile, float | None]
+    ) -> dict[Tile, float]:
+        """Returns the bytes of those that are there, as `Sample.take` wants them.
+
+        What is `known` is not asked, and what is asked becomes known; None of a tile that is not there.
+        """
         gap = self.rules.gap.at_least(self.rules.host_gap).at_least(self.robots.gap)
-        asking, sizes = [], {}
+        asking: dict[Tile, asyncio.Task[Response]] = {}
         for tile in tiles:
+            if tile in known:
+                continue
             await self._on_the_way.acquire()
             await asyncio.sleep(gap.draw(self._random.random()))
-            asking.append(asyncio.create_task(self._ask(layer, tile)))
-        self._tiles += len(tiles)
-        for tile, answer in zip(tiles, await asyncio.gather(*asking, return_exceptions=True), strict=True):
-            if isinstance(answer, Response) and answer.status == 200:
-                said = answer.headers.get("Content-Length") or b""
-                sizes[tile] = int(said) if said.isdigit() else nan
-            elif not isinstance(answer, Response) or answer.status not in GONE_STATUSES:
-                self._fail(layer.addresses.url_of(tile), answer)
-        return sizes
+            asking[tile] = asyncio.create_task(self._ask(layer, tile))
+        self._tiles += len(asking)
+        answers = await asyncio.gather(*asking.values(), return_exceptions=True)
+        for tile, answer in zip(asking, answers, strict=True):
+            known[tile] = None
+            if isinstance(answer, Response):
+                seen = self._renderer.understood(answer_of(answer), tile)
+                if seen.status == HTTPStatus.OK:
+                    known[tile] = nan if seen.length is None else seen.length
+                if seen.status in (HTTPStatus.OK, *GONE_STATUSES):
+                    continue
+            self._fail(layer.addresses.url_of(tile), answer)
+        return {tile: size for tile in tiles if (size := known[tile]) is not None}
 
     async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None

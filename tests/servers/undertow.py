@@ -1,0 +1,51 @@
+"""The server that squaremap and Pl3xMap bring, as rules of a `misbehaving` one.
+
+Both set up Undertow's resource handler in the same way (`IntegratedServer.java` of squaremap and
+`HttpdServer.java` of Pl3xMap):
+
+- `setETagFunction`: the ETag is the file's modification time in milliseconds;
+- the handler for what is not found: a path that begins with `/tiles` and ends with `.png` (Pl3xMap: or `.gz`)
+  has its status set to 200, and nothing is sent, so Undertow writes `Content-Length: 0` and no validators.
+  Any other path is 404;
+- all below `/tiles` has `Cache-Control: max-age=0, must-revalidate, no-cache`;
+- 304 is sent before any other header is set, so it has neither ETag nor Last-Modified (Undertow's
+  `ResourceHandler`).
+"""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from tests.servers.misbehaving import Answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiohttp import web
+
+    from tests.servers.misbehaving import Exchange, Rule
+
+
+def undertow(folder: Path) -> Rule:
+    """Answers as that server does over the published folder."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.send(_answer(folder, exchange))
+
+    return answer
+
+
+def _answer(folder: Path, exchange: Exchange) -> Answer:
+    is_tiles = exchange.path.startswith("/tiles")
+    headers = {"Cache-Control": "max-age=0, must-revalidate, no-cache"} if is_tiles else {}
+    file = folder / exchange.path.lstrip("/")
+    if not file.is_file():
+        status = 200 if is_tiles and exchange.path.endswith((".png", ".gz")) else 404
+        # To HEAD, too, where aiohttp would leave it out.
+        return Answer(status, headers | {"Content-Length": "0"})
+    etag = f'"{file.stat().st_mtime_ns // 1_000_000}"'
+    if exchange.request.headers.get("If-None-Match") == etag:
+        return Answer(304, headers)
+    modified = formatdate(int(file.stat().st_mtime), usegmt=True)
+    return Answer(200, headers | {"ETag": etag, "Last-Modified": modified}, file.read_bytes())

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
 from tests.end_to_end.rendering import LAYER, Rendering
@@ -30,6 +30,29 @@ SMALL_DAY: Final = "2016-10-06"
 
 
 Made = TypeVar("Made")
+
+
+class DrawnMap(Protocol):
+    """A shared map, whatever has drawn it. It can be hashed."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def renderer(self) -> str: ...
+
+    @property
+    def versions(self) -> range | None:
+        """Those that are harvested in turn. None: all."""
+        ...
+
+    @property
+    def walk(self) -> str:
+        """The map's key of that name in maps.toml."""
+        ...
+
+    def rendering(self, site: Path) -> Any:
+        """Returns what the folder holds: a `Rendering`, or what has its methods for tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,33 +140,39 @@ def harvested_small(shared_maps: Path, below: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnMap:
-    """A shared map of one layer that is a quadtree, whatever has drawn it."""
+class QuadtreeMap:
+    """A shared map of one layer that is a quadtree."""
 
     name: str
     renderer: str
     layer: str
     depth: int
     first_digit: int = 0
+    versions: None = None
+    walk: str = "auto"
+
+    def rendering(self, site: Path) -> Rendering:
+        return Rendering(site, self.depth, self.layer, self.first_digit)
 
 
-ANTWORLD_MAP: Final = DrawnMap(ANTWORLD, "overviewer", LAYER, ANTWORLD_DEPTH)
+ANTWORLD_MAP: Final = QuadtreeMap(ANTWORLD, "overviewer", LAYER, ANTWORLD_DEPTH)
 MAPCRAFTERS: Final = (
-    DrawnMap("jgore43", "mapcrafter", "map_myworld_topdown_day/tl", 6, first_digit=1),
-    DrawnMap("richhall", "mapcrafter", "map_backs_DSM/tl", 8, first_digit=1),
+    QuadtreeMap("jgore43", "mapcrafter", "map_myworld_topdown_day/tl", 6, first_digit=1),
+    QuadtreeMap("richhall", "mapcrafter", "map_backs_DSM/tl", 8, first_digit=1),
 )
 
 
 @cache
 def harvested_versions(shared_maps: Path, below: Path, drawn: DrawnMap) -> list[Harvested]:
-    """All versions in turn, in a folder below `below`; once, however many processes and tests ask."""
+    """Its versions in turn, in a folder below `below`; once, however many processes and tests ask."""
 
     def harvest(folder: Path) -> list[Harvested]:
         harvested = list(_harvest_in_turn(shared_maps, folder, drawn))
         summaries = Project(folder).harvests(drawn.name)
         return [replace(one, summary=summary) for one, summary in zip(harvested, summaries, strict=True)]
 
-    return made_once(below / drawn.name, harvest)
+    first = "" if drawn.versions is None else f"-{drawn.versions[0]}"
+    return made_once(below / f"{drawn.name}{first}", harvest)
 
 
 def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
@@ -166,14 +195,15 @@ def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterat
     """Publish each version and harvest it with `scrapy crawl`; summaries come later."""
     site = folder / "site"
     project = Project(folder)
-    steps = [None, *truth(shared_maps, drawn.name)]
-    published(shared_maps, drawn.name, 1, site)
-    rendering = Rendering(site, drawn.depth, drawn.layer, drawn.first_digit)
+    known = list(zip(days(shared_maps, drawn.name), [None, *truth(shared_maps, drawn.name)], strict=True))
+    versions = drawn.versions or range(1, len(known) + 1)
+    published(shared_maps, drawn.name, versions[0], site)
+    rendering = drawn.rendering(site)
     with nginx(site) as server:
-        project.add_map(drawn.name, server.url)
-        for version, (day, step) in enumerate(
-            zip(days(shared_maps, drawn.name), steps, strict=True), start=1
-        ):
+        project.add_map(drawn.name, server.url, walk=drawn.walk)
+        for version in versions:
+            day, happened = known[version - 1]
+            step = None if version == versions[0] else happened
             published(shared_maps, drawn.name, version, site)
             server.clear_log()
             project.crawl(drawn.name, day, spider=drawn.renderer)
@@ -186,7 +216,7 @@ def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterat
                 step=step,
                 rendering=rendering,
                 images=rendering.images(),
-                missing=rendering.tiles(rendering.missing()),
+                missing=rendering.missing_tiles(),
                 outcomes=project.outcomes(),
                 log=log,
                 data=data,

@@ -50,6 +50,9 @@ class Rendering:
         parents = [path for path in there | {""} if path.count("/") < self.depth]
         return {f"{path}/{digit}" for path in parents for digit in "0123"} - there
 
+    def missing_tiles(self) -> set[LayerTile]:
+        return self.tiles(self.missing())
+
     def tile(self, path: str) -> LayerTile:
         """The grid name of a path."""
         digits = [int(digit) for digit in path.split("/")[1:]]

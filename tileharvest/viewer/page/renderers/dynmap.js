@@ -2,9 +2,8 @@
  * Links of Dynmap's own page: `?worldname=world&mapname=flat&zoom=5&x=0&y=64&z=0` (`getLink` of its `map.js`).
  * Zoom 0 is the coarsest.
  *
- * Our layers are a world and a map's prefix each, with `_day` where there is one. A link has the map's name,
- * which mostly is its prefix, but need not be: the surface of a world has the prefix `t`. Where it is not, our
- * links open the world's first map, and its own the first layer of the world.
+ * Our layers are a world and a map's name each, with `_day` where it is drawn by day, too. Its page chooses day
+ * or night by the server's time.
  *
  * @typedef {import("./links.js").Link} Link
  */

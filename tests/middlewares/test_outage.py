@@ -117,6 +117,19 @@ def test_a_host_that_is_down_is_probed_at_growing_pauses_until_it_answers() -> N
     assert rig.gave_up == []
 
 
+def test_a_host_that_answers_head_with_a_body_is_probed_by_get() -> None:
+    rig = Rig(UP)
+    harvest: Any = SimpleNamespace(answers_head=False)
+    rig.crawl.harvest = harvest
+
+    async def test() -> None:
+        rig.fail(3)
+        await asyncio.sleep(2)
+
+    run(test)
+    assert {(method, url) for _, method, url in rig.probes} == {("GET", PAGE)}
+
+
 def test_it_says_so_once_when_the_host_goes_down_and_once_when_it_is_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

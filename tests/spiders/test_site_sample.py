@@ -43,7 +43,7 @@ class Layers:
             )
             for place, one in enumerate(pyramids)
         ]
-        self.site: Any = SimpleNamespace(layers=layers, renderer="overviewer")
+        self.site: Any = SimpleNamespace(layers=layers, renderer="overviewer", answers_head=True)
 
     async def download_async(self, request: Request) -> Response:
         self.spider.count()
@@ -98,6 +98,14 @@ def test_a_site_of_which_too_much_fails_is_not_planned() -> None:
     layers = Layers(island(6, 30), status=503)
     with pytest.raises(SiteError, match=r"no usable answer \(503 Service Unavailable\), nor do others"):
         layers.sampled(None)
+
+
+def test_a_site_that_does_not_answer_head_as_it_should_is_asked_nothing() -> None:
+    layers = Layers(island(6, 30))
+    layers.site.answers_head = False
+    with pytest.raises(TileHarvestError, match=r"does not answer HEAD as it should, .* with a budget"):
+        layers.sampled(None)
+    assert layers.spider.made == LOOKED
 
 
 def test_a_site_that_redirects_the_requests_for_its_tiles_is_not_planned() -> None:

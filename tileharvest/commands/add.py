@@ -171,4 +171,6 @@ def _write(name: str, file: str, site: Site) -> None:
         write_line(f"  layer {layer.name}: depth {layer.depth}, {layer.image_extension}")
     if site.probed:
         write_line("  the site has no configuration: depths were found by asking for tiles")
+    for note in site.notes:
+        write_line(f"  {note}")
     write_line(f"next: scrapy plan {name} tells what a harvest will cost, scrapy harvest {name} makes it")

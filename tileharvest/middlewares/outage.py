@@ -160,8 +160,10 @@ class OutageMiddleware:
     async def _probe(self, host: str, url: str) -> str | None:
         """Returns why there is no answer, or None when there is one."""
         meta = {"download_slot": host, "dont_retry": True, "dont_redirect": True, "verbatim_url": True}
+        harvest = self._crawl.harvest
+        method = "HEAD" if harvest is None or harvest.answers_head else "GET"
         try:
-            response = await self._crawl.crawler.engine.download_async(Request(url, method="HEAD", meta=meta))
+            response = await self._crawl.crawler.engine.download_async(Request(url, method=method, meta=meta))
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:  # noqa: BLE001
             return no_answer_in_words(error)

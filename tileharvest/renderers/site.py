@@ -48,6 +48,9 @@ class Site:
     answers_head: bool = True
     """Whether its server answers HEAD as it should, without a body. Else all is asked by GET, under
     conditions where that can be."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of what is harvested and what is left alone. Each is a line of its own, which
+    is said once in each harvest."""
 
 
 def kept_layers(description: MapDescription, layers: Iterable[Layer], source: str) -> tuple[Layer, ...]:
@@ -78,12 +81,13 @@ def require_layers(description: MapDescription, names: Collection[str]) -> None:
 async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
     """Returns a file that a renderer writes beside its map, or None where there is none.
 
-    Raises SiteError for any other answer than these: nobody knows what the site has.
+    Some renderers' own servers say that by 204. Raises SiteError for any other answer than these: nobody
+    knows what the site has.
     """
     answer = await fetch("GET", url)
     if answer.status == 200:
         return answer
-    if answer.status in (404, 410):
+    if answer.status in (204, 404, 410):
         return None
     raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
 

@@ -90,8 +90,11 @@ class SiteSampleSpider(SiteProbeSpider):
     async def sample(self, site: Site) -> HarvestPlan:
         """Asks for the sample. Each layer has an equal share of the requests.
 
-        Raises ConfigurationError where too few are allowed, and SiteError where too many tiles fail.
+        Raises ConfigurationError where too few are allowed, SiteError where too many tiles fail, and
+        TileHarvestError where HEAD must not be asked.
         """
+        if not site.answers_head:
+            raise self._unplanned("does not answer HEAD as it should")
         looking = self.made
         self._renderer = renderer_named(site.renderer)
         walks = [walk_over(self.description, layer) for layer in site.layers]
@@ -183,11 +186,15 @@ class SiteSampleSpider(SiteProbeSpider):
             raise answer
         if isinstance(answer, Response) and (answer.status in HEAD_REFUSED or 300 <= answer.status < 400):
             does = "refuses HEAD" if answer.status in HEAD_REFUSED else "redirects the requests for its tiles"
-            raise TileHarvestError(
-                f"the host of map '{self.description.name}' {does}, and a sample would cost more than was"
-                f" allowed: nothing was planned; harvest it with a budget, and later plans go by that"
-            )
+            raise self._unplanned(does)
         reason = Answer(answer.status).phrase if isinstance(answer, Response) else str(answer)
         self._failures.append(f"{url} gives no usable answer ({reason or type(answer).__name__})")
         if len(self._failures) > _FAILING_SHARE * max(_FEW, self._tiles):
             raise SiteError(f"{self._failures[0]}, nor do others: nothing was planned; try again later")
+
+    def _unplanned(self, does: str) -> TileHarvestError:
+        """Returns what is said of a host that does what no sample can be asked with."""
+        return TileHarvestError(
+            f"the host of map '{self.description.name}' {does}, and a sample would cost more than was"
+            f" allowed: nothing was planned; harvest it with a budget, and later plans go by that"
+        )

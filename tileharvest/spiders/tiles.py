@@ -297,6 +297,8 @@ class TileSpider(Spider, HeldSpider):
             )
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
+        for note in site.notes:
+            self.logger.info("%s", note)
         await harvest.open(site)
         self._tell(site)
 

@@ -117,7 +117,9 @@ def images_asked(between: Nginx) -> Callable[[], list[str]]:
 
     def images_asked() -> list[str]:
         names = [
-            line.path.removeprefix("/tiles/") for line in between.log() if line.path.startswith("/tiles/")
+            line.path.removeprefix("/pictures/")
+            for line in between.log()
+            if line.path.startswith("/pictures/")
         ]
         between.clear_log()
         return names

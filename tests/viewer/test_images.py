@@ -11,7 +11,7 @@ import pytest
 from PIL import Image as Pillow
 
 from tests.viewer.asking import serving
-from tests.viewer.building import BLUE, FIRST, World, picture
+from tests.viewer.building import BLUE, FIRST, RED, SIZE, World, as_png, picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image
 
@@ -69,6 +69,25 @@ def test_images_of_other_kinds(world: World, extension: str, form: str, kind: st
         reply = client.get(f"/tiles/{sha1(body.getvalue()).hexdigest()}.{extension}")
     assert (reply.status, reply.body) == (200, body.getvalue())
     assert reply.headers["Content-Type"] == kind
+
+
+def test_its_picture_is_the_same_unless_the_image_holds_more(world: World) -> None:
+    """BlueMap's images have light and heights below."""
+    both = Pillow.new("RGBA", (SIZE + 1, 2 * (SIZE + 1)), BLUE)
+    both.paste(RED, (0, 0, SIZE, SIZE))
+    body = as_png(both)
+    name = f"{sha1(body).hexdigest()}.png"
+    world.harvest(FIRST, {Tile(0, 1, 1): BODY, Tile(0, 3, 1): body})
+    with serving(world) as client:
+        assert client.get(f"/pictures/{NAME}.png").body == BODY
+        assert client.get(f"/tiles/{name}").body == body
+        reply = client.get(f"/pictures/{name}")
+        again = client.get(f"/pictures/{name}", if_none_match=reply.headers["ETag"])
+        assert client.get(f"/pictures/{'0' * 40}.png").status == 404
+    assert (reply.status, reply.headers["Content-Type"], again.status) == (200, "image/png", 304)
+    assert reply.headers["Cache-Control"] == FOR_EVER
+    seen = Pillow.open(io.BytesIO(reply.body))
+    assert (seen.size, seen.convert("RGBA").getcolors()) == ((SIZE, SIZE), [(SIZE * SIZE, RED)])
 
 
 @pytest.mark.parametrize(

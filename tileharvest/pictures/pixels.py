@@ -16,6 +16,10 @@ LARGEST: Final = 4096
 """The most pixels that a tile may be wide and high. Renderers make tiles of 384. What claims to be far larger
 is no tile, and would fill the memory when it is unpacked."""
 
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_COMPRESSION: Final = 1
+"""Of zlib: more bytes than with 6, in a quarter of the time."""
+
 UNREADABLE: Final = (
     StoreError,
     OSError,
@@ -36,9 +40,45 @@ def stored(store: TileStore, name: str, size: int) -> Pillow.Image:
 
 
 def decoded(body: bytes, size: int) -> Pillow.Image:
-    """Returns an image in RGBA, of this width and height. Raises one of `UNREADABLE` for what is no tile."""
+    """Returns the picture of an image in RGBA, of this width and height.
+
+    Raises one of `UNREADABLE` for what is no tile.
+    """
+    whole = _picture(body)
+    return whole if whole.size == (size, size) else whole.resize((size, size), Pillow.Resampling.BOX)
+
+
+def picture_of(body: bytes) -> bytes:
+    """Returns what a person is to see of an image: the bytes as they are, or a PNG of a part of it.
+
+    Raises one of `UNREADABLE` where an image that holds more than a picture is no tile. No other image is
+    unpacked, so it costs nearly nothing.
+    """
+    # A PNG's width and height are the first numbers after the name of its first chunk.
+    size = int.from_bytes(body[16:20], "big"), int.from_bytes(body[20:24], "big")
+    if not (body.startswith(_PNG) and _holds_more(*size)):
+        return body
+    part = io.BytesIO()
+    _picture(body).save(part, "PNG", compress_level=_COMPRESSION)
+    return part.getvalue()
+
+
+def _picture(body: bytes) -> Pillow.Image:
     with Pillow.open(io.BytesIO(body), formats=_FORMATS) as image:
         if max(image.size) > LARGEST:
             raise ValueError(f"{image.width} x {image.height} pixels are too many for a tile")
         whole = image.convert("RGBA")
-    return whole if whole.size == (size, size) else whole.resize((size, size), Pillow.Resampling.BOX)
+    if not _holds_more(*whole.size):
+        return whole
+    # The last column and the last row are the first ones of the neighbours.
+    side = whole.width - 1
+    return whole.crop((0, 0, side, side))
+
+
+def _holds_more(width: int, height: int) -> bool:
+    """Returns whether an image holds more than a picture.
+
+    BlueMap has light and heights below it, in an image of (n + 1) x 2 (n + 1) pixels (`LowresTile.java`).
+    All other renderers draw squares.
+    """
+    return width > 1 and height == 2 * width

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
 from tileharvest.errors import HistoryError, StoreError
+from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
@@ -107,7 +108,9 @@ class Application:
             return error(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
         match [unquote(part) for part in request.rel_url.raw_path.split("/")[1:]]:
             case ["tiles", name]:
-                return await self._image(name, request)
+                return await self._image(name, request, self._store.named)
+            case ["pictures", name]:
+                return await self._image(name, request, lambda name: picture_of(self._store.named(name)))
             case [""]:
                 return self._page_file(INDEX, request)
             case ["page", *names]:
@@ -127,7 +130,7 @@ class Application:
             raise unknown(f"the page has no file {quoted(name)}")
         return self._page[name].answer(request)
 
-    async def _image(self, name: str, request: web.BaseRequest) -> web.Response:
+    async def _image(self, name: str, request: web.BaseRequest, read: Callable[[str], bytes]) -> web.Response:
         if not is_image_name(name):
             raise unknown(f"{quoted(name)} is no image: write its sha1 and its extension, as in a view")
         sha1, _, extension = name.partition(".")
@@ -137,7 +140,7 @@ class Application:
         if is_named(request, tag):
             return not_modified(headers)
         try:
-            body = await _in_thread(self._images, lambda: self._store.named(name))
+            body = await _in_thread(self._images, lambda: read(name))
         except MissingImageError:
             raise unknown(f"the store has no image {name}") from None
         except StoreError as failed:

@@ -63,9 +63,9 @@ export async function view(map, layer, day, area) {
   return addresses;
 }
 
-/** @param {string} image sha1 and extension @returns {string} */
+/** @param {string} image sha1 and extension @returns {string} of its picture, without what BlueMap keeps below it */
 export function imageAddress(image) {
-  return `tiles/${image}`;
+  return `pictures/${image}`;
 }
 
 /** @param {string} map @param {string} layer @param {string} tile @param {string} day */

@@ -141,7 +141,7 @@ def test_a_site_without_a_configuration_is_probed_for_its_depth(
         pytest.param(["mine", "map.example.net"], 2, "key 'url'", id="what is no address"),
         pytest.param(["mine", "{site}", "--layer", "night"], 2, LAYER, id="a layer that is not there"),
         pytest.param(["mine", "{site}", "--contact", "me"], 2, "neither a mail", id="what is no contact"),
-        pytest.param(["mine", "{site}/blue"], 5, "is a map of BlueMap, and Tile", id="another renderer's"),
+        pytest.param(["mine", "{site}/blue"], 5, "/blue/settings.json: is", id="a page alone"),
         pytest.param(["mine", "{nobody}"], 5, "cannot be reached", id="nobody there"),
     ],
 )

@@ -29,6 +29,7 @@ VERSIONS: Final = {
     "dynmap": [("mrozbarry", 4)],
     "squaremap": [("duckmap", 6)],
     "pl3xmap": [("sbatserver", 6)],
+    "bluemap": [("labyrinthmc", 5)],
 }
 """By renderer the published maps that it has drawn, each with its last version."""
 
@@ -47,6 +48,7 @@ PAGES: Final = {
         '<meta name="keywords" content="Minecraft, Map, Pl3x, Pl3xMap, LiveMap, BlueMap, Dynmap, SquareMap"/>'
         '<meta property="og:title" content="Pl3xMap"/>'
     ),
+    "bluemap": '<meta name="og:site_name" content="BlueMap">',
 }
 """Lines of the HTML page that each renderer writes; of plain tiles what stands in its place."""
 

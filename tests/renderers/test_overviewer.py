@@ -215,20 +215,6 @@ def test_without_configuration_and_names_there_is_nothing_to_probe(run):
         run(probe(described(), FakeSite({})))
 
 
-@pytest.mark.parametrize("layers", [(), ("day",)])
-@pytest.mark.parametrize(
-    ("page", "title"),
-    [
-        ("<title>BlueMap</title>", "BlueMap"),
-    ],
-)
-def test_another_renderers_map_is_named(run, layers, page, title):
-    site = FakeSite({PAGE: Fetched(200, page.encode())})
-    with pytest.raises(SiteError, match=f"is a map of {title}, and TileHarvest reads those of Minecraft-Ov"):
-        run(probe(described(layers=layers), site))
-    assert site.asked[-1] == f"GET {PAGE}"
-
-
 def test_without_configuration_and_tiles_the_map_has_moved(run):
     with pytest.raises(SiteError, match="is the address right, or has the map moved"):
         run(probe(described(layers=("day",)), FakeSite({})))

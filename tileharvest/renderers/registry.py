@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
+from tileharvest.renderers.bluemap import BlueMap
 from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
@@ -33,6 +34,7 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
     Dynmap(),
     Squaremap(),
     Pl3xMap(),
+    BlueMap(),
 )
 
 ENTRY_POINTS: Final = "tileharvest.renderers"
@@ -71,11 +73,6 @@ RENDERERS: Final[dict[str, Renderer]] = {renderer.name: renderer for renderer in
 
 for _renderer in installed(RENDERERS):
     RENDERERS[_renderer.name] = _renderer
-
-_OTHERS: Final = (("bluemap", "BlueMap"),)
-"""A word that stands, in lower case, in the HTML page of every map of a renderer that is not read here, and
-what people call that. The first sign that is found counts. The pages are those of the programs' own
-repositories."""
 
 
 def renderer_named(name: str) -> Renderer:
@@ -131,13 +128,5 @@ async def _recognised(description: MapDescription, fetch: Fetch, found: str) -> 
     for renderer in RENDERERS.values():
         if renderer.recognises(page):
             return renderer
-    titles = ", ".join(renderer.title for renderer in RENDERERS.values())
-    lower = page.lower()
-    other = next((title for sign, title in _OTHERS if sign in lower), None)
-    if other is not None:
-        raise SiteError(
-            f"{description.page} is a map of {other}, and TileHarvest reads those of {titles};"
-            " nothing was changed"
-        )
     signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())
     raise SiteError(f"{found}; looked for: {signs}")

@@ -55,6 +55,12 @@ class Pl3xMapSpider(TileSpider):
     name = "pl3xmap"
 
 
+class BlueMapSpider(TileSpider):
+    """Harvests the images of low resolution of a BlueMap."""
+
+    name = "bluemap"
+
+
 _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
     spider.name: spider
     for spider in (
@@ -65,6 +71,7 @@ _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
         DynmapSpider,
         SquaremapSpider,
         Pl3xMapSpider,
+        BlueMapSpider,
     )
 }
 

@@ -1,0 +1,209 @@
+"""BlueMap's settings as found on a real site, and where its own page looks for tiles and blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.renderers.sites import PAGE, PublishedSite, of_map
+from tileharvest.errors import SiteError
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses, parse_map, parse_settings
+from tileharvest.renderers.site import Fetched, UnrecognisedError
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.verdict import Answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.tiles.layers import Layer
+
+FOLDER = f"{PAGE}maps/world"
+ADDRESSES = LowresAddresses(f"{FOLDER}/tiles", 3)
+
+
+def settings(**changed: Any) -> bytes:
+    """Of a map, as versions 3 and later write them."""
+    keys = {
+        "name": "Overworld",
+        "sorting": 0,
+        "hires": {"tileSize": [32, 32], "scale": [1, 1], "translate": [2, 2]},
+        "lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": 3},
+        "startPos": [0, 0],
+        "voidColor": [0, 0.5, 1, 1],
+        "perspectiveView": True,
+    } | changed
+    return json.dumps(keys).encode()
+
+
+def layer_of(**changed: Any) -> Layer:
+    return parse_map(settings(**changed), "world", FOLDER)[1]
+
+
+@pytest.fixture
+def site(shared_maps: Path, tmp_path: Path) -> PublishedSite:
+    return of_map(shared_maps, "labyrinthmc", 5, tmp_path)
+
+
+def test_a_real_site_has_the_values_that_its_files_show(site: PublishedSite) -> None:
+    found = site.probed("bluemap")
+    assert [(one.name, one.world, one.depth, one.pyramid.factor, one.tile_size) for one in found.layers] == [
+        ("world", "world (overworld)", 3, 5, 500),
+        ("hub_rainbow", "Hub", 3, 5, 500),
+    ]
+    assert {(one.spawn, one.background, one.image_extension) for one in found.layers} == {
+        ((0, 64, 0), "#000000", "png")
+    }
+
+
+def test_maps_without_settings_and_folders_that_are_not_listed_are_left_out(site: PublishedSite) -> None:
+    """The site lists two maps that are not there; its own page tells so in the console and goes on."""
+    (site.folder / "maps" / "old").mkdir()
+    (site.folder / "maps" / "old" / "settings.json").write_bytes(settings())
+    assert {one.name for one in site.probed("bluemap").layers} == {"world", "hub_rainbow"}
+
+
+def test_of_many_maps_only_those_that_are_kept_are_asked_about(site: PublishedSite) -> None:
+    site.probed("bluemap", layers=("hub_rainbow",))
+    assert site.asked == [f"GET {PAGE}settings.json", f"GET {PAGE}maps/hub_rainbow/settings.json"]
+
+
+def test_tiles_of_high_resolution_are_left_alone_and_head_is_never_asked(site: PublishedSite) -> None:
+    found = site.probed("bluemap")
+    assert found.notes == (LEFT_ALONE,)
+    assert not found.answers_head
+    for layer in found.layers:
+        assert layer.addresses.tile_of(f"{layer.addresses.folder}/0/x1/z1.png") is None
+        assert layer.addresses.tile_of(f"{layer.addresses.folder}/0/x1/z1.prbm.gz") is None
+
+
+def test_the_maps_may_lie_on_another_host() -> None:
+    folder = "https://tiles.example.org/data/world"
+    answers = {
+        f"{PAGE}settings.json": json.dumps(
+            {"maps": ["world"], "mapDataRoot": "https://tiles.example.org/data"}
+        ).encode(),
+        f"{folder}/settings.json": settings(),
+    }
+
+    async def fetch(method: str, url: str) -> Fetched:
+        return Fetched(200, answers[url], url) if url in answers else Fetched(404, b"", url)
+
+    (layer,) = asyncio.run(BlueMap().probe(MapDescription(name="m", url=PAGE), fetch)).layers
+    assert layer.addresses.url_of(Tile.at(0, 1, 2)) == f"{folder}/tiles/1/x1/z2.png"
+    assert layer.host == "tiles.example.org"
+
+
+@pytest.mark.parametrize(
+    ("tile", "path"),
+    [
+        (Tile.at(0, 0, 0), "1/x0/z0"),
+        (Tile.at(0, -12, 3), "1/x-1/2/z3"),
+        (Tile.at(-1, 10, -205), "2/x1/0/z-2/0/5"),
+        (Tile.at(-2, -1, -1), "3/x-1/z-1"),
+        (Tile.at(0, 59999, -60000), "1/x5/9/9/9/9/z-6/0/0/0/0"),
+    ],
+)
+def test_each_digit_but_the_last_is_a_folder(tile: Tile, path: str) -> None:
+    """As `pathFromCoords` of `common/webapp/src/js/util/Utils.js` makes it."""
+    address = f"{FOLDER}/tiles/{path}.png"
+    assert ADDRESSES.url_of(tile) == address
+    assert ADDRESSES.tile_of(address) == tile
+    assert ADDRESSES.tile_of(f"{address}?123456") == tile
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["1/x01/z0", "1/x0/1/z0", "1/x-0/z0", "1/x-/z0", "1/x1//z0", "01/x0/z0", "4/x0/z0", "1/x0z0", "/x0/z0"],
+)
+def test_a_path_that_bluemap_does_not_write_is_no_tile(path: str) -> None:
+    assert ADDRESSES.tile_of(f"{FOLDER}/tiles/{path}.png") is None
+
+
+def test_a_tile_coarser_than_all_levels_has_no_address() -> None:
+    with pytest.raises(ValueError, match="coarser than the 3 levels"):
+        ADDRESSES.url_of(Tile.at(-3, 0, 0))
+
+
+PLACES = [(0, 0), (499, 500), (-1, -12_500), (-6_001, 73), (12_499, -2_501), (29_999_984, -29_999_984)]
+
+
+@pytest.mark.parametrize(("x", "z"), PLACES)
+def test_blocks_lie_on_the_tiles_on_which_its_own_page_looks_for_them(x: int, z: int) -> None:
+    """`loadMapArea` of `Map.js`: floor(x / (tileSize * lodFactor ^ (lod - 1)))."""
+    layer = layer_of()
+    assert layer.projection is not None
+    right, up = layer.projection.point_of(x + 0.5, z + 0.5)
+    tile = Tile.at(0, floor(right / 2), floor(-up / 2))
+    for lod in (1, 2, 3):
+        width = 500 * 5 ** (lod - 1)
+        assert (1 - lod, x // width, z // width) == (tile.zoom, tile.column, tile.row)
+        tile = layer.pyramid.parent(tile)
+    assert layer.projection.block_at(right, up) == (x, z)
+
+
+def test_a_tile_has_25_children_which_lie_in_it() -> None:
+    pyramid = layer_of().pyramid
+    for above in (Tile.at(-2, -1, 0), Tile.at(-1, 3, -2)):
+        children = pyramid.children(above)
+        expected = [
+            (above.column * 5 + right, above.row * 5 + down) for down in range(5) for right in range(5)
+        ]
+        assert [(child.column, child.row) for child in children] == expected
+        assert {pyramid.parent(child) for child in children} == {above}
+
+
+def test_the_walk_begins_around_the_origin_and_the_start() -> None:
+    """The start may lie at the edge of a tile, as the origin does, and the land on the other side of it."""
+    layer = layer_of(startPos=[30_000, -13_000])
+    around = {(right, down) for right in (-1, 0, 1) for down in (-1, 0, 1)}
+    far = {(2 + right, -2 + down) for right, down in around}
+    assert {(tile.column, tile.row) for tile in layer.pyramid.start()} == around | far
+    assert {tile.zoom for tile in layer.pyramid.start()} == {-2}
+    assert layer.spawn == (30_000, 64, -13_000)
+
+
+def test_the_background_is_the_colour_below_the_world() -> None:
+    assert layer_of().background == "#0080ff"
+    assert layer_of(voidColor=[]).background is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"lowres": {"tileSize": [500, 400], "lodFactor": 5, "lodCount": 3}}, "500 x 400 blocks"),
+        ({"lowres": {"tileSize": [500, 500], "lodFactor": 1, "lodCount": 3}}, "lodFactor"),
+        ({"lowres": {"tileSize": [0, 0], "lodFactor": 5, "lodCount": 3}}, "tileSize"),
+        ({"lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": 0}}, "lodCount"),
+        ({"lowres": {"tileSize": [100, 100]}}, "lodFactor"),
+        ({"startPos": "here"}, "startPos"),
+    ],
+)
+def test_settings_of_a_map_that_cannot_be_are_refused_with_what_is_wrong(
+    changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SiteError, match=f"maps/world/settings.json is not as BlueMap writes it: .*{message}"):
+        layer_of(**changed)
+
+
+def test_damaged_settings_are_told_from_those_of_something_else() -> None:
+    url = f"{PAGE}settings.json"
+    with pytest.raises(SiteError, match="cut off or damaged") as raised:
+        parse_settings(b'{"maps": ["wor', url)
+    assert not isinstance(raised.value, UnrecognisedError)
+    with pytest.raises(SiteError, match="cut off or damaged"):
+        parse_map(settings()[:60], "world", FOLDER)
+    for other in (b"<html></html>", b'{"title": "My garden"}', b"[]"):
+        with pytest.raises(UnrecognisedError):
+            parse_settings(other, url)
+
+
+@pytest.mark.parametrize("status", [200, 304, 404, 500])
+def test_no_content_is_a_missing_tile_and_nothing_else_is(status: int) -> None:
+    tile = Tile.at(0, 0, 0)
+    assert BlueMap().understood(Answer(204), tile) == Answer(404)
+    assert BlueMap().understood(Answer(status), tile) == Answer(status)

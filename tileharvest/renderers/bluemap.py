@@ -1,0 +1,217 @@
+"""BlueMap's sites, of which the images of low resolution are kept.
+
+Names and formulas follow its own page (`common/webapp/src/js/map/Map.js` and `util/Utils.js` of its source).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import floor
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from urllib.parse import quote, urljoin
+
+import msgspec
+
+from tileharvest.errors import SiteError
+from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.verdict import Answer
+
+if TYPE_CHECKING:
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.site import Fetch
+
+SETTINGS_FILE: Final = "settings.json"
+LEFT_ALONE: Final = (
+    "BlueMap's tiles of high resolution are models and no images: they are left alone, and its images of low"
+    " resolution are kept"
+)
+
+_NO_CONTENT: Final = 204
+_TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)\.png", re.ASCII)
+
+_Edge: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+_Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2)]
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=12)]
+"""With twelve levels of 2 x 2 tiles, the least that nest, one image shows a world's whole width."""
+
+
+class _Settings(msgspec.Struct, rename="camel"):
+    maps: list[str]
+    map_data_root: str = "maps"
+    """Relative to the page, or an address. The versions before 5 do not write it."""
+
+
+class _Lowres(msgspec.Struct, rename="camel"):
+    tile_size: tuple[_Edge, _Edge]
+    lod_factor: _Factor
+    lod_count: _Count
+
+
+class _Map(msgspec.Struct, rename="camel"):
+    lowres: _Lowres
+    name: str | None = None
+    sorting: float = 1_000_000
+    start_pos: tuple[float, float] = (0, 0)
+    void_color: list[float] = []
+
+
+class BlueMap(Renderer):
+    """BlueMap.
+
+    It saves a tile before its parent, and writes the parent even where the bytes stay (`LowresLayer.java`).
+    So the times of its files may prove what lies below. Where a host tells none, or times of its own, the
+    proof shows it.
+
+    BlueMap's own server answers HEAD with a body (`MapStorageRequestHandler.java`), which a client takes for
+    the next answer on the connection. So HEAD is never sent. On a file server a GET under conditions costs no
+    more. The own server of version 5 has neither ETag nor Last-Modified, and each GET brings the whole image.
+    """
+
+    name = "bluemap"
+    title = "BlueMap"
+    sign = f"{SETTINGS_FILE} with 'maps'"
+    doubt = None
+
+    def recognises(self, page: str) -> bool:
+        # Pl3xMap's page has the name among its keywords.
+        lower = page.lower()
+        return 'content="bluemap"' in lower or "<title>bluemap</title>" in lower
+
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        """Returns a layer for each map that the site lists, in the order of its menu.
+
+        It costs a request for each of them, or for each that the map keeps. One that is listed and has no
+        settings is left out, as the site's own page does it.
+        """
+        url = description.page + SETTINGS_FILE
+        answer = await fetch_config(fetch, url)
+        if answer is None:
+            raise UnrecognisedError(
+                f"there is no {url}: is the address right, or has the map moved? put the right url into"
+                " maps.toml"
+            )
+        settings = parse_settings(answer.body, url)
+        root = urljoin(answer.url or url, settings.map_data_root.rstrip("/") + "/")
+        listed = tuple(dict.fromkeys(settings.maps))
+        is_named = description.layers and set(description.layers) <= set(listed)
+        layers: list[tuple[float, Layer]] = []
+        for name in description.layers if is_named else listed:
+            folder = f"{root}{quote(name)}"
+            found = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
+            if found is not None:
+                layers.append(parse_map(found.body, name, folder))
+        in_order = [layer for _, layer in sorted(layers, key=lambda one: one[0])]
+        kept = kept_layers(description, in_order, url)
+        return Site(self.name, kept, answers_head=False, notes=(LEFT_ALONE,))
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        """Takes 204, which the own servers answer for a missing tile, for 404."""
+        return Answer(404) if answer.status == _NO_CONTENT else answer
+
+
+@dataclass(frozen=True, slots=True)
+class LowresAddresses:
+    """Where BlueMap puts the images of a map: each digit but the last is a folder, as in `1/x-1/2/z3.png`."""
+
+    folder: str
+    """What a tile's path is appended to, without a slash at its end."""
+    depth: int
+
+    def url_of(self, tile: Tile) -> str:
+        """Raises ValueError for a tile that is coarser than the coarsest."""
+        level = 1 - tile.zoom
+        if level > self.depth:
+            raise ValueError(f"tile {tile} is coarser than the {self.depth} levels of {self.folder}")
+        return f"{self.folder}/{level}/x{_digits(tile.column)}/z{_digits(tile.row)}.png"
+
+    def tile_of(self, url: str) -> Tile | None:
+        path = url.partition("?")[0]
+        match = _TILE.fullmatch(path, len(self.folder)) if path.startswith(self.folder) else None
+        if match is None:
+            return None
+        level, column, row = (int(part.replace("/", "")) for part in match.groups())
+        if not 1 <= level <= self.depth:
+            return None
+        tile = Tile.at(1 - level, column, row)
+        # A number has one writing: no zeros before it, and no -0.
+        return tile if self.url_of(tile) == path else None
+
+
+def parse_settings(body: bytes, url: str) -> _Settings:
+    """Returns what the `settings.json` beside the page says. `url` is its address.
+
+    Raises UnrecognisedError for a file that is none of BlueMap's, and SiteError for one that is damaged.
+    """
+    try:
+        return msgspec.json.decode(body, type=_Settings)
+    except msgspec.ValidationError as error:
+        raise UnrecognisedError(f"{url} is not as BlueMap writes it: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if not body.lstrip().startswith(b"{"):
+            raise UnrecognisedError(f"{url} is no file of BlueMap's, but something else") from None
+        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
+
+
+def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
+    """Returns the layer of a map and its place in the menu, from the `settings.json` in the map's folder.
+
+    Raises SiteError, which says what is wrong.
+    """
+    url = f"{folder}/{SETTINGS_FILE}"
+    try:
+        settings = msgspec.json.decode(body, type=_Map)
+        return settings.sorting, _layer(settings, name, f"{folder}/tiles")
+    except ValueError as error:
+        is_damaged = isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError)
+        wrong = f"is not as BlueMap writes it: {error}"
+        if is_damaged:
+            wrong = f"is cut off or damaged ({error}); try again later"
+        raise SiteError(f"{url} {wrong}") from None
+
+
+def _layer(settings: _Map, name: str, folder: str) -> Layer:
+    lowres, (east, south) = settings.lowres, settings.start_pos
+    size, height = lowres.tile_size
+    if size != height:
+        raise ValueError(f"its tiles are {size} x {height} blocks, and no squares")
+    depth, factor = lowres.lod_count, lowres.lod_factor
+    seeds = _around(1 - depth, size * factor ** (depth - 1), ((0, 0), (east, south)))
+    projection = Projection((2 / size, 0, 0, 0), (0, 0, -2 / size, 0))
+    return Layer(
+        name=name,
+        pyramid=Pyramid.endless(depth, seeds, factor),
+        image_extension="png",
+        addresses=LowresAddresses(folder, depth),
+        tile_size=size,
+        world=settings.name,
+        projection=projection,
+        # The settings tell no height.
+        spawn=(floor(east), round(projection.height), floor(south)),
+        background=_colour(settings.void_color),
+    )
+
+
+def _around(zoom: int, width: int, places: tuple[tuple[float, float], ...]) -> tuple[Tile, ...]:
+    """Returns the tiles of a zoom at some places, and those around each of them. `width` is in blocks.
+
+    A place may lie at the edge of a tile, as the world's origin does, and the land on the other side of it.
+    """
+    middles = (Tile.at(zoom, floor(east / width), floor(south / width)) for east, south in places)
+    return tuple(dict.fromkeys(tile for middle in middles for tile in TileRange.of(middle).wider(1)))
+
+
+def _colour(parts: list[float]) -> str | None:
+    """Returns the CSS colour of red, green and blue from 0 to 1, or None for anything else."""
+    if len(parts) < 3:
+        return None
+    return "#" + "".join(f"{round(255 * min(1.0, max(0.0, part))):02x}" for part in parts[:3])
+
+
+def _digits(number: int) -> str:
+    return ("-" if number < 0 else "") + "/".join(str(abs(number)))

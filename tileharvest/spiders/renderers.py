@@ -19,71 +19,18 @@ class OverviewerSpider(TileSpider):
     name = "overviewer"
 
 
-class MapcrafterSpider(TileSpider):
-    """Harvests a map of Mapcrafter."""
-
-    name = "mapcrafter"
-
-
-class UnminedSpider(TileSpider):
-    """Harvests a map of uNmINeD."""
-
-    name = "unmined"
-
-
-class XyzSpider(TileSpider):
-    """Harvests plain tiles: XYZ, TMS, quadkeys, or what a TileJSON names."""
-
-    name = "xyz"
-
-
-class DynmapSpider(TileSpider):
-    """Harvests a map of Dynmap."""
-
-    name = "dynmap"
-
-
-class SquaremapSpider(TileSpider):
-    """Harvests a map of squaremap."""
-
-    name = "squaremap"
-
-
-class Pl3xMapSpider(TileSpider):
-    """Harvests a map of Pl3xMap."""
-
-    name = "pl3xmap"
-
-
-class BlueMapSpider(TileSpider):
-    """Harvests the images of low resolution of a BlueMap."""
-
-    name = "bluemap"
+def _spider_for(name: str) -> type[TileSpider]:
+    """Returns the spider of a renderer. It differs from the others by its name alone."""
+    said = f"Harvests a map of {RENDERERS[name].title}."
+    members = {"name": name, "__module__": __name__, "__doc__": said}
+    return type(f"{name.capitalize()}Spider", (TileSpider,), members)
 
 
 _SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
-    spider.name: spider
-    for spider in (
-        OverviewerSpider,
-        MapcrafterSpider,
-        UnminedSpider,
-        XyzSpider,
-        DynmapSpider,
-        SquaremapSpider,
-        Pl3xMapSpider,
-        BlueMapSpider,
-    )
+    name: OverviewerSpider if name == OverviewerSpider.name else _spider_for(name) for name in RENDERERS
 }
-
-
-def _spider_for(name: str) -> type[TileSpider]:
-    """Returns the spider of a renderer that another package brings."""
-    return type(f"{name.capitalize()}Spider", (TileSpider,), {"name": name, "__module__": __name__})
-
-
-_OF_PACKAGES: Final = {name: _spider_for(name) for name in RENDERERS if name not in _SPIDERS}
 # Scrapy looks for spiders among the names of this module.
-globals().update({spider.__name__: spider for spider in _OF_PACKAGES.values()})
+globals().update({spider.__name__: spider for spider in _SPIDERS.values()})
 
 
 def spider_of(description: MapDescription) -> type[TileSpider]:
@@ -92,4 +39,4 @@ def spider_of(description: MapDescription) -> type[TileSpider]:
     It is that of Overviewer, the usual one, where the renderer is only found out when the site is probed; and
     where there is no such renderer, which the spider then says.
     """
-    return {**_OF_PACKAGES, **_SPIDERS}.get(description.renderer, OverviewerSpider)
+    return _SPIDERS.get(description.renderer, OverviewerSpider)

@@ -13,6 +13,8 @@
                                              many maps side by side in one process
     make bench ARGS="fleet-maps"             many maps at one worker and at several
     make bench ARGS="unit-costs"             bytes and CPU of a map, a tile and a version
+    make bench ARGS="import --commits 2000"  the past of a map in git, commit by commit; and
+                                             what a quiet day asks by each walk, an index, and git
     make bench ARGS="simulation --days 30"   10,000 maps and 20 workers under a given clock
     make bench ARGS="stock"                  stock Scrapy alone
 
@@ -38,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import fleet, fleet_maps, maps, unit_costs, walks
+from bench import fleet, fleet_maps, imports, maps, quiet_day, unit_costs, walks
 from bench.cost import Cost, cores, on_core, run
 from bench.fleet_simulation import FleetSimulation
 from bench.harvest import PROJECT, check, harvest_twice
@@ -70,6 +72,7 @@ PARTS = (
     "maps",
     "fleet-maps",
     "unit-costs",
+    "import",
     "simulation",
 )
 KINDS = ("tileharvest-memory", "tileharvest-sqlite", "scrapy-memory", "scrapy-jobdir")
@@ -305,6 +308,8 @@ def arguments() -> argparse.Namespace:
         "--described", type=int, nargs="*", default=maps.DESCRIBED, help="maps in one maps.toml"
     )
     parser.add_argument("--shared-maps", type=int, default=fleet_maps.MAPS, help="maps of the fleet")
+    parser.add_argument("--commits", type=int, default=imports.COMMITS, help="of the imported repository")
+    parser.add_argument("--committed", type=int, default=imports.TILES, help="least tiles of its map")
     parser.add_argument(
         "--simulated", type=int, nargs=2, default=SIMULATED, help="maps and workers of the simulation"
     )
@@ -331,6 +336,10 @@ def main() -> None:
                 bench.folder / "fleet-maps", console, chosen.shared_maps
             ),
             "unit-costs": lambda: unit_costs.measure(bench.folder / "unit-costs", console),
+            "import": lambda: {
+                "imports": imports.measure(bench.folder, console, chosen.commits, chosen.committed),
+                "quiet days": quiet_day.measure(bench.folder / "quiet-days", console, chosen.committed),
+            },
             "simulation": lambda: simulation(console, chosen.simulated[0], chosen.simulated[1], chosen.days),
             "stock": lambda: stock(bench, console),
         }

@@ -95,7 +95,7 @@ class Fleet:
         self._database = database
         self._tiles = maps * count(depth)
         self._day = date.fromisoformat(FIRST_DAY)
-        describe(folder, site, maps, walk="full", timezone="UTC")
+        describe(folder, site, maps, 'walk = "full"', 'timezone = "UTC"')
         self._harvest([None])
 
     def harvest(self, workers: Sequence[Box | None], box: float | None = None) -> FleetHarvest:

@@ -47,8 +47,10 @@ QUIET: Final = 1_000
 DESCRIBED: Final = (100, 1_000, 10_000)
 RATE: Final = 2
 """Requests per second of each map."""
-_DEPTH: Final = 3
-"""Of a map with 84 tiles."""
+_DEPTH: Final = 4
+_ZONE: Final = "zones = [{ center = [-7, 8], width = 9, height = 8, zoom = 0 }]"
+_TILES: Final = 9 * 8 + 5 * 4 + 3 * 2 + 2 * 1
+"""Those of the zone, by zoom: 100 of the site's 340."""
 _AT_ONCE: Final = 100
 """Quiet maps side by side."""
 _ASIDE: Final = 2
@@ -86,15 +88,16 @@ def measure(folder: Path, console: Console, maps: int, quiet: int, described: li
 
 
 def _busy(folder: Path, console: Console, maps: int) -> dict[str, Any]:
-    """Harvests maps of 84 tiles that have not changed, all at once."""
-    ideal = (count(_DEPTH) + _ASIDE) / RATE
+    """Harvests maps of 100 tiles that have not changed, all at once."""
+    requests = _TILES + _ASIDE
+    ideal = requests / RATE
     with many_hosts(folder, _DEPTH) as server:
-        describe(folder, server, maps)
+        describe(folder, server, maps, _ZONE)
         _harvest(folder, "first", FIRST_DAY)
-        describe(folder, server, maps, requests_per_second=RATE)
+        describe(folder, server, maps, _ZONE, f"requests_per_second = {RATE}")
         server.clear_log()
         cost = _harvest(folder, "second", SECOND_DAY, "--at-once", str(maps))
-        asked = _asked(server, maps, count(_DEPTH) + _ASIDE)
+        asked = _asked(server, maps, requests)
     latest = max(times[-1] - times[0] for times in asked.values())
     most = max(Counter(int(moment) for moment in times).most_common(1)[0][1] for times in asked.values())
     found = {
@@ -107,7 +110,7 @@ def _busy(folder: Path, console: Console, maps: int) -> dict[str, Any]:
         "rss_megabytes": cost.rss,
         "cpu_per_request_ms": 1000 * cost.cpu / sum(map(len, asked.values())),
     }
-    console.print(_table(f"{maps} maps of {count(_DEPTH)} tiles at {RATE}/s, one process", found))
+    console.print(_table(f"{maps} maps of {_TILES} tiles at {RATE}/s, one process", found))
     return found
 
 
@@ -181,7 +184,7 @@ def many_hosts(folder: Path, depth: int) -> Iterator[Nginx]:
         yield server
 
 
-def describe(folder: Path, server: Nginx, maps: int, **keys: float | str) -> None:
+def describe(folder: Path, server: Nginx, maps: int, *lines_of_each: str) -> None:
     """Writes a maps.toml with so many maps, each at an address of its own."""
     lines = []
     for number in range(maps):
@@ -189,7 +192,8 @@ def describe(folder: Path, server: Nginx, maps: int, **keys: float | str) -> Non
         lines += [
             f"[map-{number}]",
             f'url = "{url}"',
-            *(f"{key} = {json.dumps(value)}" for key, value in keys.items()),
+            "change_index = false",
+            *lines_of_each,
         ]
     (folder / "maps.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

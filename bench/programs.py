@@ -58,7 +58,7 @@ class TileHarvest:
         command = [*self._command(), "-s", "SCHEDULER_QUEUE=memory"]
         with Workers(command, self._environment, folder / "first", [None]) as worker:
             worker.costs(_patience(site))
-        check_asked(site.asked(), heads=site.tiles, gets=site.tiles)
+        check_asked(site.asked(), heads=0, gets=site.tiles)
 
     def walk(self, folder: Path, concurrency: int, boxes: Sequence[Box | None]) -> tuple[list[Cost], float]:
         self._describe(self._site.url, concurrency)
@@ -67,7 +67,9 @@ class TileHarvest:
             return workers.costs(_patience(self._site)), time.monotonic()
 
     def _describe(self, url: str, concurrency: int) -> None:
-        entry = f'[bench]\nurl = "{url}/"\nconcurrency = {concurrency}\ntimezone = "UTC"\n'
+        entry = (
+            f'[bench]\nurl = "{url}/"\nconcurrency = {concurrency}\ntimezone = "UTC"\nchange_index = false\n'
+        )
         self._maps.write_text(entry, encoding="utf-8")
 
     def _command(self) -> list[str]:

@@ -64,14 +64,14 @@ def _large_map(folder: Path, redis: RedisServer, server: PostgresqlServer) -> di
         places = {"REDIS_URL": redis.url, "DATABASE_URL": server.tcp_url(database)}
         describe(folder, site, 1)
         scrapy(folder, "empty", "maps", "--json", **places)
-        redis.ask("FLUSHALL")
-        before = _memory(redis)
         first = scrapy(folder, "first", "harvest", "--all", "-a", f"day={FIRST_DAY}", **places)
-        tiles, complete = count(_DEPTH), _memory(redis) - before
+        tiles, of_first = count(_DEPTH), _bytes_of_seen(redis, FIRST_DAY)
         rows, sizes = _rows(server, database), _sizes(server, database)
         scrapy(folder, "again", "harvest", "--all", "-a", f"day={SECOND_DAY}", **places)
         grown = _sizes(server, database)
-    found: dict[str, Any] = {"redis_bytes_for_a_complete_harvest_of_5460_tiles": complete}
+        of_second = _bytes_of_seen(redis, SECOND_DAY)
+    found: dict[str, Any] = {"redis_bytes_per_tile_seen_in_a_first_segment": of_first / tiles}
+    found["redis_bytes_per_tile_seen_in_a_later_segment"] = of_second / tiles
     found["postgresql_bytes_per_first_version"] = sum(sizes.values()) / tiles
     found |= {f"postgresql_bytes_per_tile_in_{name}": size / tiles for name, size in sizes.items()}
     found |= {f"postgresql_rows_per_tile_in_{name}": number / tiles for name, number in rows.items()}
@@ -133,6 +133,12 @@ def _memory(redis: RedisServer) -> int:
     """Returns the bytes of the data set. Those of connections are left out."""
     told = redis.ask("INFO", "memory")
     return int(told["used_memory_dataset"])
+
+
+def _bytes_of_seen(redis: RedisServer, segment: str) -> int:
+    """Returns the bytes of what was seen in a segment of the only map."""
+    key = f"tileharvest:{{map-0}}:fingerprints:{segment}"
+    return int(redis.ask("MEMORY", "USAGE", key, "SAMPLES", "0"))
 
 
 def _rows(server: PostgresqlServer, database: str) -> dict[str, int]:

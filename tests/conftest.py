@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -20,7 +21,7 @@ from tests.servers.nginx import nginx as nginx_server
 from tests.servers.postgresql import postgresql_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from tests.end_to_end.real_maps import Harvested
     from tests.servers.misbehaving import Misbehaving
@@ -51,9 +52,11 @@ if "TMPDIR" not in os.environ and _is_for_tests(_MEMORY):
 
 _FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 """The folders that take longest."""
-_WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/")
+_WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/", "tests/demo/")
 """Those of which one process does all: workers of two fleets would be in each other's way, and what the
-browser looks at, or the wheel, would be made twice."""
+browser looks at, the wheel, or the demo's world, would be made twice."""
+_BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
+"""Files that need what a whole folder elsewhere needs, too. The demo's world takes seconds to draw."""
 
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -68,12 +71,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.relative_to(tests).parts[0], len(places)))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nearly all that is made meanwhile stays until the end, so it is never looked through for garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Each file is one process's, so that no server of a module is started twice, and so are some folders."""
 
     def _split_scope(self, nodeid: str) -> str:
-        whole = [folder for folder in _WHOLE if nodeid.startswith(folder)]
-        return whole[0] if whole else str(super()._split_scope(nodeid))
+        scope = str(super()._split_scope(nodeid))
+        return next((folder for folder in _WHOLE if scope.startswith(folder)), _BESIDE.get(scope, scope))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,7 +1,7 @@
 """TileHarvest: the time machine for web maps. The flow, one way, downhill:
 
 maps.toml -> MapDescription (maps/) -> renderer: the site's configuration and layers (renderers/)
-  -> walk: which tiles are asked for (walk/) -> spider: HEAD requests (spiders/)
+  -> walk: which tiles are asked for (walk/) -> spider: HEAD requests, GET in a first harvest (spiders/)
   -> scheduler: segment, seen?, lane, lease (scheduler/, queue/)
   -> politeness: may the next request start? (politeness/) -> Scrapy's downloader
   -> retry and diff middlewares (middlewares/), with the verdict (tiles/verdict.py): a HEAD settles the

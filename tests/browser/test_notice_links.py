@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileharvest.notices.permalink import permalink
+from tileharvest.notices.message import permalink
 from tileharvest.renderers.overviewer import projection_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,13 @@ def test_the_page_reads_what_a_link_says(call: Call, shown: list[tuple[Any, ...]
     keys = ("map", "layer", "day", "x", "z", "zoom")
     said = [dict(zip(keys, [*look[:2], str(look[2]), *look[3:]], strict=True)) for look in shown]
     assert call("permalink.js", "readHash", [[link] for link in links]) == said
+
+
+def test_the_page_reads_a_place_of_the_earth(call: Call) -> None:
+    """Also one so small that Python would write it with an exponent."""
+    link = permalink("https://example.net/", "snow", "zoom10", date(2026, 11, 20), 8.112499, -0.000002, -1.5)
+    (said,) = call("permalink.js", "readHash", [[link]])
+    assert (said["x"], said["z"], said["zoom"]) == (8.112499, -0.000002, -1.5)
 
 
 @given(st.lists(points, min_size=10, max_size=40))

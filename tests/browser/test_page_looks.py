@@ -60,7 +60,7 @@ def open_harvests(screen: Screen) -> None:
 
 def open_nothing(screen: Screen) -> None:
     screen.open_hash(f"#map={NEVER}")
-    expect(screen.page.get_by_role("code")).to_be_visible()
+    expect(screen.page.locator("#empty pre")).to_be_visible()
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def open_harvests(phone: Screen) -> None:
 
 def open_nothing(phone: Screen) -> None:
     phone.open_hash(f"#map={NEVER}")
-    expect(phone.page.get_by_role("code")).to_be_visible()
+    expect(phone.page.locator("#empty pre")).to_be_visible()
 
 
 @pytest.fixture(

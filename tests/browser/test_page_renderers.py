@@ -1,8 +1,8 @@
 """Maps of other renderers than Overviewer: their tiles, places, and the links of their own pages.
 
-Mapcrafter's is a real one. The histories of the others are made here, with a picture of its own for each
-tile, so that they can have what real maps seldom show: land far from the origin, tiles of any size, zooms
-without tiles.
+Their histories are made here, with a picture of its own for each tile, so that they can have what the shared
+maps seldom show: tiles of any size, zooms between two levels, heat, and renderers that nobody knows. Those
+maps themselves are looked at in `test_page_published.py`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
-from hashlib import sha1
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen
 from tests.browser.viewed_maps import Viewer
-from tests.browser.viewed_maps import serving as serving_project
 from tests.browser.windows import DESK
-from tests.end_to_end.project import LayerTile, Project
-from tests.end_to_end.real_maps import MAPCRAFTERS, harvested_versions
+from tests.end_to_end.project import Project
 from tests.viewer.asking import serving
 from tests.viewer.building import World, name_of, picture
 from tileharvest.renderers.overviewer import projection_of
@@ -32,7 +29,6 @@ from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Page
 
@@ -238,6 +234,7 @@ def test_the_place_in_the_middle_is_told(
 def test_plain_tiles_are_told_in_degrees_and_found_by_them(shown: Screen) -> None:
     shown.open_hash(f"#map={XYZ.name}")
     shown.await_place()
+    expect(shown.part("go-to-place")).to_have_attribute("placeholder", "Lat lon, or a map link")
     go_to(shown, "47.37 8.54")
     # The screen moves by whole pixels, and one of zoom 0 is 360 degrees / 2^18 wide.
     expect(shown.part("coordinates")).to_have_text(re.compile(r"^47\.3[67]\d{3}\u00b0, 8\.5[34]\d{3}\u00b0$"))
@@ -321,42 +318,3 @@ _IS_HEATED: Final = """([x, y]) => {
   }
   return false;
 }"""
-
-
-JGORE43: Final = MAPCRAFTERS[0]
-"""Seen from above; a deepest tile is 48 blocks wide (`tileWidth` 3) and has 288 pixels, and offsets are 0."""
-MAPCRAFTER_LIVE: Final = "https://jgore43.example.net/"
-
-
-@pytest.fixture(scope="module")
-def mapcrafter(
-    shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Viewer, dict[LayerTile, bytes]]]:
-    """A viewer of the last version, and what was published."""
-    last = harvested_versions(shared_maps, common_folder, JGORE43)[-1]
-    project = Project(tmp_path_factory.mktemp("mapcrafter"))
-    project.adopt(last.data)
-    project.add_map(JGORE43.name, MAPCRAFTER_LIVE)
-    with serving_project(project) as viewer:
-        yield viewer, last.images
-
-
-def test_a_map_of_mapcrafter_is_shown_with_its_places_and_links(
-    open_page: Callable[..., Any], mapcrafter: tuple[Viewer, dict[LayerTile, bytes]]
-) -> None:
-    viewer, images = mapcrafter
-    screen = Screen(open_page(**DESK), viewer)
-    # The tile of column -2 and row -20, `1/2/4/4/2/1`, has the blocks -96 to -49 and -960 to -913.
-    screen.open_hash(f"#map={JGORE43.name}&x=-72&z=-936&zoom=0")
-    screen.await_map()
-    name = f"{sha1(images[LayerTile(JGORE43.layer, 0, -3, 39)]).hexdigest()}.png"
-    (square,) = [each for each in screen.squares() if each.name == name]
-    expect_at(screen, square, 144 + 3, 144 + 3, 288)
-    x, y = middle_of(screen)
-    screen.page.mouse.move(x + 6 * 24 - 6, y + 6 * 5)
-    expect(screen.part("coordinates")).to_have_text("X -49, Z -931")
-    expect(screen.part("region")).to_have_text("r.-1.-2.mca")
-    live = f"{MAPCRAFTER_LIVE}#map_myworld_topdown_day/0"
-    expect(screen.part("live")).to_have_attribute("href", f"{live}/6/-72/-936/64")
-    go_to(screen, f"{live}/4/-60/-920/64")
-    screen.await_look(x="-60", z="-920", zoom="-2", layer=JGORE43.layer)

@@ -10,7 +10,7 @@ import pytest
 from scrapy.utils.project import get_project_settings
 
 from tests.scheduler.driving import entry
-from tileharvest.commands.runner import CrawlSettings, Places, _maps_named, _whose
+from tileharvest.commands.runner import CrawlSettings, Places, _lines_from, _maps_named, _whose
 from tileharvest.queue.port import Changes
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -102,6 +102,15 @@ def test_a_line_says_of_which_map_it_is_once_and_nothing_where_it_is_of_none(
         "map 'one': map 'other' is no concern of layer 'one'",
         "after it",
     ]
+
+
+def test_lines_that_are_not_written_are_not_made(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with _lines_from("WARNING"):
+        logging.getLogger("tests").info("not written")
+        logging.getLogger("tests").warning("written")
+    logging.getLogger("tests").debug("after it")
+    assert caplog.messages == ["written", "after it"]
 
 
 def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from tileharvest.history.database import History
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.recorder import Recorder
+from tileharvest.importers.repository import Repository
 from tileharvest.store.files import FileStore
 
 
@@ -46,7 +47,14 @@ STEPS: Final = {
     "harvest ended, nobody told": Step(HarvestRecord, "finish", before=False),
 }
 
+GIT_STEPS: Final = {
+    "the commit's trees fetched": Step(Repository, "fetch", before=False),
+    "changed files not fetched": Step(Repository, "fetch_blobs", before=True),
+    "changed files fetched": Step(Repository, "fetch_blobs", before=False),
+}
+"""Those that only a harvest through git has."""
+
 
 if __name__ == "__main__":
-    kill_at(STEPS[sys.argv[1]], passes=int(sys.argv[2]))
+    kill_at((STEPS | GIT_STEPS)[sys.argv[1]], passes=int(sys.argv[2]))
     execute(["scrapy", *sys.argv[3:]])

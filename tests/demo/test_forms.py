@@ -94,11 +94,19 @@ def test_blocks_lie_where_the_renderer_says(name: str, tmp_path: Path) -> None:
     assert level[0][0] < 0 < level[-1][0]
 
 
-def test_dynmap_and_mapcrafter_draw_the_same_picture(tmp_path: Path) -> None:
-    """Both formulas lead to the same pixels, but Mapcrafter's middle lies 8 blocks further east and south."""
-    if not {"dynmap", "mapcrafter"} <= set(READ):
-        pytest.skip("one of them is not read here")
-    theirs, ours = (published_layer(name, tmp_path / name) for name in ("dynmap", "mapcrafter"))
-    places = [(x + 0.5, z + 0.5) for x, z in ((4, 30), (-42, 0), (38, -34), (-140, 45), (-10, -20))]
-    for x, z in places:
-        assert colour_at(*theirs, x, z) == colour_at(*ours, x + 8, z + 8)
+def test_overviewer_mapcrafter_and_dynmap_draw_the_same_picture(tmp_path: Path) -> None:
+    """The formulas lead to the same pixels, but from other places of the world.
+
+    The middle of Mapcrafter's map lies 8 blocks further east and south than that of Dynmap's. So does that of
+    Overviewer's, which counts from 192 blocks above the sea: that is as far east and north of it.
+    """
+    ours, site = {}, {}
+    for name in ("overviewer", "mapcrafter", "dynmap"):
+        site[name], ours[name] = published_layer(name, tmp_path / name)
+    for x, z in ((4, 30), (-42, 0), (38, -34), (-140, 45), (-10, -20)):
+        there = colour_at(site["dynmap"], ours["dynmap"], x + 0.5, z + 0.5)
+        assert colour_at(site["mapcrafter"], ours["mapcrafter"], x + 8.5, z + 8.5) == there
+        assert colour_at(site["overviewer"], ours["overviewer"], x + 200.5, z - 183.5) == there
+    spawn, its = ours["overviewer"].spawn, ours["dynmap"].spawn
+    assert spawn is not None
+    assert (spawn[0] - 200, spawn[1], spawn[2] + 184) == its

@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.end_to_end.forking import ROOT, Forked
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.005
 """Seconds between two looks at something that another process does."""
+
+
+def quiet_now() -> str:
+    """Twelve hours around the present, in UTC: no map may have a day that is quiet as a whole."""
+    now = datetime.now(UTC)
+    return f"{now - timedelta(hours=6):%H:%M}-{now + timedelta(hours=6):%H:%M}"
 
 
 class LayerTile(NamedTuple):

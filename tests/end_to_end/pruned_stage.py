@@ -29,7 +29,11 @@ LAYER: Final = "world-day"
 LEAVES: Final = ("000", "001", "013", "022", "120", "300", "311")
 DAYS: Final = tuple(f"2024-05-{day:02}" for day in range(1, 30))
 
-_WAYS: Final = {"every tile is asked": False, "what lies below unchanged tiles is skipped": True}
+_WAYS: Final = {
+    "every tile is asked": False,
+    "what lies below unchanged tiles is skipped": True,
+    "what its change index does not tell of is skipped": True,
+}
 _DECIDED: Final = re.compile(rf"INFO: layer (\S+): ({'|'.join(_WAYS)}): (.*)")
 
 
@@ -94,8 +98,10 @@ class DrawnSite:
     def rendering(self) -> Rendering:
         return Rendering(self.folder, self.depth, self.layer)
 
-    def configure(self) -> None:
+    def configure(self, **more: Any) -> None:
+        """Writes the configuration, with more about the layer such as its `last_rendertime`."""
         tileset = {"path": self.layer, "zoomLevels": self.depth, "imgextension": "png", "isOverlay": False}
+        tileset |= more
         text = f"var overviewerConfig = {json.dumps({'tilesets': [tileset]})};\n"
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")

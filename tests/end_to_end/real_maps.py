@@ -17,7 +17,7 @@ from tests.servers.nginx import LogLine, nginx
 from tests.servers.published import Step, published, truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 ANTWORLD: Final = "antworld"
@@ -47,8 +47,8 @@ class DrawnMap(Protocol):
         ...
 
     @property
-    def walk(self) -> str:
-        """The map's key of that name in maps.toml."""
+    def keys(self) -> Mapping[str, Any]:
+        """What its entry in maps.toml has beside the address."""
         ...
 
     def rendering(self, site: Path) -> Any:
@@ -90,6 +90,11 @@ class Harvested:
         expected |= dict.fromkeys(tiles(self.step.added), "add")
         expected |= dict.fromkeys(tiles(self.step.changed), "upd")
         return expected | dict.fromkeys(tiles(self.step.redated), "nMod")
+
+    @property
+    def question(self) -> str:
+        """The method by which its tiles were asked: GET while none was known, and HEAD later."""
+        return "GET" if self.step is None else "HEAD"
 
     @property
     def unchanged(self) -> set[LayerTile]:
@@ -151,13 +156,17 @@ class QuadtreeMap:
     versions: None = None
     walk: str = "auto"
 
+    @property
+    def keys(self) -> Mapping[str, Any]:
+        return {"walk": self.walk}
+
     def rendering(self, site: Path) -> Rendering:
         return Rendering(site, self.depth, self.layer, self.first_digit)
 
 
 ANTWORLD_MAP: Final = QuadtreeMap(ANTWORLD, "overviewer", LAYER, ANTWORLD_DEPTH)
 MAPCRAFTERS: Final = (
-    QuadtreeMap("jgore43", "mapcrafter", "map_myworld_topdown_day/tl", 6, first_digit=1),
+    QuadtreeMap("jgore43", "mapcrafter", "map_myworld_topdown_day/tl", 6, first_digit=1, walk="full"),
     QuadtreeMap("richhall", "mapcrafter", "map_backs_DSM/tl", 8, first_digit=1),
 )
 
@@ -200,7 +209,7 @@ def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterat
     published(shared_maps, drawn.name, versions[0], site)
     rendering = drawn.rendering(site)
     with nginx(site) as server:
-        project.add_map(drawn.name, server.url, walk=drawn.walk)
+        project.add_map(drawn.name, server.url, **drawn.keys)
         for version in versions:
             day, happened = known[version - 1]
             step = None if version == versions[0] else happened

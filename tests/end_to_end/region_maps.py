@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from tests.end_to_end.project import LayerTile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 LEVELS: Final = 4
@@ -98,7 +98,7 @@ class RegionMap:
     renderer: str
     layers: tuple[str, ...]
     versions: range
-    walk: str = "full"
+    keys: ClassVar[Mapping[str, Any]] = {"walk": "full"}
 
     def rendering(self, site: Path) -> RegionRendering:
         return RegionRendering(site, self.layers)

@@ -73,6 +73,7 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
         "renderer": "overviewer",
         "probed": False,
         "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
+        "forbidden": None,
     }
     expected = (
         "[mine]",

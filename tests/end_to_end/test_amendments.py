@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, publish
-from tests.end_to_end.project import Project, answered, await_condition
+from tests.end_to_end.project import Project, answered, await_condition, quiet_now
 from tests.notices.receiver import receiver
 from tests.servers.nginx import nginx as nginx_server
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SLOW: Final = {"requests_per_second": 0.2}
 """With this, the whole harvest would take minutes."""
-QUIET: Final = {"quiet_hours": ["00:00-12:00", "12:00-24:00"]}
 REQUESTS: Final = 20
 
 
@@ -70,8 +69,8 @@ def amend(story: Story, process: Forked) -> None:
 
     assert await_condition(lambda: answered(story.server) > 0, process)
     story.project.maps_file.write_text("[small\n", encoding="utf-8")
-    until("the harvest goes on as before")
-    story.describe(**SLOW, **QUIET)
+    until("what is under way goes on as before")
+    story.describe(**SLOW, quiet_hours=quiet_now())
     until("quiet_hours: from now on")
     until("map 'small' has quiet hours")
     notify = {"notify": [story.told.address()], "on": ["always"]}
@@ -81,7 +80,9 @@ def amend(story: Story, process: Forked) -> None:
 
 
 def test_a_file_that_cannot_be_read_changes_nothing_and_is_told_once(story: Story) -> None:
-    lines = [line for line in story.log.read_text().splitlines() if "the harvest goes on as before" in line]
+    lines = [
+        line for line in story.log.read_text().splitlines() if "what is under way goes on as before" in line
+    ]
     assert len(lines) == 1
     assert "is not valid TOML" in lines[0]
 

@@ -102,7 +102,7 @@ def harvested(shared_maps: Path, folder: Path, walk: str) -> Iterator[Step]:
     site, project = folder / "site", Project(folder)
     published(shared_maps, MAP, 1, site)
     with nginx(site) as server:
-        project.add_map(MAP, server.url, walk=walk, audit=0, full_every=RARELY)
+        project.add_map(MAP, server.url, walk=walk, audit=0, full_every=RARELY, change_index=False)
         for version in range(1, 6):
             published(shared_maps, MAP, version, site)
             server.clear_log()
@@ -206,7 +206,7 @@ def test_a_host_that_leaves_unchanged_bytes_alone_is_walked_in_full_and_the_log_
     site = published(shared_maps, MAP, 1, tmp_path / "site")
     top = site / "maps/world/tiles/3/x-1/z-1.png"
     body, seconds = top.read_bytes(), top.stat().st_mtime
-    project.add_map(MAP, nginx(site).url, audit=0, full_every=RARELY)
+    project.add_map(MAP, nginx(site).url, audit=0, full_every=RARELY, change_index=False)
     first, second, third = days(shared_maps, MAP)[:3]
     project.crawl(MAP, first, spider="bluemap")
     published(shared_maps, MAP, 2, site)
@@ -272,10 +272,11 @@ def test_its_own_server_is_not_sampled(shared_maps: Path, project: Project, tmp_
 
 
 def test_an_added_map_is_recognised_by_its_page(shared_maps: Path, project: Project, tmp_path: Path) -> None:
+    """Before anything is asked by HEAD, as the layers of a map without a configuration are."""
     site = published(shared_maps, MAP, 1, tmp_path / "site")
     (site / "index.html").write_text(PAGES["bluemap"], encoding="utf-8")
     with own_server(site) as server:
-        done = project.scrapy("add", "mine", server.url, "--contact", "me@example.net")
+        done = project.scrapy("add", "mine", server.url, "--contact", "me@example.net", "--layer", "world")
         assert {method for method, *_ in server.asked} == {"GET"}
     assert "a map of BlueMap" in done.stdout
     assert done.stdout.count(LEFT_ALONE) == 1

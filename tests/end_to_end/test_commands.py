@@ -55,6 +55,7 @@ def the_proof(antworld: list[Harvested]) -> dict[str, Any]:
     return {
         "walk": "full",
         "reason": f"the last full walk was on {antworld[-1].day}",
+        "change_index": None,
         "holds": True,
         "day": antworld[-1].day,
         "pairs": sum(path.rpartition("/")[0] in paths for path in paths),

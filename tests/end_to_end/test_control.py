@@ -88,7 +88,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     project = Project(folder / "project")
     project.folder.mkdir()
     with nginx_server(site.folder) as server, nginx_server(other.folder) as elsewhere:
-        project.add_map("small", server.url, requests_per_second=20, concurrency=CONCURRENCY)
+        pace = {"requests_per_second": 20, "concurrency": CONCURRENCY}
+        project.add_map("small", server.url, first="head", **pace)
         project.add_map("other", elsewhere.url)
         story = Story(project, site, server)
         story.tell("nobody to stop", "stop", "small")

@@ -1,8 +1,11 @@
-"""The demo's map in the form of each renderer, over its three days: tiles left of the origin and above it,
-land that is removed, and land that is new."""
+"""The demo's map in the form of each renderer, added and harvested over its three days.
+
+It has tiles left of the origin and above it, land that is removed, and land that is new.
+"""
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 from hashlib import sha1
 from typing import TYPE_CHECKING
@@ -34,7 +37,10 @@ def test_each_day_has_the_outcomes_and_the_images_that_the_world_predicts(
     images = []
     publish(world, DAYS[0], FIRST_DAY, site, form)
     with nginx(site) as server:
-        project.add_map("island", f"{server.url}/{form.page}", renderer=name, audit=0)
+        added = project.scrapy("add", "island", f"{server.url}/{form.page}", "--json")
+        assert json.loads(added.stdout)["renderer"] == name
+        with project.maps_file.open("a", encoding="utf-8") as file:
+            file.write("audit = 0  # It draws tiles by lot.\n")
         for day in DAYS:
             publish(world, day, FIRST_DAY, site, form)
             images.append({file.read_bytes() for file in site.rglob("*.png") if file.name != "base.png"})

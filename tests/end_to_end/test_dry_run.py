@@ -66,17 +66,17 @@ def test_dry_runs_can_be_had_from_crawl_too(project: Project, small_map: Renderi
 
 
 def test_a_dry_run_counts_against_the_days_budget(tmp_path: Path) -> None:
-    """A first harvest of the small site needs 42 requests, a dry one too."""
+    """A first harvest of the small site needs 22 requests, a dry one too."""
     with staged(tmp_path) as stage:
         stage.project.maps_file.unlink()
-        stage.project.add_map("small", f"{stage.site.url}/", daily_budget={"requests": 60})
+        stage.project.add_map("small", f"{stage.site.url}/", daily_budget={"requests": 30})
         dry = visit(stage.project, FIRST_DAY, "-a", "dry=1")
-        assert (dry.status, len(stage.site.received)) == (0, 42)
+        assert (dry.status, len(stage.site.received)) == (0, 22)
         assert stage.project.query("SELECT count(*) FROM harvests") == [(0,)]
         assert visit(stage.project, FIRST_DAY).status == 4
-        assert len(stage.site.received) == 60
+        assert len(stage.site.received) == 30
         third = visit(stage.project, FIRST_DAY, "-a", "dry=1")
-        assert (third.status, len(stage.site.received)) == (4, 60)
+        assert (third.status, len(stage.site.received)) == (4, 30)
         assert "has spent its daily budget" in third.said
 
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 
-from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.project import LayerTile
 from tests.end_to_end.pruned_stage import RARELY, counts, latest, the_walk
-from tests.end_to_end.real_maps import as_of, days, made_once
+from tests.end_to_end.real_maps import as_of, days, harvested_versions
 from tests.servers.dynmap import BLANK_FILE, hash_of, own_server, scripts
-from tests.servers.nginx import nginx
-from tests.servers.published import published, truth
+from tests.servers.published import published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from tests.end_to_end.project import RecordedVersion
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.real_maps import Harvested
     from tests.servers.misbehaving import Misbehaving
-    from tests.servers.nginx import LogLine, Nginx
-    from tests.servers.published import Step
+    from tests.servers.nginx import Nginx
 
 NAME: Final = "mrozbarry"
 LAYER: Final = "world_nether/flat"
@@ -37,51 +36,6 @@ LATER: Final = "2013-10-15"
 LATEST: Final = "2013-10-16"
 
 _TILE: Final = re.compile(r"/?tiles/world_nether/flat/-?\d+_-?\d+/(?:(z+)_)?(-?\d+)_(-?\d+)\.png")
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A version of the map, and what its harvest left behind."""
-
-    day: str
-    step: Step | None
-    """What changed since the version before; None for the first."""
-    images: dict[LayerTile, bytes]
-    """What was published."""
-    outcomes: dict[LayerTile, str]
-    log: list[LogLine]
-    versions: set[RecordedVersion]
-    stored: dict[str, bytes]
-    summary: dict[str, Any]
-
-    @property
-    def missing(self) -> set[LayerTile]:
-        """What a walk asks for in vain: around the coarsest tiles, and below all others."""
-        asked = set()
-        for layer, zoom, x, y in self.images:
-            reach = 2**-zoom
-            if zoom == -OUT:
-                steps = (-2 * reach, 0, 2 * reach)
-                asked |= {LayerTile(layer, zoom, x + right, y + up) for right in steps for up in steps}
-            if zoom < 0:
-                steps = (-reach // 2, reach // 2)
-                asked |= {LayerTile(layer, zoom + 1, x + right, y + up) for right in steps for up in steps}
-        return asked - self.images.keys()
-
-    @property
-    def expected(self) -> dict[LayerTile, str]:
-        """The outcomes, from the map's own record alone."""
-        expected = dict.fromkeys(self.missing, "404")
-        if self.step is None:
-            return expected | dict.fromkeys(self.images, "add")
-        assert not tiles_among(self.step.removed)
-        return (
-            expected
-            | dict.fromkeys(self.images, "ign")
-            | dict.fromkeys(tiles_among(self.step.added), "add")
-            | dict.fromkeys(tiles_among(self.step.changed), "upd")
-            | dict.fromkeys(tiles_among(self.step.redated), "nMod")
-        )
 
 
 def tiles_among(paths: Iterable[str]) -> set[LayerTile]:
@@ -100,34 +54,62 @@ def images_of(site: Path) -> dict[LayerTile, bytes]:
     return {tile: file.read_bytes() for path, file in files.items() for tile in tiles_among([path])}
 
 
+@dataclass(frozen=True, slots=True)
+class DynmapRendering:
+    """A published folder, whatever is in there when it is asked."""
+
+    folder: Path
+    depth: int = OUT + 1
+
+    def images(self) -> dict[LayerTile, bytes]:
+        """The bytes of all tiles that are there."""
+        return images_of(self.folder)
+
+    def missing_tiles(self) -> set[LayerTile]:
+        """What a walk asks for in vain: up to two places from the coarsest tiles, and below all others. The
+        coarsest tiles lie around the origin and the centre, with which it begins."""
+        there, asked = self.images().keys(), set()
+        for layer, zoom, x, y in there:
+            reach = 2**-zoom
+            if zoom == -OUT:
+                steps = range(-4 * reach, 4 * reach + 1, 2 * reach)
+                asked |= {LayerTile(layer, zoom, x + right, y + up) for right in steps for up in steps}
+            if zoom < 0:
+                halves = (-reach // 2, reach // 2)
+                asked |= {LayerTile(layer, zoom + 1, x + right, y + up) for right in halves for up in halves}
+        return asked - there
+
+    def tiles_of_files(self, names: Iterable[str]) -> set[LayerTile]:
+        """The tiles among names of files below the folder."""
+        return tiles_among(names)
+
+
+@dataclass(frozen=True, slots=True)
+class DynmapMap:
+    """The shared map of Dynmap."""
+
+    name: str = NAME
+    renderer: str = "dynmap"
+    versions: None = None
+    keys: ClassVar[Mapping[str, Any]] = {"walk": "full", **ALLOWED}
+
+    def rendering(self, site: Path) -> DynmapRendering:
+        return DynmapRendering(site)
+
+
 @pytest.fixture(scope="module")
-def versions(shared_maps: Path, common_folder: Path) -> list[Published]:
+def versions(shared_maps: Path, common_folder: Path) -> list[Harvested]:
     """All of them in turn, each harvested in full."""
-
-    def harvest(folder: Path) -> list[Published]:
-        project, site, found = Project(folder), folder / "site", []
-        steps = [None, *truth(shared_maps, NAME)]
-        published(shared_maps, NAME, 1, site)
-        with nginx(site) as server:
-            project.add_map(NAME, server.url, walk="full", **ALLOWED)
-            for number, (day, step) in enumerate(zip(days(shared_maps, NAME), steps, strict=True), start=1):
-                published(shared_maps, NAME, number, site)
-                server.clear_log()
-                project.crawl(NAME, day, spider="dynmap")
-                kept = (project.outcomes(), list(server.log()), project.versions(), project.stored())
-                found.append(Published(day, step, images_of(site), *kept, {}))
-        summaries = project.harvests(NAME)
-        return [replace(one, summary=summary) for one, summary in zip(found, summaries, strict=True)]
-
-    return made_once(common_folder / NAME, harvest)
+    return harvested_versions(shared_maps, common_folder, DynmapMap())
 
 
-def test_every_tile_has_the_outcome_that_the_maps_own_record_gives_it(versions: list[Published]) -> None:
+def test_every_tile_has_the_outcome_that_the_maps_own_record_gives_it(versions: list[Harvested]) -> None:
     for version in versions:
+        assert version.step is None or not tiles_among(version.step.removed)
         assert version.outcomes == version.expected
 
 
-def test_the_history_of_each_day_is_what_was_published_on_it(versions: list[Published]) -> None:
+def test_the_history_of_each_day_is_what_was_published_on_it(versions: list[Harvested]) -> None:
     last = versions[-1]
     for version in versions:
         recorded = as_of(last.versions, version.day)
@@ -135,23 +117,23 @@ def test_the_history_of_each_day_is_what_was_published_on_it(versions: list[Publ
         assert rebuilt == version.images
 
 
-def test_no_tile_is_asked_for_twice(versions: list[Published]) -> None:
+def test_no_tile_is_asked_for_twice(versions: list[Harvested]) -> None:
     for version in versions:
         asked = Counter((line.method, line.path) for line in version.log)
         assert set(asked.values()) == {1}
-        heads = [path for method, path in asked if method == "HEAD"]
-        assert len(heads) == len(version.images) + len(version.missing)
-        assert len(tiles_among(heads)) == len(heads)
+        tiles = [path for method, path in asked if method == version.question and tiles_among([path])]
+        assert len(tiles) == len(version.images) + len(version.missing)
+        assert len(tiles_among(tiles)) == len(tiles)
 
 
-def test_the_history_tells_the_renderer_and_the_depth(versions: list[Published]) -> None:
+def test_the_history_tells_the_renderer_and_the_depth(versions: list[Harvested]) -> None:
     for version in versions:
         assert version.summary["renderer"] == "dynmap"
         assert version.summary["depth"] == {LAYER: OUT + 1}
 
 
 def test_a_pruned_harvest_finds_what_a_full_one_does(
-    versions: list[Published],
+    versions: list[Harvested],
     shared_maps: Path,
     project: Project,
     tmp_path: Path,
@@ -174,7 +156,7 @@ def test_a_pruned_harvest_finds_what_a_full_one_does(
     project.crawl(NAME, LATER, spider="dynmap")
     unchanged = tiles_among(line.path for line in server.log())
     assert {tile.zoom for tile in unchanged} == {-OUT}
-    assert len(unchanged) == 16
+    assert len(unchanged) == 36  # 2 x 2 are there
 
 
 def test_the_robots_txt_that_dynmap_brings_ends_the_harvest_and_tells_what_to_allow(
@@ -189,13 +171,40 @@ def test_the_robots_txt_that_dynmap_brings_ends_the_harvest_and_tells_what_to_al
     assert [line.path for line in server.log()] == ["/robots.txt", "/up/configuration"]
 
 
+def test_a_map_whose_tiles_robots_txt_forbids_is_added_with_what_the_owner_must_allow(
+    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    server = nginx(published(shared_maps, NAME, 1, tmp_path / "site"))
+    added = project.scrapy("add", NAME, server.url, "--contact", "me@example.net")
+    assert added.stdout.startswith(f"added map '{NAME}' to {project.maps_file}: a map of Dynmap\n")
+    assert "next:" not in added.stdout
+    assert "a harvest ends before its first tile: " in added.stderr
+    assert "ask the owner to allow /tiles/world_nether/flat/ to TileHarvest" in added.stderr
+    assert not tiles_among(line.path for line in server.log())
+
+
+def test_with_the_owners_permission_a_map_is_added_whose_configuration_is_forbidden(
+    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    site = published(shared_maps, NAME, 1, tmp_path / "site")
+    (site / "up" / "configuration").unlink()
+    server = nginx(site)
+    arguments = ("add", NAME, server.url, "--renderer", "dynmap", "--contact", "me@example.net")
+    refused = project.scrapy(*arguments, check=False)
+    assert refused.returncode == 5
+    assert "/standalone/config.js" in refused.stderr
+    assert refused.stderr.endswith("scrapy add --permitted does; nothing was added\n")
+    project.scrapy(*arguments, "--permitted")
+    assert "robots = false" in project.maps_file.read_text(encoding="utf-8").splitlines()
+
+
 def file_of(site: Path, name: str) -> Path:
     return site / "tiles" / LAYER / "0_0" / f"{name}.png"
 
 
 @pytest.mark.parametrize("keys", [{"walk": "full"}, {"walk": "full", "check": "conditional"}, PRUNED])
 def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
-    versions: list[Published],
+    versions: list[Harvested],
     shared_maps: Path,
     project: Project,
     tmp_path: Path,
@@ -230,7 +239,7 @@ def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
 
 
 def test_older_servers_of_dynmap_send_the_blank_image_without_an_etag(
-    versions: list[Published],
+    versions: list[Harvested],
     shared_maps: Path,
     project: Project,
     tmp_path: Path,
@@ -249,7 +258,7 @@ def test_older_servers_of_dynmap_send_the_blank_image_without_an_etag(
 
 
 def test_a_script_that_leads_to_the_blank_image_is_not_followed(
-    versions: list[Published],
+    versions: list[Harvested],
     shared_maps: Path,
     project: Project,
     tmp_path: Path,

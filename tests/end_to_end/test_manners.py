@@ -57,9 +57,9 @@ def harvested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harvested]:
             (site.folder / "robots.txt").write_text(text)
             running.append(servers.enter_context(nginx(site.folder)))
         partly, wholly = running
-        project.add_map("partly", partly.url, contact=CONTACT)
+        project.add_map("partly", partly.url, contact=CONTACT, first="head")
         project.add_map("wholly", wholly.url, contact=CONTACT)
-        project.add_map("permitted", wholly.url, robots=False, user_agents=POOL)
+        project.add_map("permitted", wholly.url, robots=False, user_agents=POOL, first="head")
         names = ("partly", "wholly", "permitted")
         done = project.scrapy("harvest", *names, "-a", f"day={FIRST_DAY}", "--json", *TELLING, check=False)
         reports = {report["map"]: report for report in json.loads(done.stdout)}

@@ -134,6 +134,21 @@ def test_a_history_of_an_earlier_release_is_upgraded_before_the_order_is_read_fr
     assert finished(project) == {"map-0", "map-1"}
 
 
+def test_of_complete_harvests_only_those_are_begun_into_which_something_was_pushed(
+    project: Project, server: Nginx
+) -> None:
+    add_maps(project, server, 3)
+    project.scrapy(*HARVEST)
+    project.scrapy("push", "map-1", "0_1_1")
+    server.clear_log()
+    done = project.scrapy(*HARVEST, "-L", "INFO")
+    lines = {line.partition(",")[0]: line for line in done.stdout.splitlines()}
+    assert all(lines[name].endswith("; nothing to do") for name in ("map-0", "map-2"))
+    assert not any(f"map '{name}'" in done.stderr for name in ("map-0", "map-2"))
+    assert lines["map-1"].endswith("; done; ign 1")
+    assert {line.host for line in server.log()} == {"127.0.2.2"}
+
+
 def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, server: Nginx) -> None:
     add_maps(project, server, 2)
     arguments = (*HARVEST, "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1")
@@ -234,4 +249,4 @@ def test_without_places_nothing_is_harvested(project: Project, server: Nginx) ->
     add_maps(project, server, 1)
     done = project.scrapy(*HARVEST, "--at-once", "0", check=False)
     assert done.returncode == 2
-    assert done.stderr == "error: MAPS_AT_ONCE '0' cannot be: write how many maps, such as 16, or 1\n"
+    assert done.stderr == "error: --at-once 0 cannot be: write how many maps, such as 16, or 1\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.end_to_end.pruned_stage import the_walk
 from tests.end_to_end.real_maps import MAPCRAFTERS, DrawnMap, as_of, harvested_versions
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -43,8 +44,8 @@ def test_no_tile_is_asked_for_twice(harvests: list[Harvested]) -> None:
     for harvested in harvests:
         asked = Counter((line.method, line.path) for line in harvested.log)
         assert set(asked.values()) == {1}
-        heads = [path for method, path in asked if method == "HEAD"]
-        assert len(heads) == len(harvested.images) + len(harvested.missing)
+        tiles = [path for method, path in asked if method == harvested.question and path.endswith(".png")]
+        assert len(tiles) == len(harvested.images) + len(harvested.missing)
 
 
 def test_the_history_tells_the_renderer_and_the_depth(harvests: list[Harvested]) -> None:
@@ -72,3 +73,22 @@ def test_an_added_map_is_harvested_by_the_spider_of_its_renderer(
         refused = project.crawl("mine", DAY, check=False)
     assert refused.returncode == 2
     assert 'has renderer = "mapcrafter" in maps.toml' in refused.stderr
+
+
+def test_a_pruned_walk_leaves_the_history_of_a_full_one(
+    shared_maps: Path, common_folder: Path, project: Project, tmp_path: Path
+) -> None:
+    """The fourth version is no render, but its parents were written again: their times tell of its tiles."""
+    drawn, site = MAPCRAFTERS[0], tmp_path / "site"
+    full = harvested_versions(shared_maps, common_folder, drawn)
+    published(shared_maps, drawn.name, 1, site)
+    with nginx(site) as server:
+        project.add_map(drawn.name, server.url, renderer="mapcrafter", walk="pruned", audit=0)
+        for one in full:
+            published(shared_maps, drawn.name, one.version, site)
+            server.clear_log()
+            log = project.crawl(drawn.name, one.day, spider=drawn.renderer).stderr
+            assert the_walk(log).is_pruned == (one.version > 1)
+            assert len(list(server.log())) <= len(one.log)
+    assert project.versions() == full[-1].versions
+    assert project.stored() == full[-1].stored

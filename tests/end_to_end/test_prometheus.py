@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ALL_OF_IT = 2 + 2 * len(PATHS)
-"""Requests of a first harvest: robots.txt, the configuration, then a HEAD and a GET for each tile."""
+ALL_OF_IT = 2 + len(PATHS)
+"""Requests of a first harvest: robots.txt, the configuration, then a GET for each tile."""
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(sta
         log = stage.project.scrapy("crawl", "overviewer", "-a", "map=other", *watched).stderr
         assert f"port {port} of 127.0.0.1 is not served to Prometheus: it is in use" in log
         assert "Spider closed (finished)" in log
-        assert await_condition(lambda: numbers(port)["done"] == 2 * len(PATHS), process)
+        assert await_condition(lambda: numbers(port)["done"] == len(PATHS), process)
         found = numbers(port)
         _, log = stop(process, signal.SIGTERM)
     assert f"http://127.0.0.1:{port}/metrics" in log
@@ -70,7 +70,7 @@ def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(sta
     assert found["stored_bytes_total"] == images
     assert found["received_bytes_total"] == images + configuration
     waiting = {name: found[name] for name in ("pending", "delayed", "leased", "failures", "seen", "done")}
-    assert waiting == dict.fromkeys(waiting, 0) | dict.fromkeys(("seen", "done"), 2 * len(PATHS))
+    assert waiting == dict.fromkeys(waiting, 0) | dict.fromkeys(("seen", "done"), len(PATHS))
 
 
 def test_a_port_that_cannot_be_is_one_warning_and_each_harvest_frees_its_port(stage: Stage) -> None:

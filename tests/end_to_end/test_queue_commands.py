@@ -42,8 +42,8 @@ FIRST_LEVEL_NAME: Final = "-1_-2_2"
 """Of the tile `0`."""
 BEFORE: Final = 2
 """Requests before that for the first tile: robots.txt and the configuration."""
-ALL_OF_IT: Final = BEFORE + 2 * len(PATHS)
-"""Requests of a first harvest: a HEAD and a GET for each tile."""
+ALL_OF_IT: Final = BEFORE + len(PATHS)
+"""Requests of a first harvest: a GET for each tile."""
 NOTHING: Final = dict.fromkeys(
     [*(f"pending/{lane}" for lane in ("plus", "normal", "minus")), "delayed", "leased", "failed"], 0
 )
@@ -104,19 +104,19 @@ def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage)
     stage.site.rules[address("3")] = rules.hang()
     others = len(PATHS) - 5
     with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}") as process:
-        assert await_condition(lambda: len(stage.site.received) >= BEFORE + 1 + 2 * others, process)
-        running = {"leased": 1, "done": 2 * others, "seen": 2 * others + 1, "left": 1}
+        assert await_condition(lambda: len(stage.site.received) >= BEFORE + 1 + others, process)
+        running = {"leased": 1, "done": others, "seen": others + 1, "left": 1}
         # What was answered last may still be under way to the queue.
         assert await_condition(lambda: queue(stage) == NOTHING | running, process)
     stage.site.rules.clear()
     visit(stage.project, FIRST_DAY)
-    assert queue(stage) == NOTHING | {"done": 2 * len(PATHS), "seen": 2 * len(PATHS), "left": 0}
+    assert queue(stage) == NOTHING | {"done": len(PATHS), "seen": len(PATHS), "left": 0}
 
 
 def test_the_queue_is_shown_as_a_table(stage: Stage) -> None:
     visit(stage.project, FIRST_DAY)
     lines = [line.split() for line in stage.project.scrapy("queue", "small").stdout.splitlines()]
-    assert ["done", str(2 * len(PATHS))] in lines
+    assert ["done", str(len(PATHS))] in lines
     assert ["left", "0"] in lines
 
 
@@ -165,10 +165,10 @@ def test_what_failed_is_asked_first_and_once_on_the_next_day(stage: Stage) -> No
 
 def test_what_fails_every_day_has_all_attempts_every_day_and_one_place_in_the_list(stage: Stage) -> None:
     stage.site.rules[address(LAST)] = rules.status(500)
-    for day in (FIRST_DAY, SECOND_DAY):
+    for day, method in ((FIRST_DAY, "GET"), (SECOND_DAY, "HEAD")):
         stage.site.received.clear()
         visit(stage.project, day)
-        assert methods(stage.site, LAST) == ["HEAD"] * 5
+        assert methods(stage.site, LAST) == [method] * 5
         assert found(stage.project)[LAST] == Found("fail", "500 Internal Server Error (5 attempts)")
         assert [failure["segment"] for failure in failures(stage)] == [day]
 
@@ -288,7 +288,7 @@ def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: S
     log = stage.project.crawl("small", FIRST_DAY).stderr
     assert "requests wait until 2999-01-01 00:00:00 UTC; run it again then" in log
     assert "Spider closed (finished)" in log
-    assert methods(stage.site, LAST) == ["HEAD", "GET"]
+    assert methods(stage.site, LAST) == ["GET"]
     assert queue(stage)["delayed"] == 1
 
 

@@ -144,7 +144,7 @@ def test_a_segment_that_cannot_be_is_wrong_usage_and_touches_nothing(stage: Stag
 def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
     """A clean stop waits for what is under way: not one request is made twice."""
     stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head")
     command = ("harvest", "small", "-a", f"day={FIRST_DAY}")
     with stage.project.running(*command) as process:
         assert await_condition(lambda: len(stage.site.received) >= 15, process)
@@ -184,7 +184,7 @@ def test_what_was_left_of_yesterday_is_not_asked_today_on_a_map_that_has_grown(
     asked_today = Counter((line.method, line.path) for line in server.log())
     assert set(asked_today.values()) == {1}
     undisturbed = Project(tmp_path)
-    undisturbed.add_map(SMALL, server.url)
+    undisturbed.add_map(SMALL, server.url, first="head")
     server.clear_log()
     undisturbed.harvest(SMALL, NEXT_DAY)
     assert asked_today.keys() >= {(line.method, line.path) for line in server.log() if line.method == "HEAD"}
@@ -211,7 +211,7 @@ def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grow
     project.harvest(SMALL, SMALL_DAY)
     before = project.versions()
     project.maps_file.unlink()
-    project.add_map(SMALL, nginx(small_map.folder, server=refusing).url)
+    project.add_map(SMALL, nginx(small_map.folder, server=refusing).url, change_index=False)
     project.harvest(SMALL, "2016-10-07", check=False)
     assert project.outcomes()[tile] == "fail"
     server = nginx(published(shared_maps, "alexjj", 2, small_map.folder))

@@ -48,7 +48,7 @@ def harvested(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     site = published(shared_maps, ANTWORLD, 1, folder / "site")
     zone = {"center": list(CENTRE), "width": WIDTH, "height": HEIGHT, "zoom": 0}
     with nginx(site) as server:
-        project.add_map(ANTWORLD, server.url, zooms=[COARSEST, 0], zones=[zone])
+        project.add_map(ANTWORLD, server.url, zooms=[COARSEST, 0], zones=[zone], walk="full")
         project.crawl(ANTWORLD, "2021-02-13")
         yield Harvested(project, Rendering(site, ANTWORLD_DEPTH), server, list(server.log()))
 
@@ -58,10 +58,16 @@ def kept(rendering: Rendering) -> dict[LayerTile, bytes]:
     return {tile: images[tile] for tile in images if tile.zoom >= COARSEST and in_zone(tile)}
 
 
-def asked(harvested: Harvested, method: str, log: list[LogLine] | None = None) -> set[LayerTile]:
+def asked(harvested: Harvested, log: list[LogLine], method: str, status: int = 0) -> set[LayerTile]:
+    """The tiles asked by a method, with any answer or with that one."""
     return harvested.rendering.tiles_of_files(
-        line.path.removeprefix("/") for line in log or harvested.log if line.method == method
+        line.path.removeprefix("/") for line in log if line.method == method and status in (0, line.status)
     )
+
+
+def questions(harvested: Harvested) -> set[LayerTile]:
+    """The tiles asked by the first harvest: by GET where they are to be kept, and by HEAD above."""
+    return asked(harvested, harvested.log, "GET") | asked(harvested, harvested.log, "HEAD")
 
 
 def test_only_tiles_of_the_zone_and_the_zooms_are_kept(harvested: Harvested) -> None:
@@ -72,22 +78,24 @@ def test_only_tiles_of_the_zone_and_the_zooms_are_kept(harvested: Harvested) -> 
 
 
 def test_what_is_kept_is_fetched_and_nothing_else(harvested: Harvested) -> None:
-    assert asked(harvested, "GET") == kept(harvested.rendering).keys()
+    assert asked(harvested, harvested.log, "GET", 200) == kept(harvested.rendering).keys()
 
 
 def test_nothing_outside_is_asked_about_but_what_lies_up_to_three_levels_above(harvested: Harvested) -> None:
     rendering = harvested.rendering
     there = rendering.images().keys()
-    heads = asked(harvested, "HEAD")
-    assert heads == {
+    found = questions(harvested)
+    assert found == {
         tile for tile in there | rendering.tiles(rendering.missing()) if tile.zoom >= TOP and in_zone(tile)
     }
-    assert len(heads) < len(there) / 2
+    assert len(found) < len(there) / 2
 
 
 def test_tiles_above_the_kept_zooms_are_in_no_table(harvested: Harvested) -> None:
-    zooms = {tile.zoom for tile in asked(harvested, "HEAD")}
-    assert zooms == {-5, -4, -3, -2, -1, 0}
+    zooms = {
+        method: {tile.zoom for tile in asked(harvested, harvested.log, method)} for method in ("HEAD", "GET")
+    }
+    assert zooms == {"HEAD": {-5, -4, -3}, "GET": {-2, -1, 0}}
     assert {tile.zoom for tile in harvested.project.outcomes()} == {-2, -1, 0}
 
 
@@ -95,8 +103,8 @@ def test_a_second_harvest_asks_the_same_questions_and_fetches_nothing(harvested:
     harvested.server.clear_log()
     report = harvested.project.harvest(ANTWORLD, "2021-02-14")
     log = list(harvested.server.log())
-    assert asked(harvested, "HEAD", log) == asked(harvested, "HEAD")
-    assert not asked(harvested, "GET", log)
+    assert asked(harvested, log, "HEAD") == questions(harvested)
+    assert not asked(harvested, log, "GET")
     assert report["counts"]["ign"] == len(kept(harvested.rendering))
 
 

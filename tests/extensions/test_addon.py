@@ -35,7 +35,7 @@ def test_a_redis_of_the_environment_alone_is_not_the_projects() -> None:
     code = (
         "from scrapy.settings import Settings; from tileharvest import TileHarvest;"
         "from tileharvest.queue.settings import queue_kind; settings = Settings();"
-        "TileHarvest().update_settings(settings); print(queue_kind(settings).value)"
+        "TileHarvest().update_settings(settings); print(queue_kind(settings))"
     )
     environment = {**os.environ, "REDIS_URL": "redis://redis.example.net"}
     done = subprocess.run(

@@ -14,9 +14,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.errors import QueueError
-from tileharvest.extensions.metrics import MetricsServer, WatchedCrawl
+from tileharvest.extensions.metrics import MetricsServer
+from tileharvest.extensions.prometheus import Prometheus
 from tileharvest.history.costs import Traffic
-from tileharvest.monitoring.overview import Crew, Overview
+from tileharvest.monitoring.overview import Overview, workers_as_plain
 from tileharvest.queue.lanes import Lane
 from tileharvest.queue.port import Counts
 from tileharvest.queue.shared_queue import Worker
@@ -35,7 +36,7 @@ def worker(host: str, heartbeat: float, share: int | None = 2) -> Worker:
 
 FLEET = Overview(
     replace(COUNTS, oldest_lease=12.5, dead=9),
-    Crew([worker("box", 90.0), worker("crate", 95.0, share=None)], 100.0),
+    workers_as_plain([worker("box", 90.0), worker("crate", 95.0, share=None)], 100.0),
 )
 
 
@@ -46,7 +47,7 @@ class Page:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         self.server = MetricsServer()
-        self.server.crawls.append(WatchedCrawl("small", ask, **options))
+        self.server.crawls.append(Prometheus("small", ask, **options))
         self.text = ""
 
     async def __aenter__(self) -> Self:
@@ -103,7 +104,7 @@ def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
 
     async def read() -> dict[tuple[str, ...], float]:
         async with Page(ask) as page:
-            page.server.crawls.append(WatchedCrawl("large", ask))
+            page.server.crawls.append(Prometheus("large", ask))
             return await page.read()
 
     large = {
@@ -128,8 +129,8 @@ def test_of_a_shared_queue_there_is_each_worker_too() -> None:
 
 
 def test_of_a_container_that_was_started_again_the_worker_that_lives_is_told() -> None:
-    crew = Crew([worker("box", 99.0), worker("box", 40.0)], 100.0)
-    found = page_of(Overview(COUNTS, crew))
+    workers = workers_as_plain([worker("box", 99.0), worker("box", 40.0)], 100.0)
+    found = page_of(Overview(COUNTS, workers))
     assert found["tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"] == 1
     assert found["tileharvest_workers", "small"] == 2
 

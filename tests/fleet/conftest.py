@@ -68,13 +68,13 @@ def fleet(fleet_on: Callable[..., Fleet], redis: RedisServer) -> Fleet:
 
 @pytest.fixture(scope="session")
 def large(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Rendering:
-    """A map of 298 tiles: 679 requests for a first harvest. Not to be changed."""
+    """A map of 298 tiles: 679 requests for a first harvest by HEAD. Not to be changed."""
     folder = published(shared_maps, "antworld", 1, tmp_path_factory.mktemp("large"))
     return Rendering(folder, ANTWORLD_DEPTH)
 
 
 @pytest.fixture(scope="session")
 def small(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Rendering:
-    """A map of 62 tiles: 199 requests for a first harvest. Not to be changed."""
+    """A map of 62 tiles: 199 requests for a first harvest by HEAD. Not to be changed."""
     folder = published(shared_maps, "alexjj", 2, tmp_path_factory.mktemp("small"))
     return Rendering(folder, depth=6)

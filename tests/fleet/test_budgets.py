@@ -48,8 +48,9 @@ def test_who_may_have_no_request_on_the_way_keeps_nobody_waiting_when_the_budget
     server = nginx(large.folder)
     fleet.describe(server.url, budget={"requests": 100}, concurrency=1)
     workers = [fleet.start(command=HARVEST) for _ in range(3)]
+    fleet.await_until(lambda: any(worker.has_ended for worker in workers))
     # Sooner than after the half minute for which one that is silent may have something to return.
-    fleet.await_ends(*workers, patience=15.0)
+    fleet.await_ends(*workers, patience=25.0)
     assert [worker.status for worker in workers] == [4, 4, 4]
     assert len(list(server.log())) == 100
 

@@ -90,3 +90,24 @@ def test_three_workers_repair_a_harvest_together(
     assert set(Counter(heads).values()) == {1, 2}
     fleet.assert_ended_together(*fleet.start_several(2, day=DAYS[2]))
     assert ways(fleet, 2) == {False}
+
+
+def test_three_workers_find_out_a_change_index_that_is_wrong(
+    fleet: Fleet, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    """All keep to what the first has read; whoever has found the breach, all of them ask everything then."""
+    leaves = [f"{number // 16}{number // 4 % 4}{number % 4}" for number in range(64)]
+    files = drawn_site(tmp_path / "site", leaves)
+    files.configure(last_rendertime=NOON)
+    server = nginx(files.folder)
+    fleet.describe(server.url, requests_per_second=60, audit=0.3)
+    fleet.settings["LEASE_AHEAD"] = 4
+    fleet.assert_ended_together(fleet.start(day=DAYS[0]))
+    for leaf in leaves:
+        files.draw(leaf, NOON + 3600)
+    server.clear_log()
+    fleet.assert_ended_together(*fleet.start_several(3, day=DAYS[1]))
+    assert ways(fleet, 3) == {True}
+    found, images = records(fleet), files.rendering.images()
+    assert {version.tile for version in found.versions if version.day == DAYS[1]} == set(images)
+    assert set(images.values()) <= set(found.stored.values())

@@ -66,6 +66,26 @@ def test_at_most_every_tile_is_fetched_and_each_request_takes_as_long() -> None:
     assert plan.most == Expense(100, 135 + 90, 11_000 + 95_000, pytest.approx(300.0 * 225 / 135))
 
 
+def first_harvest() -> Precedent:
+    """By GET alone: of 100 tiles, and of 20 places with nothing."""
+    last = last_harvest(spared=0)
+    counts = {Outcome.NOTHING: 20, Outcome.ADDED: 100}
+    return last._replace(summary=replace(last.summary, cost=Cost(120, 105_000, 105_000), counts=counts))
+
+
+def test_after_a_first_harvest_by_get_a_changed_tile_takes_a_request_more() -> None:
+    plan = plan_by_last(first_harvest(), rules(), audit=0.0, at_once=True)
+    assert (plan.expected.requests, plan.most.requests) == (120, 220)
+
+
+def test_what_follows_that_is_planned_as_after_any_harvest() -> None:
+    first = first_harvest()
+    counts = {Outcome.NOTHING: 20, Outcome.IGNORED: 90, Outcome.UPDATED: 10}
+    summary = replace(first.summary, cost=Cost(130, 11_000, 11_000, 95_000), counts=counts, expected=100)
+    plan = plan_by_last(first._replace(summary=summary), rules(), audit=0.0, at_once=True)
+    assert (plan.expected.requests, plan.most.requests) == (130, 220)
+
+
 def test_what_an_older_release_has_not_noted_is_taken_from_the_tiles_and_the_clock() -> None:
     plan = plan_by_last(last_harvest(spared=0, seconds=0.0), rules(), audit=0.0)
     assert plan.expected.seconds == pytest.approx(600.0)
@@ -113,6 +133,12 @@ def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
     summary = replace(last.summary, depth={f"layer {place}": 3 for place in range(layers)})
     plan = plan_by_last(last._replace(summary=summary), rules(), audit=audit)
     assert plan.pruned == Expense(100, requests, 0, pytest.approx(requests * 300 / 135))
+
+
+def test_a_layer_without_an_edge_takes_its_whole_first_level() -> None:
+    pruned = plan_by_last(last_harvest()._replace(first_level=25), rules(), audit=0.0).pruned
+    assert pruned is not None
+    assert pruned.requests == 25
 
 
 def test_a_pruned_walk_of_a_small_map_asks_no_more_than_one_in_full() -> None:

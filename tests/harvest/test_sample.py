@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
-from tileharvest.harvest.sample import ERRORS_EACH_WAY, Sample, estimate
+from tileharvest.harvest.sample import ERRORS_EACH_WAY, estimate, needed, sample
 from tileharvest.tiles.grid import Tile, first_level, tile_at
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid as Form
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.harvest.plan import Expense, HarvestPlan
+    from tileharvest.harvest.sample import Level
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Pyramid:
     """What a site has: the tiles and their bytes."""
 
     depth: int
-    sizes: dict[Tile, int]
+    sizes: dict[Tile, float]
 
     @classmethod
     def over(cls, depth: int, is_drawn: Callable[[int, int], bool]) -> Pyramid:
@@ -49,7 +51,7 @@ class Pyramid:
             tiles |= {tile.parent() for tile in tiles if tile.zoom == zoom}
         return cls(depth, {tile: 1000 + 37 * (abs(tile.x + tile.y) % 101) for tile in tiles})
 
-    def ask(self, drawn: list[Tile]) -> dict[Tile, float]:
+    def ask(self, drawn: Sequence[Tile]) -> dict[Tile, float]:
         return {tile: self.sizes[tile] for tile in drawn if tile in self.sizes}
 
     def walked(self, walk: Walk) -> set[Tile]:
@@ -84,20 +86,26 @@ def scattered(seed: int, depth: int = 4) -> Pyramid:
     return Pyramid.over(depth, lambda x, y: choice.random() < share)
 
 
-def complete(pyramid: Pyramid, walk: Walk, budget: int, choice: random.Random) -> tuple[Sample, list[Tile]]:
+def complete(
+    pyramid: Pyramid, walk: Walk, budget: int, choice: random.Random
+) -> tuple[list[Level], list[Tile]]:
     """The sample, and what was asked for it."""
-    sample, asked = Sample(walk), []
-    while not sample.is_complete:
-        drawn = sample.draw(budget - len(asked), choice.random)
-        asked += drawn
-        sample.take(pyramid.ask(drawn))
-    return sample, asked
+    asked: list[Tile] = []
+
+    async def ask(drawn: Sequence[Tile]) -> dict[Tile, float]:
+        asked.extend(drawn)
+        return pyramid.ask(drawn)
+
+    def left() -> int:
+        return budget - len(asked)
+
+    return asyncio.run(sample(walk, ask, left, choice.random)), asked
 
 
 def sampled(pyramid: Pyramid, walk: Walk, budget: int, seed: int) -> tuple[HarvestPlan, list[Tile]]:
     """The estimate, and what was asked for it."""
-    sample, asked = complete(pyramid, walk, budget, random.Random(seed))
-    return estimate([sample]), asked
+    levels, asked = complete(pyramid, walk, budget, random.Random(seed))
+    return estimate([levels]), asked
 
 
 def least_of(plan: HarvestPlan) -> Expense:
@@ -201,8 +209,8 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
 
 
 def test_each_request_of_a_sampled_harvest_takes_as_long_as_one_of_the_sample() -> None:
-    sample, _ = complete(roads(6), Walk(Form(6)), 150, random.Random(1))
-    tiles_alone, whole = estimate([sample]), estimate([sample], looking=3, each=0.3)
+    levels, _ = complete(roads(6), Walk(Form(6)), 150, random.Random(1))
+    tiles_alone, whole = estimate([levels]), estimate([levels], looking=3, each=0.3)
     assert tiles_alone.least is not None
     assert whole.least is not None
     pairs = zip(tiles_alone[:3], whole[:3], strict=True)
@@ -228,11 +236,8 @@ def test_there_are_at_least_as_many_tiles_as_were_seen() -> None:
     assert any(one == found for one, found in zip(least, seen, strict=True))
 
 
-def test_too_few_requests_are_refused_before_any_is_made() -> None:
-    sample = Sample(Walk(Form(9)))
-    assert sample.needed == 72
-    with pytest.raises(ValueError, match="71 requests, where 72 are needed"):
-        sample.draw(71, random.Random(1).random)
+def test_two_families_of_each_level_are_needed() -> None:
+    assert needed(Walk(Form(9))) == 72
 
 
 def test_a_walk_that_may_not_go_to_the_bottom_ends_where_it_must() -> None:
@@ -241,19 +246,18 @@ def test_a_walk_that_may_not_go_to_the_bottom_ends_where_it_must() -> None:
 
 
 def test_bytes_are_left_open_where_the_size_of_any_tile_is_not_told() -> None:
-    sample = Sample(Walk(Form(2)))
-    for size in (math.nan, 10):
-        drawn = sample.draw(100, random.Random(1).random)
-        sample.take(dict.fromkeys(drawn, size))
-    expected, most, least, *_ = estimate([sample])
+    sizes = dict.fromkeys(Pyramid.over(2, lambda x, y: True).sizes, 10.0) | dict.fromkeys(
+        first_level(2), math.nan
+    )
+    assert len(sizes) == 20
+    levels, _ = complete(Pyramid(2, sizes), Walk(Form(2)), 100, random.Random(1))
+    expected, most, least, *_ = estimate([levels])
     assert least is not None
     assert expected.tiles == 20
     assert all(math.isnan(one.received_bytes) for one in (expected, least, most))
 
 
 def test_below_what_was_not_found_nothing_is_asked() -> None:
-    sample = Sample(Walk(Form(2)))
-    sample.draw(100, random.Random(1).random)
-    sample.take({})
-    assert sample.is_complete
-    assert estimate([sample]).expected.requests == 4
+    levels, asked = complete(Pyramid(2, {}), Walk(Form(2)), 100, random.Random(1))
+    assert len(asked) == 4
+    assert estimate([levels]).expected.requests == 4

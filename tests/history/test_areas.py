@@ -128,7 +128,7 @@ def test_a_tile_found_after_all_has_not_vanished(harvest: HarvestRecord) -> None
 
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:
-    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+    with pytest.raises(KeyError, match="night"):
         harvest.latest("night", TileRange(0, 1, 1, 1, 1))
-    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+    with pytest.raises(KeyError, match="night"):
         harvest.known({"night": []})

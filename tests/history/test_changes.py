@@ -133,7 +133,7 @@ def test_maps_are_counted_apart(history: History) -> None:
 
 def test_a_batch_that_fails_counts_nothing(history: History) -> None:
     harvest = began(history)
-    with pytest.raises(ValueError, match="does not belong"):
+    with pytest.raises(KeyError, match="night"):
         harvest.record([found("add"), replace(found("add", B), layer="night")])
     assert counted(history) == {}
 

@@ -91,6 +91,19 @@ def test_results_that_come_together_share_a_transaction(harvest: WatchedHarvest)
     assert harvest.counts() == {Outcome.NOTHING: 50}
 
 
+def test_what_has_come_does_not_linger_where_nothing_else_comes(harvest: WatchedHarvest) -> None:
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        commits.hurry()
+        (waiting,) = await started(commits.record(found("add")))
+        commits.hurry()
+        await waiting
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [1]
+
+
 def test_a_full_batch_does_not_linger(harvest: WatchedHarvest) -> None:
     async def run() -> None:
         commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)

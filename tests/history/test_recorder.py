@@ -184,7 +184,7 @@ def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
 
 def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: HarvestRecord) -> None:
     night = TileResult("night", B, Outcome.IGNORED)
-    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+    with pytest.raises(KeyError, match="night"):
         harvest.record([found("add"), night], Cost(5, 5))
     assert harvest.counts() == {}
 

@@ -257,9 +257,9 @@ def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second:
 
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(first: HarvestRecord) -> None:
-    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+    with pytest.raises(KeyError, match="night"):
         first.record([replace(seen("ign", UPPER), layer="night")])
-    with pytest.raises(ValueError, match="layer 'night' does not belong"):
+    with pytest.raises(KeyError, match="night"):
         first.distrust("night", "a change")
 
 

@@ -135,6 +135,8 @@ MISTAKES = [
     ('url = "http://h/"\nsite_zooms = [-3, 0]', "'site_zooms': the site's own zooms lie between 0 and 24"),
     ('url = "http://h/"\nsite_zooms = [5, 4]', "'site_zooms': .* the coarsest comes first; write"),
     ('url = "http://h/"\nblank = ["abc"]', "'blank': 'abc' is no sha1, which has 40 digits"),
+    ('url = "http://h/"\ngit = "owner/map"', "'git': 'owner/map' is no address of .*, such as https://"),
+    ('url = "http://h/"\ngit = "--upload-pack=x://h"', "'git': '--upload-pack=x://h' is no address of"),
     ('url = "http://h/"\nenabled = 1', "'enabled': expected `bool`"),
     ('url = "http://h/"\ntimezone = "Europe/Berln"', r"no time zone; did you mean 'Europe/Berlin'\?"),
     ('url = "http://h/"\ntimezone = "?"', "no time zone; write for example timezone ="),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.maps.quiet_hours import QuietHours, quiet_until
+from tileharvest.maps.quiet_hours import QuietHours, is_whole_day, quiet_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -40,6 +40,21 @@ def test_quiet_hours_that_touch_are_one(  # as 18:00-24:00 and 00:00-06:00
 ) -> None:
     hours = [QuietHours.parse("00:00-06:00"), QuietHours.parse("18:00-24:00")]
     assert quiet_until(hours, at("2026-11-20T19:00")) == at("2026-11-21T06:00")
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_whole"),
+    [
+        ([], False),
+        (["06:00-05:59"], False),
+        (["00:00-12:00", "12:00-24:00"], True),
+        (["12:00-06:00", "05:00-13:00"], True),
+        (["08:00-16:00", "00:00-08:00", "16:00-00:01"], True),
+        (["08:00-16:00", "00:00-07:59", "16:00-00:01"], False),
+    ],
+)
+def test_several_quiet_hours_may_be_the_whole_day(hours: list[str], is_whole: bool) -> None:
+    assert is_whole_day(map(QuietHours.parse, hours)) is is_whole
 
 
 def test_a_day_that_is_quiet_throughout_has_an_end_to_look_again_at() -> None:

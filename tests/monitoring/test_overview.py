@@ -13,7 +13,7 @@ from tests.scheduler.driving import entry
 from tests.servers.redis import redis_server
 from tileharvest.commands.terminal import write_rows
 from tileharvest.commands.workers import WORKER_COLUMNS
-from tileharvest.monitoring.overview import NOTHING, Crew, look, seconds_in_words
+from tileharvest.monitoring.overview import NOTHING, look, seconds_in_words, workers_as_plain
 from tileharvest.queue.orders import pause, set_rate
 from tileharvest.queue.shared_queue import Worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -63,13 +63,13 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 
 
 def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
-    crew = Crew([worker(heartbeat=90.0), worker(heartbeat=101.0)], moment=100.0)
-    assert [one["heartbeat_age_seconds"] for one in crew.as_plain()] == [10.0, 0.0]
+    found = workers_as_plain([worker(heartbeat=90.0), worker(heartbeat=101.0)], 100.0)
+    assert [one["heartbeat_age_seconds"] for one in found] == [10.0, 0.0]
 
 
 def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    crew = Crew([worker(host="3f4e5d6c7b8a"), worker(share=None)], moment=100.0)
-    rows = [{"map": "antworld", **one} for one in crew.as_plain()]
+    found = workers_as_plain([worker(host="3f4e5d6c7b8a"), worker(share=None)], 100.0)
+    rows = [{"map": "antworld", **one} for one in found]
     write_rows(rows, {"map": "map", **WORKER_COLUMNS}, as_json=False, otherwise="")
     *_, first, second = capsys.readouterr().out.splitlines()
     assert len(first.rstrip()) <= 80
@@ -94,8 +94,8 @@ def test_a_shared_queue_tells_its_workers_and_their_ages_by_its_own_clock(server
         first, beside = world.worker(), world.beside()
         first.exchange(1, 5.0, pushed=[entry("1"), entry("2"), entry("3", -1)])
         overview = beside.run(look(beside.queue, 30.0))
-    assert overview.crew is not None
-    (found,) = overview.crew.as_plain()
+    assert overview.workers is not None
+    (found,) = overview.workers
     assert (found["host"], found["pid"], found["leased"]) == (socket.gethostname(), os.getpid(), 1)
     assert found["heartbeat_age_seconds"] == 25.0
     told = overview.as_plain()

@@ -66,6 +66,14 @@ def test_the_text_reads_well_without_markup() -> None:
     )
 
 
+def test_a_place_on_the_earth_is_told_in_degrees() -> None:
+    view = TileRange(0, 1, 7, 1, 7)
+    place = ChangedPlace("zoom10", 1, None, Tile(0, 1, 1), 1, view, 8.1125, -54.3, -1, (47.372, 8.6125))
+    said = compose(report(FOUND), [place], "http://viewer.example.net/").body
+    assert "- 0_1_1 of `zoom10` at 47.37200\u00b0, 8.61250\u00b0: 1 tile\n" in said
+    assert said.endswith("&x=8.1125&z=-54.3&zoom=-1>\n")
+
+
 def test_an_error_comes_first_and_no_service_takes_it_for_markup() -> None:
     lines = compose(report({}, SiteError(f"{UNREACHABLE} {'word ' * 30}"))).body.splitlines()
     assert lines[0].startswith("    http://example.net/ cannot be reached <timeout>;")

@@ -15,10 +15,17 @@ from hypothesis import strategies as st
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, NIGHT_LAYER, SECOND, World, picture, square
 from tileharvest.history.database import History
 from tileharvest.notices.places import best_view, changed_places, covering
+from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from tileharvest.notices.places import ChangedPlace
 
 SIDE = 40
 """Tiles across the world: blocks of 8 on both sides of both axes, whole ones and parts."""
@@ -67,6 +74,37 @@ def test_the_places_are_the_blocks_that_changed_most(world: World, changed: list
 def test_a_day_without_changes_has_no_places(world: World) -> None:
     with history(world) as opened:
         assert changed_places(opened, MAP, SECOND + timedelta(days=1)) == []
+
+
+def place_of(world: World, layer: Layer, tiles: list[Tile], renderer: str) -> ChangedPlace:
+    """The only place where anything changed, which is where anything is."""
+    for day, body in ((FIRST, picture()), (SECOND, picture(GREEN))):
+        world.harvest(day, dict.fromkeys(tiles, body), layer=layer.name, described=layer, renderer=renderer)
+    with history(world) as opened:
+        (place,) = changed_places(opened, MAP, SECOND)
+    return place
+
+
+def test_places_of_plain_tiles_are_degrees(tmp_path: Path) -> None:
+    """By the formula of "Slippy map tilenames" 47.37 north, 8.54 east is in the tile 536/358 of zoom 10."""
+    layer = Layer("zoom10", Pyramid(8), "png", projection=mercator(10))
+    tiles = [Tile.at(0, column, row) for column in (535, 536, 537) for row in (357, 358, 359)]
+    place = place_of(World(tmp_path), layer, tiles, "xyz")
+    middle = 536.5 / 1024 * 360 - 180
+    assert place.degrees == pytest.approx((47.37, middle), abs=0.15)
+    assert place.x == pytest.approx(middle - 0.5)
+    # The page, too, counts from the middle of a unit, and has degrees as the projection stretches them.
+    assert place.z + 0.5 == pytest.approx(358.5 / 1024 * 360 - 180)
+
+
+def test_where_tiles_nest_by_five_a_place_lies_where_its_tiles_do(tmp_path: Path) -> None:
+    """Of the tile (-3, 1) of BlueMap's second level, which is 2,500 blocks wide."""
+    blocks = Projection((2 / 500, 0, 0, 0), (0, 0, -2 / 500, 0))
+    layer = Layer("hub", Pyramid.kept(3, 5), "png", tile_size=500, projection=blocks)
+    tiles = [Tile.at(-1, column, row) for column in (-4, -3, -2) for row in (0, 1, 2)]
+    place = place_of(World(tmp_path), layer, tiles, "bluemap")
+    assert (place.x, place.z) == pytest.approx((-6250, 3750), abs=1)
+    assert (place.zoom, place.degrees) == (-1.5, None)
 
 
 @given(st.sets(st.sampled_from(BLOCK), min_size=1))

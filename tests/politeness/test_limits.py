@@ -9,7 +9,7 @@ import pytest
 from tileharvest.errors import BudgetError, DaySpentError, ExitStatus
 from tileharvest.history.costs import Cost
 from tileharvest.maps.budgets import Budget
-from tileharvest.politeness.limits import Room, budget_of_run
+from tileharvest.politeness.limits import budget_of_run, check_room
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,27 +46,25 @@ def test_where_there_is_no_room_it_is_told_whether_what_came_is_kept(
     tmp_path: Path, is_all_kept: bool
 ) -> None:
     with pytest.raises(BudgetError) as raised:
-        Room(tmp_path, 1000, free=lambda place: 1).check(is_all_kept=is_all_kept)
+        check_room(tmp_path, 1000, is_all_kept=is_all_kept, free=lambda place: 1)
     assert raised.value.is_all_kept is is_all_kept
 
 
 def test_room_is_asked_for_what_is_to_come(tmp_path: Path) -> None:
-    room = Room(tmp_path, 1000, free=lambda place: 1500)
-    room.check(500)
+    check_room(tmp_path, 1000, 500, free=lambda place: 1500)
     with pytest.raises(BudgetError, match="make room"):
-        room.check(501)
+        check_room(tmp_path, 1000, 501, free=lambda place: 1500)
 
 
 def test_the_room_of_a_folder_to_be_made_is_that_of_the_one_above(tmp_path: Path) -> None:
     asked: list[Path] = []
-    Room(tmp_path / "data" / "x", 1, free=lambda place: asked.append(place) or 2).check()  # type: ignore[func-returns-value]
+    check_room(tmp_path / "data" / "x", 1, free=lambda place: asked.append(place) or 2)  # type: ignore[func-returns-value]
     assert asked == [tmp_path]
 
 
 def test_sizes_are_told_as_people_write_them(tmp_path: Path) -> None:
-    room = Room(tmp_path, 80_000_000_000, free=lambda place: 1_500_000)
     with pytest.raises(BudgetError, match=r"only 1\.5 MB are free .* min_free is 80\.0 GB") as raised:
-        room.check()
+        check_room(tmp_path, 80_000_000_000, free=lambda place: 1_500_000)
     assert raised.value.reason == "min_free: 80.0 GB"
     with pytest.raises(BudgetError, match=r"\(600\.0 MB of 500\.0 MB\)"):
         budget_of_run("m", Budget(), Budget(None, 500_000_000), Cost(received_bytes=600_000_000))

@@ -12,7 +12,7 @@ from tests.middlewares.making import run_jumping
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.probe import probe_politely, rule_against
+from tileharvest.politeness.probe import ForbiddenError, probe_politely, rule_against
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 
@@ -25,9 +25,12 @@ MAP = MapDescription(name="mine", url=f"{SITE}/world/")
 ROBOTS, CONFIG = f"{SITE}/robots.txt", f"{SITE}/world/overviewerConfig.js"
 
 
-def configuration(base: str = "") -> Fetched:
-    tileset = f'{{path: "day", zoomLevels: 2, imgextension: "png", base: "{base}"}}'
-    return Fetched(200, f"var overviewerConfig = {{tilesets: [{tileset}]}};".encode())
+def configuration(base: str = "", *paths: str) -> Fetched:
+    tilesets = ", ".join(
+        f'{{path: "{path}", zoomLevels: 2, imgextension: "png", base: "{base}"}}'
+        for path in paths or ("day",)
+    )
+    return Fetched(200, f"var overviewerConfig = {{tilesets: [{tilesets}]}};".encode())
 
 
 def forbidding(path: str, *more: str) -> Fetched:
@@ -95,9 +98,20 @@ def test_a_forbidden_layer_is_named() -> None:
         server.probed()
 
 
+def test_of_several_forbidden_layers_the_folder_is_named_in_which_they_lie() -> None:
+    robots = f"{TILES}/robots.txt"
+    server = Server({CONFIG: configuration(f"{TILES}/a/", "day", "night"), robots: forbidding("/a/")})
+    with pytest.raises(
+        ForbiddenError, match=r"layer 'day' and 1 more, .* allow /a/ to TileHarvest"
+    ) as raised:
+        server.probed()
+    assert raised.value.site is not None
+    assert [layer.name for layer in raised.value.site.layers] == ["day", "night"]
+
+
 def test_a_tile_that_is_forbidden_is_not_asked_for_to_find_the_depth() -> None:
     server = Server({ROBOTS: forbidding("/world/day/")})
-    description = MapDescription(name="mine", url=f"{SITE}/world/", layers=("day",))
+    description = MapDescription(name="mine", url=f"{SITE}/world/", renderer="overviewer", layers=("day",))
     with pytest.raises(SiteError, match="/world/day/"):
         run_jumping(probe_politely(probe, description, server.fetch))
     assert server.asked == [ROBOTS, CONFIG]
@@ -121,6 +135,14 @@ def test_the_longer_gap_is_kept_from_request_to_request(delay: int, gap: int, ke
     server = Server({CONFIG: configuration(f"{TILES}/"), ROBOTS: forbidding("/x", f"Crawl-delay: {delay}")})
     server.probed(gap=gap)
     assert [time - server.times[0] for time in server.times] == pytest.approx([0, kept, 2 * kept])
+
+
+def test_a_template_is_refused_before_anything_is_asked() -> None:
+    server = Server({})
+    template = MapDescription(name="mine", url=f"{SITE}/{{z}}/{{x}}/{{y}}.png")
+    with pytest.raises(ConfigurationError, match="nobody says which zooms"):
+        run_jumping(probe_politely(probe, template, server.fetch))
+    assert server.asked == []
 
 
 @pytest.mark.parametrize(

@@ -60,3 +60,13 @@ def test_an_interval_of_no_time_is_refused(settings, value):
     settings.set("PROGRESS_INTERVAL", value)
     with pytest.raises(ConfigurationError, match=r"PROGRESS_INTERVAL .* cannot be"):
         progress_interval(settings)
+
+
+def test_quiet_hours_may_be_the_whole_day_only_where_it_is_asked_at_a_rate_then(settings):
+    settings.set("QUIET_HOURS", ["0:00-12:00", "12:00-24:00"])
+    with pytest.raises(
+        ConfigurationError, match=r"map 'm': .* 00:00-12:00 and 12:00-00:00, are the whole day"
+    ):
+        rules_for(settings, described_map(settings, "m"))
+    settings.set("QUIET_RATE", "10/min")
+    assert rules_for(settings, described_map(settings, "m")).quiet

@@ -232,6 +232,15 @@ def test_a_file_that_another_process_has_begun_anew_first_is_no_failure(
     asker.hosts.close()
 
 
+def test_a_file_that_was_put_in_the_place_of_the_open_one_is_used(asker: Asker, tmp_path: Path) -> None:
+    (tmp_path / "hosts.sqlite").unlink()
+    with other_process(tmp_path) as other:
+        tell(other, 1).readline()
+        newer = Asker(tmp_path, "newer")
+        assert newer.take() == asker.take() - 1.0 == 1001.0
+    newer.hosts.close()
+
+
 def test_a_host_may_have_a_strange_name(asker: Asker) -> None:
     asker.change(lambda host, now: host.rest(1005.0), "../[::1]/x")
     assert asker.look("../[::1]/x").rests_until == 1005.0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.queue.lanes import Lane, Turns
+from tileharvest.queue.lanes import Lane, check_minus_share, turns
 
 
 def test_lanes_are_polled_plus_then_normal_then_minus():
@@ -12,22 +12,19 @@ def test_lanes_are_polled_plus_then_normal_then_minus():
 
 
 def test_of_four_polls_the_fourth_asks_the_minus_lane_first():
-    turns = Turns(4)
-    assert [turns.next_is_minus() for _ in range(8)] == [False, False, False, True] * 2
+    assert turns(0, 5, 4) + turns(5, 3, 4) == [False, False, False, True] * 2
 
 
 @given(st.integers(2, 50), st.integers(1, 20))
 def test_share_of_polls_is_exact_over_whole_rounds(share, rounds):
-    turns = Turns(share)
-    assert sum(turns.next_is_minus() for _ in range(share * rounds)) == rounds
+    assert sum(turns(0, share * rounds, share)) == rounds
 
 
 def test_share_of_zero_turns_ageing_off():
-    turns = Turns(0)
-    assert not any(turns.next_is_minus() for _ in range(100))
+    assert not any(turns(0, 100, 0))
 
 
 @pytest.mark.parametrize("share", [1, -1, -16])
 def test_share_that_would_starve_the_others_is_refused(share):
     with pytest.raises(ValueError, match="0 turns ageing off"):
-        Turns(share)
+        check_minus_share(share)

@@ -20,7 +20,7 @@ from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
-from tileharvest.queue.redis.queue import notes_of_maps
+from tileharvest.queue.redis.queue import notes_of_maps, workers_of_maps
 from tileharvest.queue.redis.start_urls import refuse_pickled
 
 if TYPE_CHECKING:
@@ -133,6 +133,10 @@ def test_requests_of_scrapy_redis_are_found_on_any_node(cluster: RedisCluster) -
 
 def test_maps_on_all_nodes_are_asked_at_once(cluster: RedisCluster, maps: list[RedisMap]) -> None:
     parameters, names = {"url": cluster.url}, [world.name for world in maps]
-    maps[0].worker(parameters=parameters).note("", "paused", "10:00")
+    maps[0].worker(parameters=parameters, server_clock=True).note("", "paused", "10:00")
     notes = asyncio.run(notes_of_maps(parameters, names, ""))
     assert notes == {name: {} for name in names} | {maps[0].name: {"paused": "10:00"}}
+    found = asyncio.run(workers_of_maps(parameters, names, 30.0))
+    assert {name: len(workers) for name, (workers, _) in found.items()} == {
+        name: int(name == maps[0].name) for name in names
+    }

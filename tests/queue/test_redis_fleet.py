@@ -11,12 +11,12 @@ from tests.queue.test_redis_calls import CUTS, behind_proxy
 from tests.scheduler.driving import DAY, LEASE, Driven, entry
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
-from tileharvest.queue.shared_queue import Ending
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap
+    from tileharvest.queue.shared_queue import Ending
 
-GOES_ON, YOURS, ENDED = Ending.GOES_ON, Ending.YOURS, Ending.ENDED
+GOES_ON, YOURS, ENDED = "goes on", "yours", "ended"
 
 
 def join(worker: Driven, harvest: str) -> bool:
@@ -66,7 +66,7 @@ def test_another_harvest_begins_without_the_work_of_the_former(world: RedisMap) 
     assert second.push(entry("1")).duplicates == 0
     assert first.exchange(finished=[lease], is_seeded=True).refused == 1
     assert join(world.worker(), "two")
-    assert ending(first) is ENDED
+    assert ending(first) == ENDED
 
 
 def test_a_program_beside_joins_no_harvest(world: RedisMap) -> None:
@@ -88,7 +88,7 @@ def test_a_worker_ends_no_harvest_that_it_has_not_joined(world: RedisMap) -> Non
 def test_the_end_is_one_workers_only(world: RedisMap) -> None:
     workers = [world.joined() for _ in range(4)]
     assert [ending(one) for one in workers] == [YOURS, GOES_ON, GOES_ON, GOES_ON]
-    assert ending(workers[0]) is YOURS
+    assert ending(workers[0]) == YOURS
     end(workers[0])
     assert [ending(one) for one in workers] == [ENDED] * 4
 
@@ -99,42 +99,42 @@ def test_nothing_ends_while_anything_is_left(world: RedisMap, left: str) -> None
     worker.push(entry("1", due=20.0 if left == "delayed" else None))
     if left.startswith("leased"):
         (worker if left == "leased here" else other).lease()
-    assert ending(worker) is GOES_ON
+    assert ending(worker) == GOES_ON
     make_all(other, 100.0)
     worker.extend(now=100.0)
-    assert ending(worker) is YOURS
+    assert ending(worker) == YOURS
 
 
 def test_the_right_to_end_passes_on_after_the_time_of_a_lease_in_silence(world: RedisMap) -> None:
     silent, heard, other = (world.joined() for _ in range(3))
-    assert ending(silent) is YOURS
+    assert ending(silent) == YOURS
     for now, whose in ((LEASE - 0.1, GOES_ON), (LEASE, YOURS)):
         other.extend(now=now)
-        assert ending(other) is whose
+        assert ending(other) == whose
     silent.extend(now=LEASE)
-    assert ending(silent) is GOES_ON
+    assert ending(silent) == GOES_ON
     end(silent)
-    assert ending(heard) is GOES_ON
+    assert ending(heard) == GOES_ON
 
 
 def test_the_right_to_end_is_kept_by_any_sign_of_life(world: RedisMap) -> None:
     closer, other = world.joined(), world.joined()
-    assert ending(closer) is YOURS
+    assert ending(closer) == YOURS
     closer.extend(now=29.0)
     other.exchange(now=58.0)
-    assert ending(other) is GOES_ON
+    assert ending(other) == GOES_ON
 
 
 @pytest.mark.parametrize("way", ["closed", "pushed"])
 def test_the_right_to_end_is_given_up(world: RedisMap, way: str) -> None:
     closer, other = world.joined(), world.joined()
-    assert ending(closer) is YOURS
+    assert ending(closer) == YOURS
     if way == "closed":
         closer.stop()
     else:
         closer.push(entry("1"))
         make_all(other)
-    assert ending(other) is YOURS
+    assert ending(other) == YOURS
 
 
 def test_a_push_of_what_was_seen_does_not_give_the_right_up(world: RedisMap) -> None:
@@ -142,22 +142,22 @@ def test_a_push_of_what_was_seen_does_not_give_the_right_up(world: RedisMap) -> 
     closer.push(entry("1"))
     make_all(other)
     make_all(closer)
-    assert ending(closer) is YOURS
+    assert ending(closer) == YOURS
     assert closer.push(entry("1")).duplicates == 1
-    assert ending(other) is GOES_ON
+    assert ending(other) == GOES_ON
 
 
 def test_what_is_pushed_into_an_ended_harvest_is_made_and_it_stays_ended(world: RedisMap) -> None:
     worker = world.joined()
     worker.exchange(is_seeded=True)
-    assert ending(worker) is YOURS
+    assert ending(worker) == YOURS
     end(worker)
     world.beside().push(entry("1"))
     again = world.worker()
     assert not join(again, "first")
-    assert ending(again) is GOES_ON
+    assert ending(again) == GOES_ON
     make_all(again, 30.0)
-    assert ending(again) is ENDED
+    assert ending(again) == ENDED
 
 
 def test_work_that_redis_has_lost_does_not_end(world: RedisMap) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from tests.scheduler.driving import DAY, Driven, entry, pending
 from tileharvest.errors import QueueError
-from tileharvest.queue.lanes import Turns
 from tileharvest.queue.port import Changes
 from tileharvest.queue.sqlite.file import connect
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, Any] = {
     "max_attempts": 5,
     "lease_seconds": 100.0,
+    "minus_share": 16,
     "expected": 50_000,
     "error_rate": 1e-6,
 }
@@ -237,7 +237,7 @@ def steps_of_an_exchange(file: Path, waiting: int) -> int:
             statements.settle(5.0)
             new = [entry(f"new {n}" if n % 2 else f"None {n}", n % 3 - 1) for n in range(50)]
             assert statements.push(new, 5.0) == (25, 0)
-            leases = statements.lease_next(Turns(16), 50, 5.0)
+            leases = statements.lease_next(50, 5.0)
             assert statements.extend(leases, 10.0) == len(leases) == 50
             assert statements.finish(leases[:40]) == 40
             assert statements.fail([(lease, "no") for lease in leases[40:45]], 5.0) == 5

@@ -197,7 +197,9 @@ def test_without_a_queue_of_scrapy_redis_nothing_is_refused(server: RedisServer)
 
 
 def test_where_redis_does_not_answer_it_is_one_line_without_a_password() -> None:
-    with pytest.raises(QueueError, match="does not say whether 'shop:requests' exists") as caught:
-        asyncio.run(refuse_pickled({"REDIS_URL": "redis://worker:horse@127.0.0.1:1/0"}, "shop"))
+    with pytest.raises(
+        QueueError, match=r"the queue 'shop:requests' of scrapy-redis at .* does not answer"
+    ) as caught:
+        asyncio.run(refuse_pickled({"REDIS_URL": "redis://worker:horse@127.0.0.1:1/0"}, "shop", 0.0))
     assert "horse" not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -194,12 +194,21 @@ def test_blocks_lie_where_dynmaps_own_page_draws_them(
     assert abs(tile.y - point[1]) <= 1 + 1e-6
 
 
-def test_a_walk_starts_where_the_worlds_centre_and_its_origin_are() -> None:
+def test_land_beyond_one_empty_place_is_looked_for() -> None:
+    (layer,) = of_config(mapzoomout=1)
+    beside = layer.pyramid.beside(Tile.at(-1, 0, 0))
+    assert Tile.at(-1, 2, 0) in beside
+    assert Tile.at(-1, 3, 0) not in beside
+
+
+def test_a_walk_starts_around_the_worlds_centre_and_its_origin() -> None:
     """The centre lies 160 x 4 = 640 pixels to the left of the origin, five tiles, and 160 below it."""
     (layer,) = of_config(mapzoomout=1)
-    assert layer.pyramid.start() == (Tile.at(-1, -3, 1), Tile.at(-1, 0, 0))
+    shown = (-3, 1), (0, 0)
+    around = {Tile.at(-1, x + i, y + j) for x, y in shown for i in (-1, 0, 1) for j in (-1, 0, 1)}
+    assert set(layer.pyramid.start()) == around
     (layer,) = of_config()
-    assert layer.pyramid.start() == (Tile.at(-5, -1, 0), Tile.at(-5, 0, 0))
+    assert {Tile.at(-5, -2, -1), Tile.at(-5, 1, 1)} <= set(layer.pyramid.start())
     assert layer.pyramid.is_endless
 
 

@@ -84,6 +84,24 @@ def test_a_site_that_has_not_changed_is_the_same_again(drawn: Drawn) -> None:
 
 
 def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Drawn) -> None:
+    assert_named(drawn)
+
+
+@pytest.mark.parametrize(("renderer", "name", "last"), [one for one in MAPS if one[0] != "minedmap"])
+def test_so_has_every_tile_of_the_versions_before(
+    shared_maps: Path, tmp_path: Path, renderer: str, name: str, last: int
+) -> None:
+    for version in range(1, last):
+        try:
+            drawn = Drawn(renderer, of_map(shared_maps, name, version, tmp_path / str(version)))
+        except SiteError:
+            # The map is begun anew here, and has no world yet.
+            assert (name, version) == ("duckmap", 3)
+        else:
+            assert_named(drawn)
+
+
+def assert_named(drawn: Drawn) -> None:
     for layer in drawn.layers:
         tiles = drawn.tiles(layer)
         for tile, url in tiles.items():
@@ -183,9 +201,36 @@ def test_a_map_whose_renderer_nobody_has_named_is_recognised(drawn: Drawn) -> No
     assert (site.renderer, site.layers) == (drawn.name, drawn.layers)
 
 
+@pytest.mark.parametrize(
+    "drawn", [one for one in MAPS if one[0] != "xyz"], indirect=True, ids=lambda one: f"{one[0]}-{one[1]}"
+)
+def test_a_map_with_another_page_is_recognised_by_its_configuration(drawn: Drawn) -> None:
+    page = drawn.site.folder / "index.html"
+    if not page.exists():  # That of Mapcrafter 1 is its configuration.
+        page.write_text("<title>My server</title>", encoding="utf-8")
+    site = asyncio.run(probe(MapDescription(name="m", url=PAGE), drawn.site))
+    assert (site.renderer, site.layers) == (drawn.name, drawn.layers)
+
+
 def test_a_page_of_no_renderer_is_told_what_was_looked_for(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<title>My garden</title>", encoding="utf-8")
+    site = PublishedSite(tmp_path)
     with pytest.raises(SiteError) as raised:
-        asyncio.run(probe(MapDescription(name="m", url=PAGE), PublishedSite(tmp_path)))
+        asyncio.run(probe(MapDescription(name="m", url=PAGE), site))
     for renderer in RENDERERS.values():
         assert f"{renderer.sign} ({renderer.title})" in str(raised.value)
+    assert site.asked.count(f"GET {PAGE}tiles/settings.json") == 1
+    assert {line.removeprefix(f"GET {PAGE}") for line in site.asked} >= {
+        "overviewerConfig.js",
+        "config.js",
+        "unmined.map.properties.js",
+        "up/configuration",
+        "standalone/config.js",
+        "settings.json",
+    }
+
+
+def test_another_programs_file_is_told_where_nothing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"maps"', encoding="utf-8")
+    with pytest.raises(UnrecognisedError, match=r"could not be read: .*settings\.json is cut off or damaged"):
+        asyncio.run(probe(MapDescription(name="m", url=PAGE), PublishedSite(tmp_path)))

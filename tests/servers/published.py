@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import runpy
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +32,8 @@ def published(shared_maps: Path, name: str, version: int, folder: Path, *, deplo
     Files have the modification times that the renderer gave them. With `deploy` they have the present time,
     as on hosts that upload everything anew.
     """
-    _publish(shared_maps, name, str(version), str(folder), *(["--deploy"] if deploy else []))
+    folder.mkdir(parents=True, exist_ok=True)
+    _program(shared_maps)["publish"](name, version, folder, deploy=deploy)
     return folder
 
 
@@ -47,10 +47,11 @@ def truth(shared_maps: Path, name: str) -> list[Step]:
             changed=frozenset(step["changed"]),
             redated=frozenset(step["redated"]),
         )
-        for step in json.loads(_publish(shared_maps, name, "--truth"))
+        for step in _program(shared_maps)["truth"](name)
     ]
 
 
-def _publish(shared_maps: Path, *arguments: str) -> str:
-    command = [sys.executable, str(shared_maps / "publish.py"), *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+@cache
+def _program(shared_maps: Path) -> dict[str, Any]:
+    """Returns what the maps' own program defines. To start it would cost more than what it does."""
+    return runpy.run_path(str(shared_maps / "publish.py"))

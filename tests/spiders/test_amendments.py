@@ -128,3 +128,15 @@ def test_a_budget_that_is_amended_while_a_harvest_waits_to_begin_is_the_one_of_i
 
     asyncio.run(begin())
     assert allowed == [Budget(requests=9)]
+
+
+def test_that_the_file_cannot_be_read_is_told_once_for_all_maps_under_way(
+    amended: Amended, caplog: pytest.LogCaptureFixture
+) -> None:
+    several = [amended.amendments() for _ in range(3)]
+    for wrong in ("concurrency = 0", "concurency = 2"):
+        amended.describe(wrong)
+        for amendments in several:
+            asyncio.run(amendments.look())
+    assert len(caplog.messages) == 2
+    assert all(line.endswith("; what is under way goes on as before") for line in caplog.messages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 
 from tileharvest.spiders.renderers import OverviewerSpider
@@ -70,3 +71,14 @@ def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings
 def test_what_a_project_says_goes_before_the_defaults_of_tiles(settings: Settings) -> None:
     found = suited(settings, RETRY_TIMES=9, DEDUP_IGNORE_QUERY=["version"])
     assert (found.getint("RETRY_TIMES"), found.getlist("DEDUP_IGNORE_QUERY")) == (9, ["version"])
+
+
+def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that_is_handed_over() -> None:
+    """A runner sets its settings again in a crawler that it has not made."""
+    settings = Settings()
+    settings.setmodule("tileharvest.settings")
+    settings.setdict({"DOWNLOADER_MIDDLEWARES": '{"a.project.Middleware": 5}'}, priority="cmdline")
+    crawler = Crawler(OverviewerSpider, settings)
+    AsyncCrawlerRunner(settings).create_crawler(crawler)
+    middlewares = crawler.settings["DOWNLOADER_MIDDLEWARES"]
+    assert (middlewares["a.project.Middleware"], middlewares[DIFF]) == (5, 540)

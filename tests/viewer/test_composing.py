@@ -19,7 +19,7 @@ from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.application import Application
-from tileharvest.viewer.served_maps import MapsFile, ServedMaps
+from tileharvest.viewer.served_maps import ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +185,7 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
 def test_what_nobody_waits_for_any_more_is_not_begun(
     world: World, history: History, store: WatchedStore
 ) -> None:
-    served = ServedMaps(MapsFile(world.maps_file), lambda: history, lambda _: 0)
+    served = ServedMaps(world.maps_file, lambda: history, lambda _: 0)
     application = Application(served, store, Composer(store), {})
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in below(TOP, 1)]
     store.let_go.clear()

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import SiteCommand
+from tileharvest.commands.map_command import MapCommand, ask_site
 from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file, setting
+from tileharvest.politeness.probe import ForbiddenError
 from tileharvest.politeness.settings import rules_for
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.spiders.site_probe import SiteProbeSpider
@@ -36,10 +37,12 @@ _NONE: Final = "-"
 """The answer of a person who wants nothing of what is offered."""
 
 
-class Command(SiteCommand, ScrapyCommand):
+class Command(MapCommand, ScrapyCommand):
     form = "[options] NAME URL"
     summary = "Probe a map's site and add it to maps.toml under a name of yours"
     arguments = range(2, 3)
+    requires_crawler_process = True
+    log_level = "ERROR"
     usage = "say a name and the address of the map's page: scrapy add NAME URL"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -52,6 +55,11 @@ class Command(SiteCommand, ScrapyCommand):
             "--site-zooms", type=_numbers, metavar="FIRST,LAST", help="the zooms of plain tiles, such as 0,9"
         )
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
+        parser.add_argument(
+            "--permitted",
+            action="store_true",
+            help="the map's owner has allowed it: obey no robots.txt there (robots = false)",
+        )
         parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
 
@@ -63,19 +71,27 @@ class Command(SiteCommand, ScrapyCommand):
             entry["renderer"] = renderer_named(opts.renderer).name
         reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms}
         entry |= {key: value for key, value in reach.items() if value}
+        if opts.permitted:
+            entry["robots"] = False
         # Before a person is asked.
         checked_entry(file, name, entry)
         known = _contacts(file)
         contact = self._contact(opts.contact, known)
         wanted = {"contact": contact, "layers": opts.layer, "timezone": opts.timezone}
         entry |= {key: value for key, value in wanted.items() if value}
-        site = self._probed(checked_entry(file, name, entry))
+        site, forbidden = self._probed(checked_entry(file, name, entry))
         entry = {"url": url, "renderer": site.renderer} | entry
         add_map(file, name, entry)
         if opts.json:
-            write_json(_plain(name, site))
+            write_json(_plain(name, site) | {"forbidden": forbidden})
         else:
             _write(name, str(file), site)
+        if forbidden is not None:
+            say(f"until the owner allows it, a harvest ends before its first tile: {forbidden}")
+        elif not opts.json:
+            write_line(
+                f"next: scrapy plan {name} tells what a harvest will cost, scrapy harvest {name} makes it"
+            )
         if contact is None:
             example = known[-1] if known else _EXAMPLE
             say(
@@ -95,13 +111,20 @@ class Command(SiteCommand, ScrapyCommand):
             return given or ""
         return asked_contact(known, _line) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
-    def _probed(self, description: MapDescription) -> Site:
+    def _probed(self, description: MapDescription) -> tuple[Site, str | None]:
+        """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
         assert self.settings is not None
         rules = rules_for(self.settings, description)
-        site = self.ask(SiteProbeSpider, description=description, rules=rules).site
+        try:
+            asked = ask_site(self.crawler_process, SiteProbeSpider, description=description, rules=rules)
+            site = asked.site
+        except ForbiddenError as error:
+            if error.site is None:
+                raise SiteError(f"{error}: scrapy add --permitted does; nothing was added") from None
+            return error.site, str(error)
         if site is None:
             raise SiteError(f"{description.url} was not probed to the end; nothing was added")
-        return site
+        return site, None
 
 
 def _numbers(text: str) -> list[float]:
@@ -173,4 +196,3 @@ def _write(name: str, file: str, site: Site) -> None:
         write_line("  the site has no configuration: depths were found by asking for tiles")
     for note in site.notes:
         write_line(f"  {note}")
-    write_line(f"next: scrapy plan {name} tells what a harvest will cost, scrapy harvest {name} makes it")

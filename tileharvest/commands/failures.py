@@ -14,7 +14,7 @@ from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.history.summaries import failing
 from tileharvest.middlewares.traffic import FORBIDDEN
-from tileharvest.queue.codec import UnreadableRequestError, decode
+from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
 
@@ -150,7 +150,7 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
     harvests = 1
     try:
         queued = decode(failure.body)
-    except UnreadableRequestError:
+    except CodecError:
         url, tile = "unreadable", None
     else:
         url, tile, asked = queued.url, None, queued.question

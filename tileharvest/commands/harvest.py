@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from tileharvest.commands.display import Display
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
-from tileharvest.commands.shared_maps import SharedHarvests, may_share
+from tileharvest.commands.shared_maps import SharedHarvests, complete_harvests, is_once_for_all
 from tileharvest.commands.terminal import (
     console,
     first_of,
@@ -25,7 +26,7 @@ from tileharvest.commands.terminal import (
     write_line,
     write_outcomes,
 )
-from tileharvest.errors import ConfigurationError, ExitStatus, QueueError
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError
 from tileharvest.harvest.due import longest_first
 from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.history.database import History
@@ -34,7 +35,8 @@ from tileharvest.history.summaries import last_costs
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import orders_for
+from tileharvest.queue.orders import Orders
+from tileharvest.queue.settings import has_requests, is_shared, orders_for_all
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -61,6 +63,12 @@ _WORST_FIRST: Final = {
 
 _MOST_NAMED: Final = 10
 """Maps that the last line names."""
+
+_AHEAD: Final = 16
+"""Maps whose orders are asked for together. One by one they would hold up the beginnings of many maps."""
+
+_FRESH: Final = 1.0
+"""Seconds for which the answers are believed."""
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
@@ -100,17 +108,15 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             raise ConfigurationError(
                 f"write scrapy harvest {opts.spargs['map']}: -a map= is for scrapy crawl"
             )
-        if opts.at_once is not None:
-            settings.set("MAPS_AT_ONCE", opts.at_once, priority="cmdline")
-        maps_at_once(settings)
+        self._at_once = maps_at_once(settings, opts.at_once)
         progress_interval(settings)
         self._maps = _checked_maps(settings, args, opts.spargs)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         assert self.crawler_process is not None
         harvests = _Harvests(settings, list(self._maps), opts.spargs, as_json=opts.json, is_all=opts.all)
-        at_once, order = maps_at_once(settings), list(self._maps)
-        if min(at_once, len(order)) > 1:
+        order = list(self._maps)
+        if min(self._at_once, len(order)) > 1:
             if opts.spargs.get("dry") != "1" and has_history(settings):
                 # It is upgraded before it is read. The first harvest would do that later.
                 History.open(database_url(settings)).close()
@@ -118,7 +124,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         runner = Runner(
             self.crawler_process,
             harvests,
-            at_once=at_once,
+            at_once=self._at_once,
             arguments=opts.spargs,
             is_alone=len(order) == 1,
         )
@@ -240,25 +246,55 @@ class _Harvests:
         self._passes_over = is_all or not self._is_alone
         """Whether a paused map is left out: it is if the person has not named it alone."""
         self._passed_over = 0
+        self._orders: dict[str, Orders] = {}
+        """Of the next maps, as they were when they were last asked for."""
+        self._orders_until = 0.0
+        """Until when they are believed, by the clock of the event loop."""
         self._ends: dict[str, HarvestEnd] = {}
         self._display = Display(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=as_json
         )
+        self._looks_first = not self._is_alone and is_once_for_all(settings, names[0], arguments)
+        """Whether what is complete is found by one look for all maps, and not begun."""
         self._shared: SharedHarvests | None = None
         """None where this process harvests all the maps itself."""
-        if not self._is_alone and may_share(settings, names[0], arguments):
+        if self._looks_first and is_shared(settings):
             self._shared = SharedHarvests(settings, arguments, self._complete)
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
         """Yields the maps in this order. A paused one is passed over: it would keep the person waiting."""
         self._display.begin()
-        async for name in _in_turn(order) if self._shared is None else self._shared.free(order):
-            if self._passes_over and await self._is_paused(name):
+        places = {name: place for place, name in enumerate(order)}
+        async for name in self._left(order) if self._shared is None else self._shared.free(order):
+            # Which maps of a fleet come next, nobody knows.
+            following = [name] if self._shared else order[places[name] : places[name] + _AHEAD]
+            if self._passes_over and await self._is_paused(name, following):
                 self._passed_over += 1
                 self._display.remove(name)
                 self._release(name)
             else:
                 yield name
+
+    async def _left(self, order: Sequence[str]) -> AsyncIterator[str]:
+        """Yields the maps whose harvest is not complete, or into whose queue something was pushed since."""
+        done: dict[str, Harvest] = {}
+        if self._looks_first:
+            # Each harvest meets the same error, and says so.
+            with suppress(TileHarvestError):
+                found = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, order)
+                done = {harvest.description.name: harvest for harvest in found}
+        for name in order:
+            if name in done and not await asyncio.to_thread(self._has_requests, name):
+                self._complete(done[name])
+            else:
+                yield name
+
+    def _has_requests(self, name: str) -> bool:
+        try:
+            return has_requests(self._settings, name)
+        except QueueError:
+            # The harvest will meet the same error and say so.
+            return True
 
     async def close(self) -> None:
         """Leaves what this worker has to others."""
@@ -269,12 +305,13 @@ class _Harvests:
         if self._shared is not None:
             self._shared.release(name)
 
-    async def _is_paused(self, name: str) -> bool:
-        try:
-            since = (await orders_for(self._settings, name)).paused
-        except QueueError:
-            # The harvest will meet the same error and say so.
-            return False
+    async def _is_paused(self, name: str, following: Sequence[str]) -> bool:
+        now = asyncio.get_running_loop().time()
+        if name not in self._orders or now > self._orders_until:
+            # A harvest will meet the same errors and say so.
+            self._orders, _ = await orders_for_all(self._settings, following)
+            self._orders_until = now + _FRESH
+        since = self._orders.get(name, Orders()).paused
         if since is not None:
             say(
                 f"map '{name}' is paused since {since} and was passed over;"
@@ -342,8 +379,3 @@ class _Harvests:
         if not all(end.goes_on for end in stopped):
             again = "what was found is kept; run again, it begins anew, in another segment"
         write_error(f"{whose} stopped; {again}")
-
-
-async def _in_turn(names: Sequence[str]) -> AsyncIterator[str]:
-    for name in names:
-        yield name

@@ -13,7 +13,7 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
 from tileharvest.monitoring.figures import Figures, Recent, State, moment_in_words
 from tileharvest.politeness.reasons import Reason
-from tileharvest.queue.settings import QueueKind, orders_for, queue_kind
+from tileharvest.queue.settings import is_shared, orders_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -39,7 +39,7 @@ class RunningHarvest:
         """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
         self.harvest = spider.harvest
         self._settings = spider.crawler.settings
-        self.is_shared = not is_dry and queue_kind(self._settings) is QueueKind.REDIS
+        self.is_shared = not is_dry and is_shared(self._settings)
         """Whether other processes may work on the same harvest."""
         self._crawl = spider.crawl
         self._is_dry = is_dry

@@ -137,20 +137,16 @@ class MapCommand(ProjectCommand):
         parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
 
-class SiteCommand(MapCommand):
-    """A command about one map that asks its site."""
+def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:
+    """Returns the spider after its crawl. Raises the TileHarvestError with which it has ended.
 
-    requires_crawler_process = True
-    log_level = "ERROR"
-    crawler_process: CrawlerProcessBase | None
-
-    def ask(self, spider_class: type[Asking], **arguments: Any) -> Asking:
-        """Returns the spider after its crawl. Raises the TileHarvestError with which it has ended."""
-        assert self.crawler_process is not None
-        crawler = self.crawler_process.create_crawler(spider_class)
-        self.crawler_process.crawl(crawler, **arguments)
-        self.crawler_process.start()
-        assert isinstance(crawler.spider, spider_class)
-        if crawler.spider.ending is not None:
-            raise crawler.spider.ending
-        return crawler.spider
+    For commands with `requires_crawler_process`, of which each can ask once.
+    """
+    assert process is not None
+    crawler = process.create_crawler(spider_class)
+    process.crawl(crawler, **arguments)
+    process.start()
+    assert isinstance(crawler.spider, spider_class)
+    if crawler.spider.ending is not None:
+        raise crawler.spider.ending
+    return crawler.spider

@@ -15,6 +15,7 @@ from tileharvest.commands.terminal import write_error, write_json, write_line, w
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import times_for
 from tileharvest.harvest.walks import decisions_for
+from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.history.summaries import MapSummary, map_summaries
@@ -23,6 +24,7 @@ from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.settings import orders_for_all
 from tileharvest.renderers.registry import doubt_of
+from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +35,11 @@ if TYPE_CHECKING:
     from tileharvest.harvest.due import Due
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.walk.decision import Decision, Decisions
+    from tileharvest.walk.decision import Decision
+
+
+_MOST_REASONS: Final = 20
+"""Lines below the table: more of them would push it off the screen."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -62,8 +68,8 @@ class Command(MapCommand, ScrapyCommand):
             write_json([_row(*one) for one in known])
             return
         _write([_in_words(*one) for one in known])
-        for name, walk in walks.items():
-            _write_walk(name, walk)
+        for line in reasons(walks):
+            write_line(line)
 
 
 def _next_walks(
@@ -73,7 +79,9 @@ def _next_walks(
     now: datetime,
 ) -> dict[str, Decisions]:
     """Tells how each map will be walked. It has no layers if the map was never harvested."""
-    proved, full = ({}, {}) if history is None else (proofs(history), last_full(history))
+    if history is None:
+        return {one.name: Decisions({}) for one in descriptions}
+    proved, full, indexes = proofs(history), last_full(history), stored_indexes(history)
     return {
         one.name: decisions_for(
             one,
@@ -82,6 +90,7 @@ def _next_walks(
             proved,
             full,
             doubt_of(one.renderer),
+            indexes,
         )
         for one in descriptions
     }
@@ -128,7 +137,12 @@ def _row(
 def _proof(decision: Decision) -> dict[str, Any]:
     """Tells how the layer will be walked, and what is proved of it. What is not known is null."""
     stored = decision.stored
-    said = {"walk": "pruned" if decision.is_pruned else "full", "reason": decision.reason}
+    index = decision.change_index
+    said = {
+        "walk": "pruned" if decision.is_pruned else "full",
+        "reason": decision.reason,
+        "change_index": index and {"day": index.day.isoformat(), "confirmed": index.confirmed},
+    }
     if stored is None:
         return {**said, "holds": False} | dict.fromkeys(_PROVED)
     proof, withdrawn_day = stored.proof, stored.withdrawn_day
@@ -155,14 +169,17 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
         write_line("no map yet: scrapy add NAME URL")
 
 
-def _write_walk(name: str, walk: Decisions) -> None:
-    """Writes why the map will be walked so: one line, or one for each layer if they differ."""
-    said = {layer: decision.in_words for layer, decision in walk.layers.items()}
-    if len(set(said.values())) == 1:
-        write_line(f"{name}: the next walk is {next(iter(said.values()))}")
-        return
-    for layer, words in said.items():
-        write_line(f"{name}, layer {layer}: the next walk is {words}")
+def reasons(walks: Mapping[str, Decisions]) -> list[str]:
+    """Returns why each map that was harvested will be walked so: a line, or one for each layer where they
+    differ. Of many maps a single line tells who says it."""
+    lines = []
+    for name, walk in walks.items():
+        said = {layer: decision.in_words for layer, decision in walk.layers.items()}
+        if len(set(said.values())) == 1:
+            lines.append(f"{name}: the next walk is {next(iter(said.values()))}")
+        else:
+            lines += [f"{name}, layer {layer}: the next walk is {words}" for layer, words in said.items()]
+    return lines if len(lines) <= _MOST_REASONS else ["scrapy plan NAME tells why a map is walked so"]
 
 
 def _in_words(

@@ -8,9 +8,10 @@ from math import isnan
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import SiteCommand
+from tileharvest.commands.map_command import MapCommand, ask_site
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
@@ -52,13 +53,16 @@ class _PlanReport(NamedTuple):
     """Of the walk that will be made, as far as that is known."""
 
 
-class Command(SiteCommand, ScrapyCommand):
+class Command(MapCommand, ScrapyCommand):
     summary = "Say what a harvest will cost: tiles, requests, bytes and time, before its first request"
     details = (
         "From the last harvest, without asking the site; for a map that has none,"
         " from a sample of its tiles. Tells how the next harvest will walk,"
         " and why. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
     )
+
+    requires_crawler_process = True
+    log_level = "ERROR"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -77,12 +81,12 @@ class Command(SiteCommand, ScrapyCommand):
             )
         description = described_map(settings, args[0])
         rules = rules_for(settings, description)
-        last = None
-        if not opts.sample:
-            last = ask_history(settings, lambda history: _last_harvest(history, description))
-        if last is not None:
+        last = ask_history(settings, lambda history: _last_harvest(history, description))
+        if last is not None and not opts.sample:
             report = _by_last(description, rules, *last)
         else:
+            if last is not None and description.check == "head":
+                description = msgspec.structs.replace(description, first="head")
             seed = SystemRandom().randrange(_SEEDS) if opts.seed is None else opts.seed
             report = _by_sample(self._asked(description, rules, opts.requests, seed), seed)
         budgets, plan = {"run": rules.budget, "day": rules.daily_budget}, report.plan
@@ -112,10 +116,9 @@ class Command(SiteCommand, ScrapyCommand):
             )
         # No secret depends on it, and the same seed is to choose the same tiles.
         random = Random(seed)  # noqa: S311
-        present = replace(rules, gap=gap)
-        spider = self.ask(
-            SiteSampleSpider, description=description, rules=present, requests=requests, random=random
-        )
+        present = replace(rules, gap=gap, quiet=())
+        asked = {"description": description, "rules": present, "requests": requests, "random": random}
+        spider = ask_site(self.crawler_process, SiteSampleSpider, **asked)
         if spider.plan is None:
             raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")
         return spider
@@ -131,7 +134,8 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
 
 
 def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: Decisions) -> _PlanReport:
-    plan = plan_by_last(last, rules, audit=description.audit)
+    at_once = (description.first, description.check) == ("get", "head")
+    plan = plan_by_last(last, rules, audit=description.audit, at_once=at_once)
     day = last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
     pruned = plan.pruned if may_prune else None
@@ -144,7 +148,7 @@ def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: D
             "at most": plan.most,
         },
         (
-            f"the next walk is {walk.in_short}: {walk.reason}",
+            _next_in_words(walk),
             "at most: if every tile has changed, and none is new; --sample asks the site",
         ),
         {
@@ -156,6 +160,16 @@ def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: D
             "pruned": _plain(pruned),
         },
         plan if pruned is None or not walk.is_pruned else plan._replace(expected=pruned),
+    )
+
+
+def _next_in_words(walk: Decisions) -> str:
+    if all(one.change_index is None for one in walk.layers.values()):
+        return f"the next walk is {walk.in_short}: {walk.reason}"
+    otherwise = "pruned" if walk.is_pruned else "full"
+    return (
+        "the next walk asks for what the site tells has changed; where that may be all, it is"
+        f" {otherwise}: {walk.reason}"
     )
 
 

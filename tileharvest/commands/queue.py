@@ -42,8 +42,8 @@ class Command(MapCommand, ScrapyCommand):
         progress, harvest = None, None
         if owner.description is not None:
             progress = ask_history(settings, lambda history: progress_of(history, owner.name))
-        crew = overview.crew
-        workers = workers_on(settings, owner.name) if crew is None else len(crew.workers)
+        listed = overview.workers
+        workers = workers_on(settings, owner.name) if listed is None else len(listed)
         state = _state(owner, overview, progress, is_worked_on=workers > 0)
         if progress is None:
             words = _without_figures(owner, state)
@@ -102,6 +102,6 @@ def _state(
 
 def _write(overview: Overview) -> None:
     write_table(["requests", ">number"], overview.rows())
-    if overview.crew is not None:
+    if overview.workers is not None:
         write_line("")
-        write_rows(overview.crew.as_plain(), WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)
+        write_rows(overview.workers, WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)

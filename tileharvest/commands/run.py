@@ -62,9 +62,7 @@ class Command(ProjectCommand, ScrapyCommand):
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if not opts.serve and (opts.port is not None or opts.host is not None):
             raise ConfigurationError("--port and --host are for the viewer: add --serve, or leave them out")
-        if opts.at_once is not None:
-            settings.set("MAPS_AT_ONCE", opts.at_once, priority="cmdline")
-        maps_at_once(settings)
+        self._at_once = maps_at_once(settings, opts.at_once)
         progress_interval(settings)
         self._maps = DueMaps(settings, args)
         self._maps.read_maps()
@@ -81,7 +79,7 @@ class Command(ProjectCommand, ScrapyCommand):
                 None if application is None else _listening(application, opts.host or HOST, opts.port or PORT)
             )
             worker = _Worker(settings, self._maps)
-            runner = Runner(self.crawler_process, worker, at_once=maps_at_once(settings), arguments={})
+            runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
             runner.run(worker.names(runner, listening))
         # The loop has been stopped, and is not closed.
         asyncio.get_event_loop().run_until_complete(worker.close())

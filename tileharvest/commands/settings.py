@@ -20,7 +20,7 @@ from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.queue.port import RequestQueue
 
-_QUEUES_AT_ONCE: Final = 32
-
 Told = TypeVar("Told")
-Asked = TypeVar("Asked")
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
@@ -129,24 +126,6 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
         return question(history)
 
 
-def ask_each(asked: Iterable[Asked], question: Callable[[Asked], Awaitable[Told]]) -> list[Told]:
-    """Returns the answer of each, in this order. Only so many are asked at once, because each may open a
-    queue, and a queue has four files or a connection.
-
-    Do not call it from within an event loop. Raises what the question raises.
-    """
-    places = asyncio.Semaphore(_QUEUES_AT_ONCE)
-
-    async def ask(one: Asked) -> Told:
-        async with places:
-            return await question(one)
-
-    async def ask_all() -> list[Told]:
-        return await asyncio.gather(*map(ask, asked))
-
-    return asyncio.run(ask_all())
-
-
 def progress_interval(settings: BaseSettings) -> float:
     """Returns the seconds between two lines of progress.
 
@@ -159,13 +138,14 @@ def progress_interval(settings: BaseSettings) -> float:
     raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")
 
 
-def maps_at_once(settings: BaseSettings) -> int:
-    """Returns how many maps one process harvests side by side. Raises ConfigurationError for none."""
-    value = setting(settings, "MAPS_AT_ONCE")
+def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
+    """Returns how many maps one process harvests side by side: as many as the option --at-once said, or else
+    the setting MAPS_AT_ONCE. Raises ConfigurationError for none."""
+    name, value = ("MAPS_AT_ONCE", setting(settings, "MAPS_AT_ONCE")) if said is None else ("--at-once", said)
     with suppress(TypeError, ValueError):
         if int(value) >= 1:
             return int(value)
-    raise ConfigurationError(f"MAPS_AT_ONCE {value!r} cannot be: write how many maps, such as 16, or 1")
+    raise ConfigurationError(f"{name} {value} cannot be: write how many maps, such as 16, or 1")
 
 
 _FILES_BESIDES: Final = 150

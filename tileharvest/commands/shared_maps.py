@@ -16,7 +16,7 @@ from tileharvest.harvest.settings import harvest_for
 from tileharvest.history.past import pasts
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import QueueKind, lease_seconds, map_leases, open_beside, queue_kind
+from tileharvest.queue.settings import lease_seconds, map_leases, open_beside
 from tileharvest.queue.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ class SharedHarvests:
         while True:
             if (now := asyncio.get_running_loop().time()) - looked >= _FRESH:
                 looked = now
-                for harvest in await asyncio.to_thread(self._complete, left):
+                complete = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, left)
+                for harvest in complete:
                     left.remove(harvest.description.name)
                     self._say_complete(harvest)
             if not left:
@@ -187,19 +188,23 @@ class SharedHarvests:
                 has_said = True
             await asyncio.sleep(LOOK)
 
-    def _complete(self, names: Sequence[str]) -> list[Harvest]:
-        """Returns the harvests of these maps that are complete. One look serves all of them."""
-        asked = {name: harvest_for(self._settings, {**self._arguments, "map": name}) for name in names}
-        segments = {name: (one.segment.name, first_day(one.segment)) for name, one in asked.items()}
-        known = ask_history(self._settings, lambda history: pasts(history, segments, ())) or {}
-        return [one for name, one in asked.items() if name in known and known[name].is_complete]
 
+def complete_harvests(
+    settings: BaseSettings, arguments: Mapping[str, str], names: Sequence[str]
+) -> list[Harvest]:
+    """Returns the harvests of these maps that are complete. One look into the history serves all of them.
 
-def may_share(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:
-    """Returns whether workers share the maps of a command, of which this is one.
-
-    They do not where the queue is a process's own, nor where each start asks for everything.
+    `arguments` are those of the spiders. Raises HistoryError.
     """
-    if queue_kind(settings) is not QueueKind.REDIS or {"dry", "fresh", "stay"} & arguments.keys():
+    asked = {name: harvest_for(settings, {**arguments, "map": name}) for name in names}
+    segments = {name: (one.segment.name, first_day(one.segment)) for name, one in asked.items()}
+    known = ask_history(settings, lambda history: pasts(history, segments, ())) or {}
+    return [one for name, one in asked.items() if name in known and known[name].is_complete]
+
+
+def is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:
+    """Returns whether a harvest of a command, of which this map is one, is to be made once in its segment,
+    whoever makes it. It is not where each start asks for everything."""
+    if {"dry", "fresh", "stay"} & arguments.keys():
         return False
     return harvest_for(settings, {**arguments, "map": name}).segment.ends is not None

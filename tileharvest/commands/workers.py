@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-import time
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.settings import ask_each, queue_owner, queue_owners
+from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
-from tileharvest.monitoring.overview import crew_of, seconds_in_words
-from tileharvest.queue.settings import QueueKind, open_beside, queue_kind
-from tileharvest.queue.shared_queue import SharedQueue
+from tileharvest.monitoring.overview import seconds_in_words, workers_as_plain
+from tileharvest.queue.settings import is_shared, workers_of_all
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.terminal import Columns
-    from tileharvest.monitoring.overview import Crew
 
 
 WORKER_COLUMNS: Final[Columns] = {
@@ -34,7 +32,7 @@ WORKER_COLUMNS: Final[Columns] = {
     ">leased": "leased",
     ">share": "share",
 }
-"""The columns of `Crew.as_plain`. With a map's name before them they fit into 80 characters."""
+"""The columns of `workers_as_plain`. With a map's name before them they fit into 80 characters."""
 
 NO_WORKER: Final = "no worker"
 
@@ -46,23 +44,15 @@ class Command(MapCommand, ScrapyCommand):
     arguments = range(sys.maxsize)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        if queue_kind(settings) is not QueueKind.REDIS:
+        if not is_shared(settings):
             raise ConfigurationError(
                 "workers are only known where a queue in Redis is shared, and no Redis is named: set"
                 " REDIS_URL to that of the fleet; without one, scrapy queue NAME shows what waits"
             )
         owners = [queue_owner(settings, name) for name in args] or queue_owners(settings)
-        crews = ask_each(owners, lambda one: _crew(settings, one.name))
+        found = asyncio.run(workers_of_all(settings, [one.name for one in owners]))
         rows = [
-            {one.kind: one.name, **worker}
-            for one, crew in zip(owners, crews, strict=True)
-            for worker in crew.as_plain()
+            {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(*found[one.name])
         ]
         columns: Columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
         write_rows(rows, columns, as_json=opts.json, otherwise=NO_WORKER)
-
-
-async def _crew(settings: BaseSettings, name: str) -> Crew:
-    async with open_beside(settings, name) as queue:
-        assert isinstance(queue, SharedQueue)
-        return await crew_of(queue, time.time())

@@ -27,6 +27,9 @@ _SEA: Final = 64
 """The height of the sea in a Minecraft world."""
 _FROM_ABOVE: Final = {"x": SPAWN[0] * SCALE, "z": SPAWN[2] * SCALE}
 """Where players start, of the renderers that look from above."""
+_ON_OVERVIEWER: Final = [SPAWN[0] + 8 + 192, SPAWN[1], SPAWN[2] + 8 - 192]
+"""The same of Overviewer. It draws at the middle of its map what lies 192 blocks above the sea of a chunk's
+middle, and so the sea of a place that is as far east and north of it."""
 _WORLD: Final = "minecraft_overworld"
 
 
@@ -394,8 +397,8 @@ def _tileset(folder: str, day: Day) -> dict[str, Any]:
         "isOverlay": False,
         "poititle": "Markers",
         "showlocationmarker": True,
-        "center": list(SPAWN),
+        "center": _ON_OVERVIEWER,
         "minZoom": 0,
-        "spawn": list(SPAWN),
+        "spawn": _ON_OVERVIEWER,
         "north_direction": 0,
     }

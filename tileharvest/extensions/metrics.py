@@ -9,21 +9,15 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-from tileharvest.errors import QueueError
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Mapping, Sequence
 
+    from tileharvest.extensions.prometheus import Prometheus
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.monitoring.overview import Crew, Overview
+    from tileharvest.monitoring.overview import Overview
     from tileharvest.queue.port import Counts
-
-FRESH: Final = 5.0
-"""Seconds for which what the queue has told is told again, however often the page is asked for."""
-
-PATIENCE: Final = 5.0
-"""Seconds that a page waits for the queue; Prometheus waits 10 s for a page."""
 
 _TO_END: Final = 0.3
 """Seconds that pages under way have to end when the crawl does."""
@@ -52,8 +46,8 @@ class MetricsPage:
         self._tell("queue_up", "1 where the queue could be asked, 0 where not", overview is not None)
         if overview is not None:
             self._tell_queue(overview)
-            if overview.crew is not None:
-                self._tell_fleet(overview.counts, overview.crew)
+            if overview.workers is not None:
+                self._tell_fleet(overview.counts, overview.workers)
         if harvest is not None:
             self._tell_process(harvest)
 
@@ -68,30 +62,25 @@ class MetricsPage:
         self._tell("done", "Requests finished in the newest segment", counts.done)
         self._tell("seen", "Different requests accepted in the newest segment", counts.seen)
 
-    def _tell_fleet(self, counts: Counts, crew: Crew) -> None:
+    def _tell_fleet(self, counts: Counts, workers: Sequence[Mapping[str, Any]]) -> None:
         oldest = counts.oldest_lease or 0.0
         self._tell("oldest_lease_seconds", "Age of the oldest lease, 0 without any", oldest)
         self._tell("dead_letters", "Entries that are no requests", counts.dead)
-        self._tell("workers", "Workers heard of lately", len(crew.workers))
-        rate, leased, share, silent = (
-            self._gauge(f"worker_{name}", what, "host", "pid")
-            for name, what in (
-                ("rate", "Requests per second that the worker finished lately"),
-                ("leased", "Requests that the worker holds"),
-                ("share", "Requests that the worker may have on the way at the same time"),
-                ("heartbeat_age_seconds", "Seconds since the worker was last heard of"),
-            )
-        )
+        self._tell("workers", "Workers heard of lately", len(workers))
         # A container that was killed and started again has its name and number twice for a while: the worker
         # that was heard of last counts.
-        latest = {(one.host, one.pid): one for one in sorted(crew.workers, key=lambda one: one.heartbeat)}
-        for worker in latest.values():
-            labels = (self._map, worker.host, worker.pid)
-            rate.labels(*labels).set(worker.rate)
-            leased.labels(*labels).set(worker.leased)
-            silent.labels(*labels).set(crew.silent(worker))
-            if worker.share is not None:
-                share.labels(*labels).set(worker.share)
+        by_age = sorted(workers, key=lambda one: -one["heartbeat_age_seconds"])
+        latest = {(one["host"], one["pid"]): one for one in by_age}
+        for name, what in (
+            ("rate", "Requests per second that the worker finished lately"),
+            ("leased", "Requests that the worker holds"),
+            ("share", "Requests that the worker may have on the way at the same time"),
+            ("heartbeat_age_seconds", "Seconds since the worker was last heard of"),
+        ):
+            gauge = self._gauge(f"worker_{name}", what, "host", "pid")
+            for labels, worker in latest.items():
+                if worker[name] is not None:
+                    gauge.labels(self._map, *labels).set(worker[name])
 
     def _tell_process(self, harvest: Harvest) -> None:
         tiles = self._counter("tiles", "Tiles with a result, of this process", "outcome")
@@ -123,62 +112,12 @@ class MetricsPage:
         return found
 
 
-class WatchedCrawl:
-    """A crawl of this process whose numbers are served.
-
-    `ask` asks its queue. It raises QueueError, and RuntimeError while the queue is being closed.
-    """
-
-    def __init__(
-        self,
-        map_name: str,
-        ask: Callable[[], Awaitable[Overview | None]],
-        harvest: Harvest | None = None,
-        *,
-        fresh: float = FRESH,
-        patience: float = PATIENCE,
-    ) -> None:
-        self._map = map_name
-        self._fresh = fresh
-        self._patience = patience
-        self._ask = ask
-        self._harvest = harvest
-        self._asking: asyncio.Task[Overview | None] | None = None
-        self._asked = 0.0
-
-    async def tell(self, page: MetricsPage) -> None:
-        """Adds its numbers to the page."""
-        page.tell(self._map, await self._overview(), self._harvest)
-
-    def close(self) -> None:
-        """Asks its queue no longer."""
-        if self._asking is not None:
-            self._asking.cancel()
-
-    async def _overview(self) -> Overview | None:
-        """Returns what is known of the queue, or None if it does not answer in time. It is asked once at a
-        time."""
-        now = asyncio.get_running_loop().time()
-        if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
-            self._asked = now
-            self._asking = asyncio.create_task(self._look())
-        asking = self._asking
-        await asyncio.wait([asking], timeout=self._patience)
-        return asking.result() if asking.done() and not asking.cancelled() else None
-
-    async def _look(self) -> Overview | None:
-        try:
-            return await self._ask()
-        except (QueueError, RuntimeError):
-            return None
-
-
 class MetricsServer:
     """Serves the page at /metrics, for all crawls of this process that are watched at one address. It works
     in their event loop, and nothing in a crawl waits for it."""
 
     def __init__(self) -> None:
-        self.crawls: list[WatchedCrawl] = []
+        self.crawls: list[Prometheus] = []
         """Those that are on the page now, in this order."""
         self._runner: web.AppRunner | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from typing import TYPE_CHECKING, Final, Self
@@ -9,19 +10,28 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import setting
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.extensions.metrics import MetricsServer, WatchedCrawl
+    from tileharvest.extensions.metrics import MetricsPage, MetricsServer
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
+
+FRESH: Final = 5.0
+"""Seconds for which what the queue has told is told again, however often the page is asked for."""
+
+PATIENCE: Final = 5.0
+"""Seconds that a page waits for the queue; Prometheus waits 10 s for a page."""
 
 _SERVERS: Final[dict[tuple[str, int], MetricsServer]] = {}
 """By host and port. The crawls of a process share them, as it may harvest many maps at once."""
@@ -30,21 +40,25 @@ _SERVERS: Final[dict[tuple[str, int], MetricsServer]] = {}
 class Prometheus:
     """Serves the numbers of a crawl from its beginning to its end. What it cannot do never stops a crawl."""
 
-    def __init__(self, crawler: Crawler, host: str, port: int) -> None:
-        # Almost nobody uses it, and to load it takes 20 ms of each crawl.
-        from tileharvest.extensions.metrics import WatchedCrawl  # noqa: PLC0415
-
-        self._crawl = crawl_of(crawler)
-        self._host = host
-        self._port = port
-        harvest = self._crawl.harvest
-        if self._crawl.is_ending:
-            # The spider was refused its harvest and ends at once.
-            raise NotConfigured
-        name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]
-        self._watched: WatchedCrawl = WatchedCrawl(name, self._overview, harvest)
-        crawler.signals.connect(self._opened, signals.spider_opened)
-        crawler.signals.connect(self._closed, signals.spider_closed)
+    def __init__(
+        self,
+        map_name: str,
+        ask: Callable[[], Awaitable[Overview | None]],
+        harvest: Harvest | None = None,
+        *,
+        address: tuple[str, int] = ("", 0),
+        fresh: float = FRESH,
+        patience: float = PATIENCE,
+    ) -> None:
+        """`ask` asks the queue. It raises QueueError, and RuntimeError while the queue is being closed."""
+        self._map = map_name
+        self._ask = ask
+        self._harvest = harvest
+        self._host, self._port = address
+        self._fresh = fresh
+        self._patience = patience
+        self._asking: asyncio.Task[Overview | None] | None = None
+        self._asked = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -54,22 +68,52 @@ class Prometheus:
         except ConfigurationError as error:
             _logger.warning("%s; this goes on without", error)
             raise NotConfigured from None
-        if address is None:
+        crawl = crawl_of(crawler)
+        # A spider that was refused its harvest ends at once.
+        if address is None or crawl.is_ending:
             raise NotConfigured
-        return cls(crawler, *address)
+
+        async def ask() -> Overview | None:
+            scheduler = scheduler_of(crawler)
+            return None if scheduler is None else await scheduler.overview()
+
+        harvest = crawl.harvest
+        name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]
+        extension = cls(name, ask, harvest, address=address)
+        crawler.signals.connect(extension._opened, signals.spider_opened)
+        crawler.signals.connect(extension._closed, signals.spider_closed)
+        return extension
+
+    async def tell(self, page: MetricsPage) -> None:
+        """Adds the crawl's numbers to the page."""
+        page.tell(self._map, await self._overview(), self._harvest)
 
     async def _overview(self) -> Overview | None:
-        scheduler = scheduler_of(self._crawl.crawler)
-        return None if scheduler is None else await scheduler.overview()
+        """Returns what is known of the queue, or None if it does not answer in time. It is asked once at a
+        time."""
+        now = asyncio.get_running_loop().time()
+        if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
+            self._asked = now
+            self._asking = asyncio.create_task(self._look())
+        asking = self._asking
+        await asyncio.wait([asking], timeout=self._patience)
+        return asking.result() if asking.done() and not asking.cancelled() else None
+
+    async def _look(self) -> Overview | None:
+        try:
+            return await self._ask()
+        except (QueueError, RuntimeError):
+            return None
 
     async def _opened(self) -> None:
+        # Almost nobody uses it, and to load it takes 20 ms of each crawl.
         from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
 
         if (server := _SERVERS.get((self._host, self._port))) is not None:
-            server.crawls.append(self._watched)
+            server.crawls.append(self)
             return
         server = _SERVERS[self._host, self._port] = MetricsServer()
-        server.crawls.append(self._watched)
+        server.crawls.append(self)
         try:
             await server.start(self._host, self._port)
         except (OSError, UnicodeError) as error:
@@ -87,11 +131,12 @@ class Prometheus:
             _logger.info("numbers for Prometheus at http://%s:%d/metrics", self._host, self._port)
 
     async def _closed(self) -> None:
-        self._watched.close()
+        if self._asking is not None:
+            self._asking.cancel()
         server = _SERVERS.get((self._host, self._port))
-        if server is None or self._watched not in server.crawls:
+        if server is None or self not in server.crawls:
             return
-        server.crawls.remove(self._watched)
+        server.crawls.remove(self)
         if not server.crawls:
             # Another crawl may begin while the last pages end.
             _SERVERS.pop((self._host, self._port))

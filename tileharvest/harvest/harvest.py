@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
-from tileharvest.harvest.walks import LayerWalk, Walks, walk_over
+from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.day_costs import spent
 from tileharvest.history.errors import HarvestEndedError
@@ -23,14 +23,15 @@ from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
+from tileharvest.history.site_files import keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
-from tileharvest.politeness.limits import Room
+from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import unless_blank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date, datetime
     from pathlib import Path
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
+    from tileharvest.history.site_files import SiteFile
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
@@ -53,9 +55,6 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-_MOST_TOPS: Final = 10_000
-"""Known tiles of an endless layer's coarsest zoom with which a walk begins. Tiles of 4,096 blocks are so many
-in a world of 400,000 by 400,000 blocks. What else is known is asked at the end."""
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
 
@@ -103,8 +102,8 @@ class Harvest:
         """How many tiles the history knew when the harvest began: about as many as it will find.
 
         The same in each process that has a part in it."""
-        self._room: Room | None = None
-        """How much of the disk must stay free. None: that does not matter."""
+        self._room: tuple[Path, int] | None = None
+        """A folder, and the bytes that must stay free on its disk. None: that does not matter."""
         self._has_daily_budget = False
         """Whether what a dry run costs is kept, too: a day's budget limits all runs."""
         self.is_pruned: bool | None = None
@@ -176,17 +175,26 @@ class Harvest:
 
     def limit(self, rules: Rules, folder: Path) -> None:
         """Keep to these rules of the day, and of the disk on which the folder is, from now on."""
-        self._room = None if rules.min_free is None else Room(folder, rules.min_free)
+        self._room = None if rules.min_free is None else (folder, rules.min_free)
         self._has_daily_budget = bool(rules.daily_budget)
 
     def check_room(self, coming: int = 0) -> None:
         """Raises BudgetError where too little room is left on the disk, or would be after so many more
         bytes."""
         if self._room is not None:
-            self._room.check(coming, is_all_kept=not coming)
+            check_room(*self._room, coming, is_all_kept=not coming)
 
-    async def open(self, site: Site) -> None:
+    async def site_files(self) -> dict[str, SiteFile]:
+        """Returns the files of the site that the last harvest has read, by address, or none where they are to
+        be read anew. Raises HistoryError."""
+        if not self.description.change_index:
+            return {}
+        return await self._looked_up(lambda history: site_files_of(history, self.description.name), {})
+
+    async def open(self, site: Site, files: Mapping[str, SiteFile] | None = None) -> None:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.
+
+        `files` are those of the site that are kept for the next one; None leaves those that are.
 
         Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
         max_depth do not fit the site.
@@ -200,7 +208,7 @@ class Harvest:
         self._tops: list[tuple[str, Tile]] = []
         """Known tiles from which the walks go on sideways."""
         try:
-            await self._begin(site)
+            await self._begin(site, files)
         except AlreadyHarvestedError:
             # Another worker has finished it while this one looked at the site.
             await asyncio.to_thread(self._on_close.close)
@@ -210,7 +218,7 @@ class Harvest:
             raise
         self.is_open = True
 
-    async def _begin(self, site: Site) -> None:
+    async def _begin(self, site: Site, files: Mapping[str, SiteFile] | None) -> None:
         beginning = Beginning(
             map_name=self.description.name,
             segment=self.segment.name,
@@ -229,8 +237,10 @@ class Harvest:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
+            if files is not None:
+                keep_site_files(history, self.description.name, files)
             known = record.known_before(self._areas)
-            self._tops = record.unasked(endless, _MOST_TOPS) if endless else []
+            self._tops = record.unasked(endless, MOST_TOPS) if endless else []
             return store, record, known, 0 if record.is_pushed else record.expect(known)
 
         store, self._record, self._known_before, self.expected = await asyncio.to_thread(begun)
@@ -240,11 +250,17 @@ class Harvest:
         self.versions = Known(self._record.latest, self._record.history.reader)
         """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
         self.walks = await Walks.begin(
-            self._record, self.description, self.layers, self.day, self.renderer.doubt
+            self._record, self.description, self.layers, self.day, self.renderer.doubt, site.indexes
         )
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
+
+    @property
+    def fetches_at_once(self) -> bool:
+        """Whether tiles that are to be kept are asked by GET with no HEAD before, as none was known before it
+        began. What other runs of the same harvest have added does not count."""
+        return self.description.first == "get" and not self._known_before and not self.is_pushed
 
     @property
     def identity(self) -> str:
@@ -256,9 +272,9 @@ class Harvest:
         coarsest zoom that are known are among them, so that land that lies apart is a part of the walk."""
         if self.is_pushed:
             return
-        for part in self.layers.values():
-            yield from ((part.layer, tile) for tile in part.walk.start())
-        yield from ((self.layers[name].layer, tile) for name, tile in self._tops)
+        for name, part in self.layers.items():
+            known = [tile for layer, tile in self._tops if layer == name]
+            yield from ((part.layer, tile) for tile in self.walks.first(name, known))
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
@@ -296,6 +312,11 @@ class Harvest:
         self.tally[result.outcome] += 1
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
+
+    def hurry(self) -> None:
+        """Lets results wait for no others to be recorded with, as nothing else is on the way."""
+        if self.is_open:
+            self._commits.hurry()
 
     async def unasked(self) -> list[tuple[Layer, Tile]]:
         """Returns the tiles that the history has and the walk did not reach.

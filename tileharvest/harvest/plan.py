@@ -69,11 +69,12 @@ class HarvestPlan(NamedTuple):
         return round(number) if self.is_exact else two_digits(number)
 
 
-def plan_by_last(last: Precedent, rules: Rules, *, audit: float) -> HarvestPlan:
+def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool = False) -> HarvestPlan:
     """Returns what a harvest costs, by the last one and without asking the site.
 
     The full walk costs as much as the last harvest if that had asked what it skipped. At most it costs what
-    that would have cost if all its tiles had changed.
+    that would have cost if all its tiles had changed. `at_once` says that the map's first harvest asked by
+    GET alone, and that later ones ask by HEAD before.
 
     The pruned walk costs as much as the last pruned one. If there was none, the least that it takes is told.
     `audit` is the share of the skipped tiles that is asked all the same. A request takes as long as in the
@@ -81,7 +82,9 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float) -> HarvestPlan:
     """
     full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
     tiles = _present(last.summary)
-    unfetched = max(0, tiles - sum(counts.get(outcome, 0) for outcome in _FETCHED))
+    fetched = sum(counts.get(outcome, 0) for outcome in _FETCHED)
+    # What was fetched by one request takes two from now on, as what was not fetched does.
+    cheap = max(0, tiles if at_once and not last.summary.expected else tiles - fetched)
     each = max(gap, (full.took or 0.0) / max(1, full.cost.requests))
     # Only the last full walk can tell of the places with nothing that lie below skipped tiles.
     vain = max(0, full.counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.NOTHING, 0))
@@ -97,11 +100,12 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float) -> HarvestPlan:
         # Of a day without a change. Zones let a walk begin deeper, with fewer tiles or with more.
         layers = len(full.depth)
         audited = max(LEAST_AUDITED * layers, ceil(audit * tiles)) if audit else 0
-        least = min(requests, FIRST_LEVEL * layers + min(tiles, audited))
+        first = max(FIRST_LEVEL * layers, last.first_level)
+        least = min(requests, first + min(tiles, audited))
         next_pruned = Expense(tiles, least, 0, least * each)
     return HarvestPlan(
         expected=Expense(tiles, requests, received, requests * each),
-        most=Expense(tiles, requests + unfetched, brought, (requests + unfetched) * each),
+        most=Expense(tiles, requests + cheap, brought, (requests + cheap) * each),
         pruned=next_pruned,
     )
 

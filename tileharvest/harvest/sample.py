@@ -1,4 +1,4 @@
-"""How large a walk is, told from a sample of its tiles. Pure: answers and random numbers are handed in.
+"""How large a walk is, told from a sample of its tiles. Pure but for the asking, which is handed in.
 
 The walk over a layer may be far larger than what may be asked to estimate it. So only a part of each level is
 asked, and each answer counts for those that were left out, as in D. E. Knuth, "Estimating the efficiency of
@@ -17,7 +17,7 @@ from tileharvest.harvest.plan import Expense, HarvestPlan
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from tileharvest.tiles.grid import Tile
     from tileharvest.walk.walk import Walk
@@ -33,84 +33,97 @@ most of which are in few tiles, in 83. With only two descents on most levels bot
 """
 
 
-_Level: TypeAlias = tuple[float, list[tuple[int, Expense]]]
-"""A level of the walk: the weight of the families that were asked, and each of them with its owner.
+Ask: TypeAlias = "Callable[[Sequence[Tile]], Awaitable[Mapping[Tile, float]]]"
+"""Asks for tiles of one zoom. Returns those that are there, with their bytes, or NaN where the site does not
+tell them."""
+
+Level: TypeAlias = tuple[float, list[tuple[int, Expense]]]
+"""A level of a sampled walk: the weight of the families that were asked, and each of them with its owner.
 
 A family is the tiles below one tile of the level above. Its owner is the family asked above that has its
 parent, by its place among them. Its expense is that of a first harvest, which fetches all that it keeps.
 The weight says for how many families each asked one stands, itself included."""
 
 
-class Sample:
-    """A sample of one layer's walk.
+def needed(walk: Walk) -> int:
+    """Returns the requests with which a sample of the walk can surely be completed."""
+    return DESCENTS * walk.pyramid.factor**2 * (walk.deepest - walk.top + 1)
 
-    Until `is_complete`: ask for the tiles that `draw` gives, and hand what was found to `take`. Then
-    `estimate` tells what the walk comes to. Where the requests suffice, everything is asked.
+
+async def sample(
+    walk: Walk,
+    ask: Ask,
+    left: Callable[[], int],
+    random: Callable[[], float],
+    *,
+    at_once: bool = False,
+) -> list[Level]:
+    """Returns the levels of a sample of one layer's walk, the coarsest first.
+
+    `at_once` says that the harvest will ask for tiles by GET, with no HEAD before.
+    `left` returns how many requests are left for the sample, and `random` numbers from 0 to 1, 1 excluded.
+    With one request for each tile, a sample that has as many as are `needed` never asks for more than it has.
+    Where they suffice everything is asked.
     """
-
-    def __init__(self, walk: Walk, start: Iterable[Tile] | None = None) -> None:
-        """`start` are the tiles of the walk's top, where more of them were found than it begins with."""
-        self._walk = walk
-        self._family = walk.pyramid.factor**2
-        """Tiles below one tile."""
-        self._left = walk.deepest - walk.top + 1
-        """Levels that were not drawn."""
-        self.levels: list[_Level] = []
-        families = defaultdict(list)
-        for tile in walk.start() if start is None else start:
-            families[walk.pyramid.parent(tile)].append(tile)
-        self._coming = [(0, tuple(family)) for family in families.values()]
-        """The families of the next level, each with its owner."""
-        self._drawn = self._coming
-
-    @property
-    def is_complete(self) -> bool:
-        return not self._coming
-
-    @property
-    def needed(self) -> int:
-        """Requests with which it can surely be completed."""
-        return DESCENTS * self._family * self._left
-
-    def draw(self, budget: int, random: Callable[[], float]) -> list[Tile]:
-        """Returns the tiles to ask for next, of one level; `budget` requests are left for the whole sample.
-
-        `random` gives numbers from 0 to 1, 1 excluded. Raises ValueError for a budget below `needed`. With
-        one request per tile a budget that suffices at first does so to the end.
-        """
-        if budget < self.needed:
-            raise ValueError(f"{budget} requests, where {self.needed} are needed")
-        count, largest = len(self._coming), max(len(family) for _, family in self._coming)
-        wanted = min(count, budget // (self._left * largest))
+    families: defaultdict[Tile, list[Tile]] = defaultdict(list)
+    top, asked, found = await _top(walk, ask, left)
+    for tile in top:
+        families[walk.pyramid.parent(tile)].append(tile)
+    coming, levels = [(0, tuple(family)) for family in families.values()], list[Level]()
+    while coming:
+        count, largest = len(coming), max(len(family) for _, family in coming)
+        wanted = min(count, left() // ((walk.deepest - walk.top + 1 - len(levels)) * largest))
         # Each family is as likely as any other. Neighbours in the walk lie close to each other on the map,
         # so that steps of one length leave out no region.
         step, first = count / wanted, random()
-        self._drawn = [self._coming[min(count - 1, int((place + first) * step))] for place in range(wanted)]
-        self._left -= 1
-        return [tile for _, family in self._drawn for tile in family]
-
-    def take(self, sizes: Mapping[Tile, float]) -> None:
-        """Takes what was found: those of the drawn tiles that are there, with their bytes, or NaN where the
-        site does not tell them."""
-        found = [(owner, self._expense(family, sizes)) for owner, family in self._drawn]
-        self.levels.append((len(self._coming) / len(self._drawn), found))
-        self._coming = [
+        drawn = [coming[min(count - 1, int((place + first) * step))] for place in range(wanted)]
+        new = [tile for _, family in drawn for tile in family if tile not in asked]
+        sizes = {**found, **await ask(new)}
+        found_in = [(owner, _expense(walk, family, sizes, at_once=at_once)) for owner, family in drawn]
+        levels.append((count / wanted, found_in))
+        coming = [
             (place, below)
-            for place, (_, family) in enumerate(self._drawn)
+            for place, (_, family) in enumerate(drawn)
             for tile in family
-            if tile in sizes and (below := self._walk.below(tile, Outcome.IGNORED, known=False))
+            if tile in sizes and (below := walk.below(tile, Outcome.IGNORED, known=False))
         ]
-
-    def _expense(self, family: Sequence[Tile], sizes: Mapping[Tile, float]) -> Expense:
-        there = [sizes[tile] for tile in family if tile in sizes]
-        missing = len(family) - len(there)
-        if family[0].zoom not in self._walk.kept_zooms:
-            return Expense(0, len(family), 0, passed=len(there), missing=missing)
-        return Expense(len(there), len(family) + len(there), sum(there), missing=missing)
+    return levels
 
 
-def estimate(samples: Sequence[Sample], *, looking: int = 0, each: float = 0.0) -> HarvestPlan:
-    """Returns what the walks over several layers come to together, once all their samples are complete.
+async def _top(
+    walk: Walk, ask: Ask, left: Callable[[], int]
+) -> tuple[Iterable[Tile], Collection[Tile], Mapping[Tile, float]]:
+    """Returns the tiles of the walk's top; which of them were asked for; and those of these that are there.
+
+    A walk that goes sideways is searched for them, as far as there are requests for that.
+    """
+    top = dict.fromkeys(walk.start())
+    asked: set[Tile] = set()
+    found: dict[Tile, float] = {}
+    coming = list(top) if walk.goes_sideways else []
+    while coming and (most := left() - needed(walk)) > 0:
+        some, coming = coming[:most], coming[most:]
+        there = await ask(some)
+        asked.update(some)
+        found.update(there)
+        for tile in there:
+            around = walk.beside(tile, Outcome.IGNORED, known=False)
+            coming += (one for one in around if one not in top)
+            top |= dict.fromkeys(around)
+    return top, asked, found
+
+
+def _expense(walk: Walk, family: Sequence[Tile], sizes: Mapping[Tile, float], *, at_once: bool) -> Expense:
+    there = [sizes[tile] for tile in family if tile in sizes]
+    missing = len(family) - len(there)
+    if family[0].zoom not in walk.kept_zooms:
+        return Expense(0, len(family), 0, passed=len(there), missing=missing)
+    gets = 0 if at_once else len(there)
+    return Expense(len(there), len(family) + gets, sum(there), missing=missing)
+
+
+def estimate(samples: Sequence[Sequence[Level]], *, looking: int = 0, each: float = 0.0) -> HarvestPlan:
+    """Returns what the walks over several layers come to together, of each of which there is a sample.
 
     `looking` requests are made before the first one for a tile. `each` is the seconds that a request of the
     sample took, which was made at the harvest's pace.
@@ -120,7 +133,7 @@ def estimate(samples: Sequence[Sample], *, looking: int = 0, each: float = 0.0) 
     """
     ranges = []
     for field in range(len(Expense._fields)):
-        parts = [_upwards(sample.levels, field) for sample in samples]
+        parts = [_upwards(levels, field) for levels in samples]
         total, variance, seen = (fsum(numbers) for numbers in zip(*parts, strict=True))
         margin = ERRORS_EACH_WAY * sqrt(variance)
         ranges.append((total, total + margin, max(seen, total - margin)))
@@ -128,11 +141,11 @@ def estimate(samples: Sequence[Sample], *, looking: int = 0, each: float = 0.0) 
         one._replace(requests=looking + one.requests, seconds=each * (looking + one.requests))
         for one in (Expense(*numbers) for numbers in zip(*ranges, strict=True))
     )
-    is_exact = all(weight == 1 for sample in samples for weight, _ in sample.levels)
+    is_exact = all(weight == 1 for levels in samples for weight, _ in levels)
     return HarvestPlan(expected, most, least, is_exact=is_exact)
 
 
-def _upwards(levels: Sequence[_Level], field: int) -> tuple[float, float, float]:
+def _upwards(levels: Sequence[Level], field: int) -> tuple[float, float, float]:
     """Returns of one field of Expense what is expected, the variance of that, and how much of it was seen.
 
     The variance is that of sampling in several stages (W. G. Cochran, "Sampling Techniques", chapter 10).

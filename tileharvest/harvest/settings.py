@@ -13,7 +13,7 @@ from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map, setting
 from tileharvest.politeness.settings import hours_without_requests
-from tileharvest.queue.settings import QueueKind, queue_kind, segment_resolver
+from tileharvest.queue.settings import is_shared, segment_resolver
 from tileharvest.store.settings import store_opener
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     # Parsed now, so that a slip of the pen is told before anything is touched.
     url, open_store = database_url(settings), store_opener(settings)
     # Read by the scheduler, which is made when it is too late for one clear line.
-    is_shared = queue_kind(settings) is QueueKind.REDIS
+    linger = float(setting(settings, "LINGER_SHARED")) if is_shared(settings) else LINGER
     switch(arguments, "stay", "a spider that waits for requests")
     return Harvest(
         description,
@@ -66,7 +66,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=Holdings(url, open_store, map_name if dry else None),
         clock=lambda: datetime.now(UTC),
-        linger=float(setting(settings, "LINGER_SHARED")) if is_shared else LINGER,
+        linger=linger,
     )
 
 

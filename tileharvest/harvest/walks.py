@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.schema import PUSHED_WALK
+from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.tiles.questions import IN_FULL, Asked
-from tileharvest.walk.audit import Audit
+from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
     from tileharvest.history.database import History
@@ -30,14 +32,21 @@ if TYPE_CHECKING:
     from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import Answer
+    from tileharvest.walk.audit import Audit
+    from tileharvest.walk.change_index import ChangeIndex, StoredIndex
     from tileharvest.walk.proof import StoredProof
 
 _logger = logging.getLogger(__name__)
+
+MOST_TOPS: Final = 10_000
+"""Known tiles of an endless layer's coarsest zoom with which a walk begins. Tiles of 4,096 blocks are so many
+in a world of 400,000 by 400,000 blocks. What else is known is asked at the end."""
 
 _AUDITED = Asked(late=True, audited=True)
 _PUSHED = Decision(
     is_pruned=False, reason="what was pushed after the segment's harvest is asked, and no more"
 )
+_TOLD = Decision(is_pruned=False, reason="git names the bytes of every tile")
 
 
 class LayerWalk(NamedTuple):
@@ -64,6 +73,14 @@ class Walks:
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
+        self._grounds = {
+            name: decision.ground
+            for name, decision in decisions.layers.items()
+            if decision.ground is not None
+        }
+        """To which the walks keep, where a change index is relied on."""
+        self._repaired: set[str] = set()
+        """The layers of which this process has begun to ask all."""
 
     @classmethod
     async def begin(
@@ -73,18 +90,34 @@ class Walks:
         layers: Mapping[str, LayerWalk],
         day: date,
         doubt: str | None = None,
+        read: Mapping[str, ChangeIndex] | None = None,
     ) -> Walks:
-        """Decides how each layer is walked, and notes it. `doubt` is the renderer's."""
+        """Decides how each layer is walked, and notes it.
+
+        `doubt` is the renderer's, `read` are the change indexes that the site has, by layer.
+        """
+        indexes = read or {}
 
         def look() -> Decisions:
             depths = {name: part.walk.pyramid.depth for name, part in layers.items()}
             if record.is_pushed:
                 decisions = Decisions(dict.fromkeys(depths, _PUSHED))
                 way = PUSHED_WALK
+            elif description.git is not None:
+                decisions = Decisions(dict.fromkeys(depths, _TOLD))
+                way = GIT_WALK
             else:
                 decisions = next_walks(record.history, description, depths, day, doubt)
+                relied_on = {
+                    name: one.change_index
+                    for name, one in decisions.layers.items()
+                    if one.change_index is not None and name in indexes
+                }
+                decisions = decisions.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
                 way = "pruned" if decisions.is_pruned else "full"
-            record.note_walk(way, decisions.reason, kept_in_words(description, depths))
+            # What the walk remembers is not renewed by git, so the next one that asks the site asks for all.
+            kept = None if way == GIT_WALK else kept_in_words(description, depths)
+            record.note_walk(way, decisions.reason, kept)
             return decisions
 
         return cls(record, description, layers, await asyncio.to_thread(look))
@@ -94,6 +127,17 @@ class Walks:
         mark = await self._marks.of(layer, tile)
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
+
+    def first(self, layer: str, known: Iterable[Tile]) -> Iterable[Tile]:
+        """Returns the tiles of a layer at which its walk starts. `known` are those of an endless layer's
+        coarsest zoom."""
+        walk, ground = self._layers[layer].walk, self._grounds.get(layer)
+        return (*walk.start(), *known) if ground is None else walk.start_on(ground)
+
+    def to_ask(self, layer: str, tiles: tuple[Tile, ...], asked: Asked) -> Iterable[Tile]:
+        """Returns those of the tiles below or beside one that are asked for, given how that one was."""
+        ground = self._grounds.get(layer)
+        return tiles if ground is None or asked.in_full else filter(ground.has, tiles)
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the tiles that must be asked before the harvest may end, and how.
@@ -105,46 +149,65 @@ class Walks:
         distrusted = dict(await asyncio.to_thread(self._record.distrusted))
         wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
-            if name not in distrusted:
-                audit = await self.to_audit(name)
-                found = {}
-                if audit.tiles:
-                    found = await asyncio.to_thread(self._record.outcomes, name, audit.tiles)
-                missing = [tile for tile in audit.tiles if tile not in found]
+            breach = (distrusted[name], False) if name in distrusted else None
+            if breach is None:
+                audits = await self.to_audit(name)
+                tiles = [tile for audit in audits for tile in audit.tiles]
+                found = await asyncio.to_thread(self._record.outcomes, name, tiles) if tiles else {}
+                missing = [tile for tile in tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
-                if not missing and (reason := self._breach(name, audit, found)):
-                    distrusted[name] = reason
-            if name in distrusted:
-                tops = await self.distrust(name, distrusted[name])
-                wanted += [(layer, tile, IN_FULL) for tile in tops]
+                breach = None if missing else self._breach(name, audits, found)
+            if breach is not None:
+                wanted += [(layer, tile, IN_FULL) for tile in await self.distrust(name, *breach)]
         return wanted
 
-    async def to_audit(self, layer: str) -> Audit:
-        """Returns what is asked of the skipped tiles; the same whenever this is called."""
-        if layer not in self._pruned or self._description.audit == 0:
-            return Audit()
+    async def to_audit(self, layer: str) -> list[Audit]:
+        """Returns what is asked of the skipped tiles; the same whenever this is called.
 
-        def draw() -> Audit:
-            walk = self._layers[layer].walk
-            known, tops = self._record.skipped(layer, walk.kept()), self._record.tops(layer)
+        What was skipped by the times and what was by an index is audited apart.
+        """
+        ground, share = self._grounds.get(layer), self._description.audit
+        if (layer not in self._pruned and ground is None) or share == 0:
+            return []
+
+        def draw() -> list[Audit]:
+            walk, record = self._layers[layer].walk, self._record
+            known, tops = record.skipped(layer, walk.kept()), record.tops(layer)
             # Another seed for each harvest, the same for all who have a part in it.
-            return walk.audit(known, tops, self._description.audit, self._record.identity)
+            seed = record.identity
+            if ground is None:
+                return [walk.audit(known, tops, share, seed)]
+            # What an audit of the index has found unchanged is a top, too, but outside of the ground.
+            within, untold = filter(ground.has, known), itertools.filterfalse(ground.has, known)
+            index = self.decisions.layers[layer].change_index
+            less = audited_share(share, 0 if index is None else index.confirmed)
+            audits = (
+                walk.audit(within, filter(ground.has, tops), share, seed),
+                walk.audit_index(untold, less, seed),
+            )
+            return [audit for audit in audits if audit.tiles]
 
         # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
         return await asyncio.to_thread(draw)
 
-    def _breach(self, layer: str, audit: Audit, found: Mapping[Tile, Outcome]) -> str | None:
-        """Says what shows that skipping was wrong, or returns None; and tells it."""
-        if wrong := audit.broken(found):
-            reason = f"tile {wrong[0]} had changed below one that had not, found on {self._record.day}"
-            _logger.warning(
-                "layer %s: %s; all of it is asked now, and nothing of it is skipped until a full harvest"
-                " shows that its times can be relied on",
-                layer,
-                reason,
-            )
-            return reason
-        if audit.tiles:
+    def _breach(
+        self, layer: str, audits: Iterable[Audit], found: Mapping[Tile, Outcome]
+    ) -> tuple[str, bool] | None:
+        """Returns what shows that skipping was wrong, and whether a change index did not tell of it; and
+        logs it. Returns None where nothing shows it."""
+        for audit in audits:
+            if wrong := audit.broken({tile: found[tile] for tile in audit.tiles}):
+                how = "and its change index did not tell" if audit.is_of_index else "below one that had not"
+                reason = f"tile {wrong[0]} had changed {how}, found on {self._record.day}"
+                _logger.warning(
+                    "layer %s: %s; all of it is asked now, and nothing of it is skipped until a full harvest"
+                    " shows that its %s can be relied on",
+                    layer,
+                    reason,
+                    "index" if audit.is_of_index else "times",
+                )
+                return reason, audit.is_of_index
+        for audit in audits:
             _logger.info(
                 "layer %s: %d of the skipped tiles were asked, seed %s: none had changed",
                 layer,
@@ -153,11 +216,31 @@ class Walks:
             )
         return None
 
-    async def distrust(self, layer: str, reason: str) -> list[Tile]:
-        """Withdraws the layer's proof: nothing of it is skipped any more. Returns the tiles from which to
-        walk down again; none when that is done."""
+    async def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Tile]:
+        """Withdraws what the walk over the layer rests on: nothing of it is skipped any more. Returns the
+        tiles from which to walk down again; none when that is done.
+
+        With `is_untold` its change index did not tell of a change. Where the walk has kept to what an index
+        tells of, each process returns once the places at which it has stopped: at some of them nothing is,
+        and no record would show that they were asked.
+        """
         self._pruned.discard(layer)
-        tops = await asyncio.to_thread(self._record.distrust, layer, reason)
+        self._grounds.pop(layer, None)
+        is_first = layer not in self._repaired
+        self._repaired.add(layer)
+        record, walk = self._record, self._layers[layer].walk
+
+        def withdraw() -> list[Tile]:
+            tops = record.distrust(layer, reason, is_untold=is_untold)
+            ground = record.noted_ground(layer)
+            if ground is None:
+                return tops
+            left = walk.around(ground) if is_first else ()
+            areas = {layer: [walk.pyramid.range_at(walk.top)]} if walk.goes_sideways else {}
+            apart = record.unasked(areas, MOST_TOPS)
+            return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
+
+        tops = await asyncio.to_thread(withdraw)
         self._marks.forget()
         return tops
 
@@ -188,7 +271,8 @@ def next_walks(
     finds out. `doubt` is the renderer's. Raises HistoryError.
     """
     name = description.name
-    return decisions_for(description, depths, today, proofs(history, name), last_full(history, name), doubt)
+    proved, full = proofs(history, name), last_full(history, name)
+    return decisions_for(description, depths, today, proved, full, doubt, stored_indexes(history, name))
 
 
 def decisions_for(
@@ -198,14 +282,21 @@ def decisions_for(
     proved: Mapping[str, Mapping[str, StoredProof]],
     full: Mapping[str, tuple[date, frozenset[str | None]]],
     doubt: str | None = None,
+    indexes: Mapping[str, Mapping[str, StoredIndex]] | None = None,
 ) -> Decisions:
-    """Does the same with what `proofs` and `last_full` have read, of this map or of all maps. Pure."""
+    """Does the same with what `proofs`, `last_full` and `stored_indexes` have read, of this map or of all
+    maps. Pure."""
     known, every = proved.get(description.name, {}), description.full_every
+    its_indexes = (indexes or {}).get(description.name, {}) if description.change_index else {}
     day, kept = full.get(description.name, (None, frozenset()))
     if kept != {kept_in_words(description, depths)}:
         day = None
+    wish = description.walk
     return Decisions(
-        {name: decide(description.walk, known.get(name), day, today, every, doubt) for name in depths}
+        {
+            name: decide(wish, known.get(name), day, today, every, doubt, its_indexes.get(name))
+            for name in depths
+        }
     )
 
 

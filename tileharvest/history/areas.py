@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, func, or_, select
+from sqlalchemy import Integer, and_, bindparam, func, or_, select
 
 from tileharvest.history.schema import tiles, versions
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select, Table
 
@@ -22,6 +23,17 @@ MOST_COLUMNS: Final = 256
 """Up to this many columns are named one by one, so that the database goes to each column's rows directly. In
 a range of columns it would also read what lies above and below the area. A wider area is read as a range: a
 database allows only so many parameters."""
+
+IS_UNASKED: Final = tiles.c.harvest.is_distinct_from(bindparam("in_harvest"))
+"""Says of a tile whether the harvest that is handed in as `in_harvest` has no result for it."""
+
+IS_PROVISIONALLY_GONE: Final = and_(
+    tiles.c.harvest == bindparam("in_harvest"), tiles.c.outcome == Outcome.GONE.value
+)
+"""Says of a tile whether that harvest found it gone."""
+
+_PREPARED: Final = 64
+"""Queries that are kept. To make one takes longer than the database takes for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +80,17 @@ def count_present(
     layer: int,
     areas: Sequence[TileRange],
     condition: ColumnElement[bool] | None = None,
+    **parameters: object,
 ) -> int:
     """Counts the tiles whose latest version is not gone, and that fulfil the condition.
 
-    Each counts once, even where areas overlap.
+    Each counts once, even where areas overlap. The condition is made once in the program; its parameters are
+    given.
     """
-    queries = (_of_present(select(func.count()), part, condition) for part in _present(layer, areas))
-    return sum(connection.execute(query).scalar_one() for query in queries)
+    return sum(
+        connection.execute(_counting(rectangles, condition), {**place, **parameters}).scalar_one()
+        for rectangles, place in _places(layer, areas)
+    )
 
 
 def present_cells(
@@ -83,52 +99,72 @@ def present_cells(
     areas: Sequence[TileRange],
     condition: ColumnElement[bool] | None = None,
     limit: int | None = None,
+    **parameters: object,
 ) -> Iterator[Cell]:
     """Yields the present tiles that fulfil the condition, each once; coarse zooms first.
 
     With a limit it yields at most so many of each zoom.
     """
-    cells = select(tiles.c.zoom, tiles.c.x, tiles.c.y)
-    for part in _present(layer, areas):
-        rows = connection.execute(_of_present(cells, part, condition).limit(limit)).all()
+    if limit is not None:
+        parameters["most"] = limit
+    for rectangles, place in _places(layer, areas):
+        query = _naming(rectangles, condition, is_limited=limit is not None)
+        rows = connection.execute(query, {**place, **parameters}).all()
         yield from ((zoom, x, y) for zoom, x, y in rows)
 
 
-def is_unasked(harvest: int) -> ColumnElement[bool]:
-    """Says of a tile whether this harvest has no result for it."""
-    return tiles.c.harvest.is_distinct_from(harvest)
+@lru_cache(_PREPARED)
+def _counting(rectangles: int, condition: ColumnElement[bool] | None) -> Select[Any]:
+    return _of_present(select(func.count()), rectangles, condition)
 
 
-def is_provisionally_gone(harvest: int) -> ColumnElement[bool]:
-    """Says of a tile whether this harvest found it gone."""
-    return (tiles.c.harvest == harvest) & (tiles.c.outcome == Outcome.GONE.value)
+@lru_cache(_PREPARED)
+def _naming(rectangles: int, condition: ColumnElement[bool] | None, *, is_limited: bool) -> Select[Any]:
+    cells = _of_present(select(tiles.c.zoom, tiles.c.x, tiles.c.y), rectangles, condition)
+    return cells.limit(bindparam("most")) if is_limited else cells
 
 
-def _of_present(
-    query: Select[Any], present: ColumnElement[bool], condition: ColumnElement[bool] | None
-) -> Select[Any]:
-    query = query.select_from(tiles.join(versions, versions.c.id == tiles.c.version)).where(present)
+def _of_present(query: Select[Any], rectangles: int, condition: ColumnElement[bool] | None) -> Select[Any]:
+    """Returns the query for the tiles of a zoom that are present, and in at least one of the rectangles."""
+    query = query.select_from(tiles.join(versions, versions.c.id == tiles.c.version)).where(
+        tiles.c.layer == bindparam("in_layer"),
+        tiles.c.zoom == bindparam("in_zoom"),
+        # What all rectangles have in common lets the database begin and end where they do.
+        tiles.c.x.between(bindparam("x_first"), bindparam("x_last")),
+        or_(*map(_is_within, range(rectangles))),
+        versions.c.sha1.is_not(None),
+    )
     return query if condition is None else query.where(condition)
 
 
-def _present(layer: int, areas: Sequence[TileRange]) -> Iterator[ColumnElement[bool]]:
-    """Yields a condition per zoom, the coarsest first: present, and in at least one of the areas."""
+def _is_within(rectangle: int) -> ColumnElement[bool]:
+    x_from, x_to, y_from, y_to = (bindparam(f"{side}_{rectangle}", type_=Integer) for side in _SIDES)
+    return and_(tiles.c.x.between(x_from, x_to), tiles.c.y.between(y_from, y_to))
+
+
+_SIDES: Final = ("x_from", "x_to", "y_from", "y_to")
+
+
+def _places(layer: int, areas: Sequence[TileRange]) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Yields for each zoom, the coarsest first, how many rectangles lie there, and the parameters that say
+    where."""
     for zoom, ranges in groupby(sorted(set(areas), key=_zoom), key=_zoom):
         rectangles = list(ranges)
-        yield and_(
-            tiles.c.layer == layer,
-            tiles.c.zoom == zoom,
-            # What all rectangles have in common lets the database begin and end where they do.
-            tiles.c.x >= min(rectangle.x_from for rectangle in rectangles),
-            tiles.c.x <= max(rectangle.x_to for rectangle in rectangles),
-            or_(*map(_within, rectangles)),
-            versions.c.sha1.is_not(None),
+        yield (
+            len(rectangles),
+            {
+                "in_layer": layer,
+                "in_zoom": zoom,
+                "x_first": min(one.x_from for one in rectangles),
+                "x_last": max(one.x_to for one in rectangles),
+                **{
+                    f"{side}_{number}": value
+                    for number, one in enumerate(rectangles)
+                    for side, value in zip(_SIDES, (one.x_from, one.x_to, one.y_from, one.y_to), strict=True)
+                },
+            },
         )
 
 
 def _zoom(area: TileRange) -> int:
     return area.zoom
-
-
-def _within(area: TileRange) -> ColumnElement[bool]:
-    return and_(tiles.c.x.between(area.x_from, area.x_to), tiles.c.y.between(area.y_from, area.y_to))

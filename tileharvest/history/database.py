@@ -23,13 +23,16 @@ from tileharvest.history.connection import (
 from tileharvest.history.errors import as_history_errors, no_history
 from tileharvest.history.schema import (
     REVISION,
+    change_indexes,
     harvest_counts,
     harvest_layers,
     harvests,
+    index_readings,
     layers,
     maps,
     metadata,
     proofs,
+    site_files,
     tiles,
     validators,
     versions,
@@ -270,5 +273,6 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
     yield harvest_layers, select(harvest_layers).where(harvest_layers.c.harvest.in_(its_harvests))
     yield harvest_counts, select(harvest_counts).where(harvest_counts.c.harvest.in_(its_harvests))
     yield versions, select(versions).where(versions.c.id.in_(its_latest))
-    for table in (tiles, validators, proofs):
+    for table in (tiles, validators, proofs, change_indexes, index_readings):
         yield table, select(table).where(table.c.layer.in_(its_layers))
+    yield site_files, select(site_files).where(site_files.c.map == map_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -24,18 +24,20 @@ COST_COLUMNS: Final = tuple(field.name for field in fields(Cost))
 """The columns of a cost, in `harvests` and in `spending`."""
 
 
+_SPENT: Final = (
+    select(*(spending.c[name] for name in COST_COLUMNS))
+    .join_from(spending, maps, maps.c.id == spending.c.map)
+    .where(maps.c.name == bindparam("map_name"), spending.c.day == bindparam("on_day"))
+)
+
+
 def spent(history: History, map_name: str, day: date) -> Cost:
     """Returns what all harvests of the map have cost on that day, whatever day they are of.
 
     An unknown map has cost nothing. Reads one row.
     """
-    query = (
-        select(*(spending.c[name] for name in COST_COLUMNS))
-        .join_from(spending, maps, maps.c.id == spending.c.map)
-        .where(maps.c.name == map_name, spending.c.day == day)
-    )
     with history.reading() as connection:
-        row = connection.execute(query).first()
+        row = connection.execute(_SPENT, {"map_name": map_name, "on_day": day}).first()
     return NO_COST if row is None else Cost(*row)
 
 
@@ -54,7 +56,7 @@ def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
 
 def add_spending(connection: Connection, map_id: int, day: date, cost: Cost) -> None:
     """Adds the cost to what a map has cost on that day."""
-    row = {"map": map_id, "day": day, **asdict(cost)}
+    row = {"map": map_id, "day": day, **{name: getattr(cost, name) for name in COST_COLUMNS}}
     connection.execute(_adding(connection.dialect.name), row)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from copy import copy
-from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +23,7 @@ LINGER: Final = 0.05
 """Seconds that a first result waits for others. A result takes at least as long as the site needs to answer.
 A flush takes 1 to 20 ms, so at most a third of the time goes into flushes."""
 
-LONGEST: Final = 1.0
+LONGEST: Final = 2.0
 """Seconds that a first result waits where few come: what each transaction costs does not depend on how many
 results it has. A kill makes a harvest ask again for what came in this time."""
 
@@ -44,23 +43,22 @@ def at_tick(moment: float) -> float:
     return ceil(moment / TICK) * TICK
 
 
-class _Durability(asyncio.Future[BaseException | None]):
-    """Shared by all who wait for a batch. Its result is None once the batch is durable, else why it is not.
+class _Batch(asyncio.Future[BaseException | None]):
+    """Results, and the future of their transaction, for which all wait who have given one. It becomes None
+    once the batch is durable, else why it is not.
 
     To cancel one who waits would cancel this future, and with it all others. The batch is committed soon in
     any case, so whoever is cancelled learns of it then.
     """
 
+    def __init__(self) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self.results: list[TileResult] = []
+        self.is_due = False
+        """Whether it has waited long enough."""
+
     def cancel(self, msg: object = None) -> bool:
         return False
-
-
-@dataclass(slots=True)
-class _Batch:
-    durability: _Durability
-    results: list[TileResult] = field(default_factory=list)
-    due: bool = False
-    """Whether the batch has waited long enough."""
 
 
 class GroupCommit:
@@ -104,7 +102,7 @@ class GroupCommit:
         batch.results.append(result)
         if len(batch.results) >= self._most:
             self._make_due(batch)
-        failure = await batch.durability
+        failure = await batch
         if failure is not None:
             raise _again(failure)
 
@@ -115,9 +113,14 @@ class GroupCommit:
         """
         batch = self._gathering()
         self._make_due(batch)
-        failure = await batch.durability
+        failure = await batch
         if failure is not None:
             raise _again(failure)
+
+    def hurry(self) -> None:
+        """Lets what has come wait for no more of it, as nothing else is on the way."""
+        if self._batches:
+            self._make_due(self._batches[-1])
 
     async def close(self) -> None:
         """Flushes. Nothing can be recorded then, even if the flush raises. It may be called twice."""
@@ -137,20 +140,19 @@ class GroupCommit:
             raise RuntimeError("nothing can be recorded after close")
         if self._batches and len(self._batches[-1].results) < self._most:
             return self._batches[-1]
-        loop = asyncio.get_running_loop()
-        batch = _Batch(_Durability(loop=loop))
+        batch, loop = _Batch(), asyncio.get_running_loop()
         self._batches.append(batch)
         due = loop.time() + self._linger
         loop.call_at(due if self._linger < TICK else at_tick(due), self._make_due, batch)
         return batch
 
     def _make_due(self, batch: _Batch) -> None:
-        batch.due = True
+        batch.is_due = True
         self._commit_next()
 
     def _commit_next(self) -> None:
         """Hands the oldest batch to the writer thread if that is idle and the batch is due."""
-        if self._committing is not None or not self._batches or not self._batches[0].due:
+        if self._committing is not None or not self._batches or not self._batches[0].is_due:
             return
         self._committing = batch = self._batches.popleft()
         try:
@@ -179,12 +181,12 @@ class GroupCommit:
         self._committing = None
         if failure is not None and not _is_late(failure):
             self._failure = failure
-        batch.durability.set_result(failure)
+        batch.set_result(failure)
         if self._failure is None:
             self._commit_next()
             return
         while self._batches:
-            self._batches.popleft().durability.set_result(failure)
+            self._batches.popleft().set_result(failure)
 
 
 def _is_late(failure: BaseException) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
-from tileharvest.history.areas import is_provisionally_gone
+from tileharvest.history.areas import IS_PROVISIONALLY_GONE
+from tileharvest.history.change_indexes import settle_indexes
 from tileharvest.history.day_costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.outlines import layer_row, own_map_id
@@ -39,13 +40,60 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import ColumnElement, Connection, Update
+    from sqlalchemy import Connection, Update
 
     from tileharvest.history.costs import Cost
+    from tileharvest.history.schema import Insert
     from tileharvest.tiles.layers import Layer
 
 _GONE_AT_ONCE: Final = 5_000
 """Tiles per statement: a few megabytes of rows."""
+
+# All that each harvest needs is made once: to make a statement takes longer than to carry it out.
+_OF_MAP: Final = harvests.c.map == bindparam("in_map")
+_UNFINISHED: Final = select(harvests).where(_OF_MAP, harvests.c.ended.is_(None))
+_UNFINISHED_OF: Final = _UNFINISHED.where(harvests.c.segment == bindparam("in_segment"))
+_REASON: Final = select(harvests.c.reason).where(harvests.c.id == bindparam("in_harvest"))
+_END: Final = (
+    update(harvests)
+    .where(harvests.c.id == bindparam("in_harvest"), harvests.c.ended.is_(None))
+    .values(ended=bindparam("at"), reason=bindparam("why"))
+)
+_FINISH: Final = _END.values(stopped=None)
+_GO_ON: Final = update(harvests).where(harvests.c.id == bindparam("in_harvest")).values(stopped=None)
+_KEPT_COUNTS: Final = select(harvest_counts).where(harvest_counts.c.harvest == bindparam("in_harvest"))
+_IN_ITS_MAP: Final = tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == bindparam("in_map")))
+"""Says of a tile whether it belongs to the harvest's map; this keeps a scan to that map."""
+_COUNTED: Final = (
+    select(tiles.c.layer, tiles.c.outcome, func.count())
+    .where(_IN_ITS_MAP, tiles.c.harvest == bindparam("in_harvest"))
+    .group_by(tiles.c.layer, tiles.c.outcome)
+)
+_WAS_FOUND_GONE: Final = and_(_IN_ITS_MAP, IS_PROVISIONALLY_GONE)
+_GONE: Final = (
+    select(*(tiles.c[name] for name in TILE))
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .where(_WAS_FOUND_GONE, versions.c.sha1.is_not(None))
+)
+_FORGET_BATCHES: Final = delete(batches).where(batches.c.harvest.in_(select(harvests.c.id).where(_OF_MAP)))
+_NEW: Final = (
+    insert(harvests)
+    .values(
+        {name: bindparam(name) for name in ("map", "segment", "day", "started", "renderer", "walk")}
+        | dict.fromkeys(("requests", "received_bytes", "stored_bytes"), 0)
+    )
+    .returning(harvests.c.id)
+)
+_LAYERS: Final = select(layers.c.name, layers.c.id).where(layers.c.map == bindparam("in_map"))
+_LAYERS_OF_HARVEST: Final = (
+    select(layers.c.name, layers.c.id)
+    .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
+    .where(harvest_layers.c.harvest == bindparam("in_harvest"))
+)
+_FINISHED_AT: Final = select(func.max(harvests.c.ended)).where(
+    _OF_MAP, harvests.c.segment == bindparam("in_segment"), harvests.c.reason == FINISHED
+)
+_LATER: Final = select(harvests.c.id).where(_OF_MAP, harvests.c.day > bindparam("on_day")).limit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +114,11 @@ class HarvestRow:
     @classmethod
     def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
         """Returns the map's unfinished harvest, of this segment if one is named; None if there is none."""
-        query = select(harvests).where(harvests.c.map == map_id, harvests.c.ended.is_(None))
-        if segment is not None:
-            query = query.where(harvests.c.segment == segment)
-        row = connection.execute(query).one_or_none()
+        if segment is None:
+            row = connection.execute(_UNFINISHED, {"in_map": map_id}).one_or_none()
+        else:
+            its = {"in_map": map_id, "in_segment": segment}
+            row = connection.execute(_UNFINISHED_OF, its).one_or_none()
         if row is None:
             return None
         return cls(row.id, map_id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
@@ -86,8 +135,7 @@ class HarvestRow:
 
     def reason(self, connection: Connection) -> str | None:
         """Returns the word with which the harvest has ended; None while it has not."""
-        query = select(harvests.c.reason).where(harvests.c.id == self.id)
-        reason: str | None = connection.execute(query).scalar()
+        reason: str | None = connection.execute(_REASON, {"in_harvest": self.id}).scalar()
         return reason
 
     def refuse_ended(self, connection: Connection) -> None:
@@ -104,12 +152,9 @@ class HarvestRow:
         harvest was interrupted nothing remains of it. A harvest that asked only what was pushed proves
         nothing, and nothing is trusted by it. Why the last run stopped is forgotten where it is finished.
         """
-        ending = (
-            update(harvests)
-            .where(harvests.c.id == self.id, harvests.c.ended.is_(None))
-            .values({"ended": ended, "reason": reason} | ({"stopped": None} if reason == FINISHED else {}))
-        )
-        if connection.execute(ending).rowcount == 0:
+        ending = _FINISH if reason == FINISHED else _END
+        its_end = {"in_harvest": self.id, "at": ended, "why": reason}
+        if connection.execute(ending, its_end).rowcount == 0:
             self.refuse_ended(connection)
         counts = self._counted(connection)
         kept = [row for row in counts if settle_gone or row["outcome"] != Outcome.GONE.value]
@@ -121,9 +166,10 @@ class HarvestRow:
             self._record_gone(connection)
         elif reason != INTERRUPTED:
             nothing = dict.fromkeys(("harvest", "outcome", "reason"))
-            connection.execute(update(tiles).where(self._was_found_gone()).values(nothing))
+            connection.execute(update(tiles).where(_WAS_FOUND_GONE).values(nothing), self._its)
         if is_proving:
             prove_layers(connection, self.id)
+            settle_indexes(connection, self.id)
 
     def counts(self, connection: Connection) -> dict[Outcome, int]:
         """Returns the tiles per outcome, for outcomes that occurred; those so far, while it is unfinished.
@@ -133,8 +179,8 @@ class HarvestRow:
         if self.reason(connection) is None:
             rows = self._counted(connection)
         else:
-            kept = select(harvest_counts).where(harvest_counts.c.harvest == self.id)
-            rows = [dict(row) for row in connection.execute(kept).mappings()]
+            kept = connection.execute(_KEPT_COUNTS, {"in_harvest": self.id})
+            rows = [dict(row) for row in kept.mappings()]
         counted: Counter[Outcome] = Counter()
         for row in rows:
             counted[Outcome(row["outcome"])] += row["tiles"]
@@ -142,12 +188,8 @@ class HarvestRow:
 
     def _counted(self, connection: Connection) -> list[dict[str, Any]]:
         """Returns the rows of `harvest_counts` that follow from the results. Reads all tiles of the map."""
-        query = (
-            select(tiles.c.layer, tiles.c.outcome, func.count())
-            .where(self._is_of_its_map(), tiles.c.harvest == self.id)
-            .group_by(tiles.c.layer, tiles.c.outcome)
-        )
-        found = [(layer, outcome, count) for layer, outcome, count in connection.execute(query)]
+        counted = connection.execute(_COUNTED, self._its)
+        found = [(layer, outcome, count) for layer, outcome, count in counted]
         skipped = count_skipped(connection, self.id).items()
         found += [(layer, Outcome.SKIPPED.value, count) for layer, count in skipped]
         return [
@@ -160,23 +202,15 @@ class HarvestRow:
 
         Takes about 40 microseconds of CPU per tile.
         """
-        had_image = (
-            select(*(tiles.c[name] for name in TILE))
-            .join_from(tiles, versions, versions.c.id == tiles.c.version)
-            .where(self._was_found_gone(), versions.c.sha1.is_not(None))
-        )
         gone = Version(self.day, None)
-        places = connection.execute(had_image).all()
+        places = connection.execute(_GONE, self._its).all()
         for start in range(0, len(places), _GONE_AT_ONCE):
             part = places[start : start + _GONE_AT_ONCE]
             record_versions(connection, [version_row(place, gone, self.id) for place in part])
 
-    def _was_found_gone(self) -> ColumnElement[bool]:
-        return self._is_of_its_map() & is_provisionally_gone(self.id)
-
-    def _is_of_its_map(self) -> ColumnElement[bool]:
-        """Says of a tile whether it belongs to the harvest's map; this keeps a scan to that map."""
-        return tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == self.map))
+    @property
+    def _its(self) -> dict[str, int]:
+        return {"in_harvest": self.id, "in_map": self.map}
 
 
 @dataclass(slots=True)
@@ -216,16 +250,12 @@ class Beginning:
             row = self._insert(connection, map_id)
         else:
             # Why its last run ended counts no longer.
-            connection.execute(update(harvests).where(harvests.c.id == row.id).values(stopped=None))
+            connection.execute(_GO_ON, {"in_harvest": row.id})
         if row.id == self._inserted:
             row = replace(row, continued=False)
-        self._describe_layers(connection, map_id, row.id)
-        its_layers = (
-            select(layers.c.name, layers.c.id)
-            .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
-            .where(harvest_layers.c.harvest == row.id)
-        )
-        return row, {name: id_ for name, id_ in connection.execute(its_layers)}  # noqa: C416
+        describe_layers(connection, map_id, row.id, self.layers)
+        its_layers = connection.execute(_LAYERS_OF_HARVEST, {"in_harvest": row.id})
+        return row, {name: id_ for name, id_ in its_layers}  # noqa: C416
 
     def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
         if not (self.again or self.pushed):
@@ -234,43 +264,23 @@ class Beginning:
         other = HarvestRow.unfinished(connection, map_id)
         if other is not None:
             other.end(connection, self.started, INTERRUPTED)
-        its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
         # They tell whether a commit of an unfinished harvest took effect, and all of those have ended.
-        connection.execute(delete(batches).where(batches.c.harvest.in_(its_harvests)))
-        new = insert(harvests).values(
-            map=map_id,
-            segment=self.segment,
-            day=self.day,
-            started=self.started,
-            renderer=self.renderer,
-            requests=0,
-            received_bytes=0,
-            stored_bytes=0,
-            walk=PUSHED_WALK if self.pushed else None,
-        )
-        harvest = connection.execute(new.returning(harvests.c.id)).scalar_one()
+        connection.execute(_FORGET_BATCHES, {"in_map": map_id})
+        new = {
+            "map": map_id,
+            "segment": self.segment,
+            "day": self.day,
+            "started": self.started,
+            "renderer": self.renderer,
+            "walk": PUSHED_WALK if self.pushed else None,
+        }
+        harvest = connection.execute(_NEW, new).scalar_one()
         self._inserted = harvest
         return HarvestRow(harvest, map_id, self.day, self.started, continued=False, is_pushed=self.pushed)
 
-    def _describe_layers(self, connection: Connection, map_id: int, harvest: int) -> None:
-        """Keeps what the site says about the layers, in place of what it said earlier in this harvest."""
-        dialect = connection.dialect.name
-        names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in self.layers]
-        connection.execute(insert_into(dialect, layers).on_conflict_do_nothing(), names)
-        rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
-        ids: dict[str, int] = {row.name: row.id for row in rows}
-        connection.execute(
-            replace_into(dialect, harvest_layers, "harvest", "layer"),
-            [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in self.layers],
-        )
-
     def _refuse_finished(self, connection: Connection, map_id: int) -> None:
-        query = select(func.max(harvests.c.ended)).where(
-            harvests.c.map == map_id,
-            harvests.c.segment == self.segment,
-            harvests.c.reason == FINISHED,
-        )
-        ended: datetime | None = connection.execute(query).scalar()
+        its = {"in_map": map_id, "in_segment": self.segment}
+        ended: datetime | None = connection.execute(_FINISHED_AT, its).scalar()
         if ended is not None:
             raise AlreadyHarvestedError(
                 f"map '{self.map_name}' is already harvested for {self.segment}, since"
@@ -279,8 +289,7 @@ class Beginning:
 
     def _refuse_backwards(self, connection: Connection, map_id: int) -> None:
         """Reads an index of all versions of the map, but only where one of its harvests is of a later day."""
-        later = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.day > self.day)
-        if connection.execute(later.limit(1)).first() is None:
+        if connection.execute(_LATER, {"in_map": map_id, "on_day": self.day}).first() is None:
             return
         its_layers = select(layers.c.id).where(layers.c.map == map_id)
         query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
@@ -293,9 +302,32 @@ class Beginning:
             )
 
 
+def describe_layers(
+    connection: Connection, map_id: int, harvest: int, described: Sequence[Layer]
+) -> dict[str, int]:
+    """Keeps what is said about a harvest's layers, in place of what was said earlier in it. Returns the ids
+    of these layers, by name."""
+    dialect = connection.dialect.name
+    names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
+    connection.execute(_insert_layers(dialect), names)
+    rows = connection.execute(_LAYERS, {"in_map": map_id})
+    known: dict[str, int] = {row.name: row.id for row in rows}
+    ids = {layer.name: known[layer.name] for layer in described}
+    connection.execute(
+        replace_into(dialect, harvest_layers, "harvest", "layer"),
+        [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in described],
+    )
+    return ids
+
+
+@cache
+def _insert_layers(dialect: str) -> Insert:
+    row: dict[str, Any] = {name: bindparam(name) for name in ("map", "name", "factor")}
+    return insert_into(dialect, layers).values(row).on_conflict_do_nothing()
+
+
 @cache
 def _adding_cost(*, unless_ended: bool) -> Update:
-    """Made once: to make it takes longer than to carry it out."""
     more = {name: harvests.c[name] + bindparam(f"more_{name}") for name in COST_COLUMNS}
     adding = update(harvests).where(harvests.c.id == bindparam("its_id")).values(more)
     return adding.where(harvests.c.ended.is_(None)) if unless_ended else adding

@@ -7,23 +7,24 @@ from itertools import count, filterfalse, islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sqlalchemy import bindparam, case, or_, select, tuple_, update
+from sqlalchemy import Integer, Text, bindparam, case, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from tileharvest.history.areas import (
+    IS_PROVISIONALLY_GONE,
+    IS_UNASKED,
     AreaQuery,
     count_present,
-    is_provisionally_gone,
-    is_unasked,
     present_cells,
 )
+from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.day_costs import add_spending
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import Recorder
 from tileharvest.history.schema import batches, harvests, layers, proofs, tiles, validators
-from tileharvest.history.trust import distrust, squares_of, tops_of
+from tileharvest.history.trust import distrust, spared_by, tops_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.trust import Mark
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
+    from tileharvest.walk.change_index import ChangeIndex, Ground, StoredIndex
 
 _TILES_AT_ONCE: Final = 500
 """How many tiles one query names, each by three parameters: a database allows only so many."""
@@ -54,18 +56,43 @@ _MARKS: Final = AreaQuery.over(
 )
 
 
-class LayerIds(dict[str, int]):
-    """The ids of a harvest's layers, by name. Raises ValueError for a layer that it does not have."""
-
-    def __missing__(self, layer: str) -> int:
-        raise ValueError(f"layer '{layer}' does not belong to this harvest")
+_WAS_KNOWN: Final = or_(IS_UNASKED, tiles.c.outcome != Outcome.ADDED.value)
+"""Says of a tile that it was known before the harvest."""
+_EXPECTED: Final = case(
+    (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
+)
+_EXPECT: Final = (
+    update(harvests)
+    .where(harvests.c.id == bindparam("in_harvest"))
+    .values(expected=_EXPECTED)
+    .returning(harvests.c.expected)
+)
+_WAS_PRUNED: Final = harvests.c.walk.in_(("pruned", "repaired"))
+_NOTE_WALK: Final = (
+    update(harvests)
+    .where(harvests.c.id == bindparam("in_harvest"))
+    .values(
+        walk=case((_WAS_PRUNED, harvests.c.walk), else_=bindparam("way", type_=Text)),
+        walk_reason=bindparam("why", type_=Text),
+    )
+)
+_KEEPS: Final = bindparam("keeps", type_=Text)
+# `several` is equal to nothing: zones or zooms were changed before the harvest was continued.
+_NOTE_KEPT: Final = _NOTE_WALK.values(
+    kept=case((or_(harvests.c.kept.is_(None), harvests.c.kept == _KEEPS), _KEEPS), else_="several")
+)
+_DISTRUSTED: Final = (
+    select(layers.c.name, proofs.c.withdrawn)
+    .join_from(proofs, layers, layers.c.id == proofs.c.layer)
+    .where(proofs.c.harvest == bindparam("in_harvest"), proofs.c.withdrawn.is_not(None))
+)
 
 
 class HarvestRecord:
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do so too. Every method
-    raises HistoryError when the database refuses, and ValueError for a layer that the harvest does not have.
+    raises HistoryError when the database refuses, and KeyError for a layer that the harvest does not have.
     Where a server goes away, each waits for it as long as the history's patience lasts.
     """
 
@@ -78,7 +105,7 @@ class HarvestRecord:
     ) -> None:
         self.history = history
         self._row = row
-        self._layer_ids = LayerIds(layer_ids)
+        self._layer_ids = layer_ids
         self.id = row.id
         self.day = row.day
         """The day of all versions it records: that on which it began, also when it is continued later."""
@@ -152,7 +179,7 @@ class HarvestRecord:
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles were known when it began: as `known`, without those that it has added."""
-        return self._count(areas, or_(is_unasked(self.id), tiles.c.outcome != Outcome.ADDED.value))
+        return self._count(areas, _WAS_KNOWN, in_harvest=self.id)
 
     def expect(self, tiles: int) -> int:
         """Notes how many tiles were known when the harvest began. Returns the number that counts.
@@ -160,12 +187,8 @@ class HarvestRecord:
         That is the first number that any of its processes noted; a 0 is none.
         """
 
-        def write(connection: Connection) -> int:
-            first = case((harvests.c.expected == 0, tiles), else_=harvests.c.expected)
-            noting = update(harvests).where(harvests.c.id == self.id).values(expected=first)
-            return int(connection.execute(noting.returning(harvests.c.expected)).scalar_one())
-
-        return self.history.write(write)
+        noted = {"in_harvest": self.id, "noted": tiles}
+        return self.history.write(lambda connection: int(connection.execute(_EXPECT, noted).scalar_one()))
 
     def stop(self, reason: str) -> bool:
         """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`.
@@ -187,11 +210,12 @@ class HarvestRecord:
             found: list[tuple[str, Tile]] = []
             for name, ranges in areas.items():
                 layer = self._layer_ids[name]
-                skipped = squares_of(connection, self.id, layer)
+                is_spared = spared_by(connection, self.id, layer)
                 # How many of them are skipped is not known before.
-                most = None if skipped else limit - len(found)
-                unasked = present_cells(connection, layer, ranges, is_unasked(self.id), most)
-                missing = islice(filterfalse(skipped.cover, unasked), limit - len(found))
+                left = limit - len(found)
+                most = None if is_spared else left
+                unasked = present_cells(connection, layer, ranges, IS_UNASKED, most, in_harvest=self.id)
+                missing = islice(filterfalse(is_spared, unasked) if is_spared else unasked, left)
                 found += [(name, Tile(*cell)) for cell in missing]
             return found
 
@@ -225,18 +249,18 @@ class HarvestRecord:
         Tiles below a tile that is gone are not asked. Compare with `known` before `finish`: when most tiles
         have vanished it is the map that has moved.
         """
-        unasked = is_unasked(self.id)
 
         def read(connection: Connection) -> int:
             vanished = 0
+            its = {"in_harvest": self.id}
             for name, ranges in areas.items():
                 layer = self._layer_ids[name]
-                vanished += count_present(connection, layer, ranges, is_provisionally_gone(self.id))
-                if skipped := squares_of(connection, self.id, layer):
-                    cells = present_cells(connection, layer, ranges, unasked)
-                    vanished += sum(not skipped.cover(cell) for cell in cells)
+                vanished += count_present(connection, layer, ranges, IS_PROVISIONALLY_GONE, **its)
+                if is_spared := spared_by(connection, self.id, layer):
+                    cells = present_cells(connection, layer, ranges, IS_UNASKED, **its)
+                    vanished += sum(not is_spared(cell) for cell in cells)
                 else:
-                    vanished += count_present(connection, layer, ranges, unasked)
+                    vanished += count_present(connection, layer, ranges, IS_UNASKED, **its)
             return vanished
 
         return self.history.read(read)
@@ -278,20 +302,11 @@ class HarvestRecord:
         is `repaired`. `kept` tells which zones and zooms the harvest is for, in a form that is equal where
         they are. None leaves what was noted.
         """
-        was_pruned = harvests.c.walk.in_(("pruned", "repaired"))
-        noted: dict[str, Any] = {
-            "walk": case((was_pruned, harvests.c.walk), else_=way),
-            "walk_reason": reason,
-        }
+        noted: dict[str, Any] = {"in_harvest": self.id, "way": way, "why": reason}
         if kept is not None:
-            # `several` is equal to nothing: zones or zooms were changed before the harvest was continued.
-            is_same = or_(harvests.c.kept.is_(None), harvests.c.kept == kept)
-            noted["kept"] = case((is_same, kept), else_="several")
-        self.history.write(
-            lambda connection: connection.execute(
-                update(harvests).where(harvests.c.id == self.id).values(noted)
-            )
-        )
+            noted["keeps"] = kept
+        noting = _NOTE_WALK if kept is None else _NOTE_KEPT
+        self.history.write(lambda connection: connection.execute(noting, noted))
 
     def marks(self, layer: str, area: TileRange) -> dict[Tile, Mark]:
         """Returns what is remembered of the tiles of an area, also by this harvest. One query.
@@ -312,7 +327,10 @@ class HarvestRecord:
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
-        """Returns the known tiles of these areas that lie below a top, in order. The top itself does not.
+        """Returns the known tiles of these areas that are skipped, in order.
+
+        Those are the tiles below a top, but not the top itself, and those of which a change index does not
+        tell.
 
         Tiles that have a result all the same are among them. So the list stays as it is while an audit goes
         through it, but for tiles that the audit finds new. Reads all tiles of the areas.
@@ -320,16 +338,42 @@ class HarvestRecord:
         layer_id = self._layer_ids[layer]
 
         def read(connection: Connection) -> list[Tile]:
-            skipped = squares_of(connection, self.id, layer_id)
-            cells = present_cells(connection, layer_id, areas) if skipped else ()
-            return sorted(Tile(*cell) for cell in cells if skipped.cover(cell))
+            is_spared = spared_by(connection, self.id, layer_id)
+            if is_spared is None:
+                return []
+            return sorted(Tile(*one) for one in filter(is_spared, present_cells(connection, layer_id, areas)))
 
         return self.history.read(read)
 
-    def distrust(self, layer: str, reason: str) -> list[Tile]:
+    def read_indexes(
+        self, read: Mapping[str, ChangeIndex], relied_on: Mapping[str, StoredIndex]
+    ) -> dict[str, Ground]:
+        """Notes what the site says of its changes, by layer, before any tile is asked for.
+
+        Returns the ground to which the walk of a layer keeps, for those whose index is relied on and tells of
+        less than all. A harvest that is continued keeps to what it has noted when it began: what changed
+        since then the next one is told of.
+        """
+
+        def write(connection: Connection) -> dict[str, Ground]:
+            if not self.continued:
+                note_readings(connection, self.id, self._layer_ids, read, relied_on)
+            grounds = {name: ground_of(connection, self.id, layer) for name, layer in self._layer_ids.items()}
+            return {name: ground for name, ground in grounds.items() if ground is not None}
+
+        return self.history.write(write)
+
+    def noted_ground(self, layer: str) -> Ground | None:
+        """Returns the ground to which the walk of a layer has kept when it began, or None where it had none.
+        Whether its index is still relied on does not matter."""
+        layer_id = self._layer_ids[layer]
+        return self.history.read(lambda connection: ground_of(connection, self.id, layer_id, is_kept=False))
+
+    def distrust(self, layer: str, reason: str, *, is_untold: bool = False) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
 
-        Call it when this harvest has found a change where it had skipped. Marks that were read before must
+        Call it when this harvest has found a change where it had skipped. With `is_untold` its change index
+        did not tell of it, and is not relied on any more either. Marks that were read before must
         not be used any more. Returns the tops, which are to be asked again, whatever result they have, and
         walked down from. Call it again, also after a kill, until it returns none: it leaves out tops that
         were seen or failed since, and adds those that another process has skipped before it knew. The first
@@ -340,6 +384,8 @@ class HarvestRecord:
 
         def write(connection: Connection) -> list[Tile]:
             self._row.add_cost(connection, NO_COST, unless_ended=True)
+            if is_untold:
+                withdraw(connection, self.id, self.day, layer_id, reason)
             return distrust(connection, self.id, self.day, layer_id, reason)
 
         return self.history.write(write)
@@ -347,21 +393,20 @@ class HarvestRecord:
     def distrusted(self) -> dict[str, str]:
         """Returns the layers in which this harvest, in whatever process, has withdrawn trust, with the
         reasons."""
-        query = (
-            select(layers.c.name, proofs.c.withdrawn)
-            .join_from(proofs, layers, layers.c.id == proofs.c.layer)
-            .where(proofs.c.harvest == self.id, proofs.c.withdrawn.is_not(None))
-        )
+        its = {"in_harvest": self.id}
         return self.history.read(
-            lambda connection: {name: reason for name, reason in connection.execute(query)}  # noqa: C416
+            lambda connection: {name: reason for name, reason in connection.execute(_DISTRUSTED, its)}  # noqa: C416
         )
 
     def _count(
-        self, areas: Mapping[str, Sequence[TileRange]], condition: ColumnElement[bool] | None = None
+        self,
+        areas: Mapping[str, Sequence[TileRange]],
+        condition: ColumnElement[bool] | None = None,
+        **parameters: int,
     ) -> int:
         return self.history.read(
             lambda connection: sum(
-                count_present(connection, self._layer_ids[layer], ranges, condition)
+                count_present(connection, self._layer_ids[layer], ranges, condition, **parameters)
                 for layer, ranges in areas.items()
             )
         )

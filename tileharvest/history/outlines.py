@@ -112,6 +112,8 @@ _DAYS: Final = (
     .group_by(harvests.c.day)
     .order_by(harvests.c.day)
 )
+_OWN_MAP: Final = select(maps.c.id).where(maps.c.name == bindparam("map_name")).with_for_update()
+"""SQLite has one writer anyway, and leaves FOR UPDATE out."""
 _RENDERER: Final = (
     select(harvests.c.renderer)
     .where(harvests.c.map == bindparam("in_map"))
@@ -228,15 +230,14 @@ def known_map_id(connection: Connection, name: str) -> int:
 
 def own_map_id(connection: Connection, name: str) -> int:
     """Returns the map's id; an unknown map gets one. Locks the map until the transaction ends."""
-    # SQLite has one writer anyway and leaves FOR UPDATE out.
-    query = select(maps.c.id).where(maps.c.name == name).with_for_update()
-    found: int | None = connection.execute(query).scalar()
+    named = {"map_name": name}
+    found: int | None = connection.execute(_OWN_MAP, named).scalar()
     if found is not None:
         return found
     # Another process may insert it just now: this waits for it, and then inserts nothing.
     new = insert_into(connection.dialect.name, maps).values(name=name)
     connection.execute(new.on_conflict_do_nothing())
-    return int(connection.execute(query).scalar_one())
+    return int(connection.execute(_OWN_MAP, named).scalar_one())
 
 
 def in_words(names: Sequence[str]) -> str:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, or_, select
 
-from tileharvest.history.schema import FINISHED, PUSHED_WALK, harvest_counts, harvests, maps
+from tileharvest.history.schema import (
+    CHANGES_WALK,
+    FINISHED,
+    IMPORTED_WALK,
+    NOT_WALKED,
+    harvest_counts,
+    harvests,
+    maps,
+)
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -87,7 +95,9 @@ def pasts(
 
 
 def _ever_finished(connection: Connection) -> set[str]:
-    finished = select(harvests.c.id).where(harvests.c.map == maps.c.id, harvests.c.reason == FINISHED)
+    its = select(harvests.c.id).where(harvests.c.map == maps.c.id, harvests.c.reason == FINISHED)
+    # An imported past does not make a map's first harvest less urgent.
+    finished = its.where(func.coalesce(harvests.c.walk, "").not_in((IMPORTED_WALK, CHANGES_WALK)))
     # Not `exists`, for which PostgreSQL goes through all harvests of all maps.
     one = finished.limit(1).scalar_subquery()
     return set(connection.execute(select(maps.c.name).where(one.is_not(None))).scalars())
@@ -149,5 +159,5 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
 
 
 def _complete_ones(query: Select[Any], table: FromClause) -> Select[Any]:
-    """Returns the query for finished harvests alone, without those that asked only what was pushed."""
-    return query.where(table.c.reason == FINISHED, func.coalesce(table.c.walk, "") != PUSHED_WALK)
+    """Returns the query for finished harvests alone, without those that walked no map."""
+    return query.where(table.c.reason == FINISHED, func.coalesce(table.c.walk, "").not_in(NOT_WALKED))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import case, exists, func, or_, select, true
+from sqlalchemy import bindparam, case, exists, func, or_, select, true
 
 from tileharvest.history.schema import (
+    GIT_WALK,
     harvest_layers,
     harvests,
+    index_readings,
     is_same_tile,
     layers,
     maps,
@@ -19,7 +22,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.schema import proofs as kept_proofs
-from tileharvest.history.trust import factor_of, is_full, layers_of
+from tileharvest.history.trust import IS_FULL, ITS_LAYERS, factor_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.proof import Proof, StoredProof, prove
 
@@ -27,10 +30,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, CompoundSelect, Connection, Select
 
     from tileharvest.history.database import History
     from tileharvest.walk.proof import DatedCell
+
+_DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
+_IN_FULL: Final = ITS_LAYERS.where(
+    harvest_layers.c.layer.not_in(
+        select(validators.c.layer).where(
+            validators.c.layer.in_(ITS_LAYERS), validators.c.skipped == bindparam("in_harvest")
+        )
+    ),
+    harvest_layers.c.layer.not_in(
+        select(kept_proofs.c.layer).where(
+            kept_proofs.c.harvest == bindparam("in_harvest"), kept_proofs.c.withdrawn.is_not(None)
+        )
+    ),
+    harvest_layers.c.layer.not_in(
+        select(index_readings.c.layer).where(
+            index_readings.c.harvest == bindparam("in_harvest"), index_readings.c.ground.is_not(None)
+        )
+    ),
+)
+"""The layers of which the harvest has skipped nothing, and in which it has withdrawn no trust."""
 
 
 def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredProof]]:
@@ -38,16 +61,9 @@ def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str,
 
     Layers come in the order in which they were first harvested. A map without proofs is left out.
     """
-    query = (
-        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
-        .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(_is_named(map_name))
-        .order_by(layers.c.id)
-    )
     found: dict[str, dict[str, StoredProof]] = {}
     with history.reading() as connection:
-        for row in connection.execute(query):
+        for row in connection.execute(_proofs(is_one=map_name is not None), {"map_name": map_name}):
             proof = Proof(row.pairs, row.broken, row.undated, row.span)
             stored = StoredProof(proof, row.day, row.withdrawn, row.withdrawn_day)
             found.setdefault(row.map_name, {})[row.name] = stored
@@ -63,32 +79,48 @@ def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[
 
     A map without such a harvest is left out. One query, which reads an index of all harvests of these maps.
     """
+    since = _since_full(is_one=map_name is not None)
+    found: dict[str, tuple[date, frozenset[str | None]]] = {}
+    with history.reading() as connection:
+        for name, day, kept in connection.execute(since, {"map_name": map_name}):
+            first_day, before = found.get(name, (day, frozenset()))
+            found[name] = first_day, before | {kept}
+    return found
+
+
+@cache
+def _proofs(*, is_one: bool) -> Select[Any]:
+    return (
+        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
+        .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(_is_named(is_one=is_one))
+        .order_by(layers.c.id)
+    )
+
+
+@cache
+def _since_full(*, is_one: bool) -> Select[Any]:
     last = (
         select(harvests.c.map, func.max(harvests.c.id).label("id"))
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(is_full(), _is_named(map_name))
+        .where(IS_FULL, _is_named(is_one=is_one))
         .group_by(harvests.c.map)
         .subquery()
     )
     # Where no walk is noted nothing has been asked yet.
     has_asked = or_(harvests.c.id == last.c.id, harvests.c.walk.is_not(None))
-    since = (
+    return (
         select(maps.c.name, harvests.c.day, harvests.c.kept)
         .join_from(last, harvests, (harvests.c.map == last.c.map) & (harvests.c.id >= last.c.id))
         .join(maps, maps.c.id == last.c.map)
         .where(has_asked)
         .order_by(harvests.c.id)
     )
-    found: dict[str, tuple[date, frozenset[str | None]]] = {}
-    with history.reading() as connection:
-        for name, day, kept in connection.execute(since):
-            first_day, before = found.get(name, (day, frozenset()))
-            found[name] = first_day, before | {kept}
-    return found
 
 
-def _is_named(map_name: str | None) -> ColumnElement[bool]:
-    return true() if map_name is None else maps.c.name == map_name
+def _is_named(*, is_one: bool) -> ColumnElement[bool]:
+    return maps.c.name == bindparam("map_name") if is_one else true()
 
 
 def prove_layers(connection: Connection, harvest: int) -> None:
@@ -97,18 +129,12 @@ def prove_layers(connection: Connection, harvest: int) -> None:
     Call it when all else about the harvest is settled. A harvest that has withdrawn a proof gives no other:
     what it found must not be forgotten on the same day. Takes some milliseconds per thousand tiles.
     """
-    day = connection.execute(select(harvests.c.day).where(harvests.c.id == harvest)).scalar_one()
-    skipping = select(validators.c.layer).where(
-        validators.c.layer.in_(layers_of(harvest)), validators.c.skipped == harvest
-    )
-    withdrawn = select(kept_proofs.c.layer).where(
-        kept_proofs.c.harvest == harvest, kept_proofs.c.withdrawn.is_not(None)
-    )
-    in_full = layers_of(harvest).where(
-        harvest_layers.c.layer.not_in(skipping), harvest_layers.c.layer.not_in(withdrawn)
-    )
+    its = {"in_harvest": harvest}
+    day, walk = connection.execute(_DAY, its).one()
+    if walk == GIT_WALK:
+        return
     given = {"harvest": harvest, "day": day, "withdrawn": None, "withdrawn_day": None}
-    for layer in connection.execute(in_full).scalars().all():
+    for layer in connection.execute(_IN_FULL, its).scalars().all():
         proof = asdict(prove(_times(connection, harvest, layer), factor_of(connection, layer)))
         new = replace_into(connection.dialect.name, kept_proofs, "layer")
         connection.execute(new, {"layer": layer, **proof, **given})
@@ -121,21 +147,29 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
     It is the time of a tile's version where the walk remembers nothing of the tile, as that was asked again
     after a kill.
     """
+    rows = connection.execute(_dated(), {"in_harvest": harvest, "in_layer": layer})
+    return ((zoom, x, y, text) for zoom, x, y, text in rows)
+
+
+@cache
+def _dated() -> CompoundSelect[Any]:
     of_tile = is_same_tile(validators, tiles)
     is_remembered = validators.c.layer.is_not(None)
     time = case((is_remembered, validators.c.last_modified), else_=versions.c.last_modified)
     kept = (
         select(tiles.c.zoom, tiles.c.x, tiles.c.y, time)
         .select_from(tiles.join(versions, versions.c.id == tiles.c.version).outerjoin(validators, of_tile))
-        .where(tiles.c.layer == layer, tiles.c.harvest == harvest, versions.c.sha1.is_not(None))
+        .where(tiles.c.layer == bindparam("in_layer"), tiles.c.harvest == bindparam("in_harvest"))
+        .where(versions.c.sha1.is_not(None))
         .where(tiles.c.outcome != Outcome.FAILED.value)
     )
     # What has neither a version nor a failure of this harvest is of a zoom that is not kept.
     others = select(validators.c.zoom, validators.c.x, validators.c.y, validators.c.last_modified).where(
-        validators.c.layer == layer,
+        validators.c.layer == bindparam("in_layer"),
         validators.c.whole,
         or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None)),
-        ~exists().where(of_tile, or_(tiles.c.version.is_not(None), tiles.c.harvest == harvest)),
+        ~exists().where(
+            of_tile, or_(tiles.c.version.is_not(None), tiles.c.harvest == bindparam("in_harvest"))
+        ),
     )
-    both = kept.union_all(others).order_by("zoom")
-    return ((zoom, x, y, text) for zoom, x, y, text in connection.execute(both))
+    return kept.union_all(others).order_by("zoom")

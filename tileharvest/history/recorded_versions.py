@@ -43,6 +43,9 @@ class NamedImage:
     day: date
 
 
+_READ_AT_ONCE: Final = 5_000
+"""Rows that are in memory at a time where all of a map are read."""
+
 _VERSION: Final = (
     versions.c.day,
     versions.c.sha1,
@@ -129,6 +132,23 @@ def tile_versions(
             RecordedVersion(name, Tile(zoom, x, y), _version(*version))
             for name, zoom, x, y, *version in connection.execute(query)
         ]
+
+
+def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str, Tile], Version]:
+    """Returns, by layer and tile, what the map's tiles were on that day; `gone` ones too.
+
+    A map without a history has none. Reads all versions of the map until then, and keeps 1 KB for each tile.
+    """
+    query = (
+        select(layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, *_VERSION)
+        .join_from(layers, versions, versions.c.layer == layers.c.id)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(maps.c.name == map_name, versions.c.day <= day)
+        .order_by(versions.c.day)
+    )
+    with history.reading() as connection:
+        rows = connection.execution_options(yield_per=_READ_AT_ONCE).execute(query)
+        return {(name, Tile(zoom, x, y)): _version(*version) for name, zoom, x, y, *version in rows}
 
 
 def named_images(history: History, map_name: str | None = None) -> list[NamedImage]:

@@ -69,11 +69,10 @@ class Recorder:
     harvest: int
     day: date
     layer_ids: Mapping[str, int]
-    """The ids of the harvest's layers, by name. It raises ValueError for a layer that the harvest does not
-    have."""
+    """The ids of the harvest's layers, by name."""
 
     def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
-        """Records them in their order. Raises ValueError for a layer that the harvest does not have."""
+        """Records them in their order. Raises KeyError for a layer that the harvest does not have."""
         counted = [result for result in results if result.is_counted]
         if counted:
             connection.execute(_upsert_tiles(connection.dialect.name), list(map(self._tile_row, counted)))

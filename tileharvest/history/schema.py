@@ -23,6 +23,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -37,7 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0008"
+REVISION: Final = "0009"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -119,6 +120,14 @@ FINISHED: Final = "finished"
 """The reason of a harvest that ended with a result for every tile."""
 PUSHED_WALK: Final = "pushed"
 """The walk of a harvest that asked only what a person had pushed after the segment's harvest was finished."""
+IMPORTED_WALK: Final = "imported"
+"""The walk of a day that was imported whole: every tile's state on it is known."""
+CHANGES_WALK: Final = "changes"
+"""The walk of an imported day of which only what had changed is known."""
+NOT_WALKED: Final = (PUSHED_WALK, IMPORTED_WALK, CHANGES_WALK)
+"""The walks of harvests that tell nothing of what the next one costs, and when it is due."""
+GIT_WALK: Final = "git"
+"""The walk of a harvest that was told by git what every tile is. It proves nothing of the host's times."""
 INTERRUPTED: Final = "interrupted"
 """The reason of a harvest that was still unfinished when the map's next one began."""
 
@@ -157,7 +166,8 @@ began. These are 0 for harvests of releases that did not note them.
 while a run goes on, after a kill, and once the harvest has ended.
 
 `walk` is `full`, `pruned`, or `repaired`: then a pruned walk has withdrawn a proof and asked for what it had
-skipped; or `pushed`: then only what a person had pushed was asked. `walk_reason` says why the walk began so.
+skipped; or `pushed`: then only what a person had pushed was asked. `imported` and `changes` were not asked
+but imported. `walk_reason` says why the walk began so; of an imported day, which state of its source it has.
 Both are null for releases that knew only the full walk.
 `kept` says which zones and zooms the harvest was for, in a form that the caller chooses.
 """
@@ -331,6 +341,53 @@ proofs: Final = Table(
 `harvest` wrote the row last: the one that gave the proof, or the one that withdrew it. `withdrawn` then says
 why it is not valid any more. A layer that was walked without a proof may have a withdrawal with no pairs.
 """
+
+change_indexes: Final = Table(
+    "change_indexes",
+    metadata,
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    Column("day", Date, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("confirmed", Integer, nullable=False),
+    Column("withdrawn", Text, nullable=True),
+    Column("withdrawn_day", Date, nullable=True),
+    CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
+    sqlite_with_rowid=False,
+)
+"""What the last complete harvest has read of each layer's change index, and how far the index is trusted, as
+`walk.change_index.StoredIndex` has it. `day` is that of the reading.
+
+`harvest` wrote the row last: the one that has read it, or the one that withdrew it.
+"""
+
+index_readings: Final = Table(
+    "index_readings",
+    metadata,
+    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
+    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),
+    Column("ground", Text, nullable=True),
+    sqlite_with_rowid=False,
+)
+"""What the map's last harvest has read of the change index of each layer before it asked for any tile.
+
+`ground` are the tiles that may have changed by it, as `walk.change_index.Ground` writes them. It is null
+where the walk does not rest on the index. The rows of a harvest that is complete go into `change_indexes`.
+"""
+
+site_files: Final = Table(
+    "site_files",
+    metadata,
+    Column("map", Integer, ForeignKey("maps.id"), primary_key=True, autoincrement=False),
+    Column("url", Text, primary_key=True),
+    Column("etag", Text, nullable=True),
+    Column("last_modified", Text, nullable=True),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The small files that say what a map's site has, as the site sent them last, so that it need not send them
+again."""
 
 BLOCK_LEVELS: Final = 3
 """A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile. So there are up to 64

@@ -8,15 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import bindparam, func, or_, select
 
 from tileharvest.history.costs import Cost
 from tileharvest.history.day_costs import COST_COLUMNS
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
+    CHANGES_WALK,
     FINISHED,
-    PUSHED_WALK,
+    IMPORTED_WALK,
+    NOT_WALKED,
     changes,
     harvest_layers,
     harvests,
@@ -65,9 +67,10 @@ class HarvestSummary:
     """Why the last run of an unfinished harvest ended; None while one goes on, and after a kill."""
     walk: str | None = None
     """`full`, `pruned`, or `repaired`: it began pruned, and then asked for what it had skipped; or `pushed`:
-    it asked only what a person had pushed. None for a harvest of a release that knew only the full walk."""
+    it asked only what a person had pushed; or `imported`, or `changes` where only what had changed was
+    imported. None for a harvest of a release that knew only the full walk."""
     walk_reason: str | None = None
-    """Why it walked so."""
+    """Why it walked so; of an imported day, which state of its source it has."""
 
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told of it, in the API and by commands. The names stay."""
@@ -134,11 +137,22 @@ class Precedent(NamedTuple):
     """The last finished harvest whose walk was pruned and needed no repair."""
     full: HarvestSummary | None = None
     """The last finished harvest whose walk was full. Only a restored history lacks one: a map's first is."""
+    first_level: int = 0
+    """Tiles of the coarsest zoom of all layers that were ever asked: a layer without an edge has many."""
 
 
 _MAPS: Final = select(maps.c.id, maps.c.name).order_by(maps.c.name)
-_LAST_IDS: Final = select(func.max(harvests.c.id)).group_by(harvests.c.map)
-"""Ids grow in the order in which harvests were begun."""
+_OF_MAP: Final = harvests.alias("of_map")
+_LAST_IDS: Final = (
+    # Days that were imported may have come after those that follow them.
+    select(
+        select(_OF_MAP.c.id)
+        .where(_OF_MAP.c.map == maps.c.id)
+        .order_by(_OF_MAP.c.day.desc(), _OF_MAP.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    ).select_from(maps)
+)
 _LAST: Final = select(harvests.c.map, harvests.c.day, harvests.c.reason).where(harvests.c.id.in_(_LAST_IDS))
 _DEPTHS: Final = (
     select(layers.c.map, layers.c.name, harvest_layers.c.depth)
@@ -162,6 +176,19 @@ _IMAGES: Final = (
     .where(versions.c.sha1.is_not(None))
     .distinct()
     .subquery()
+)
+_FINISHED: Final = (
+    select(harvests.c.ended, harvests.c.reason)
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .where(maps.c.name == bindparam("map_name"), harvests.c.segment == bindparam("in_segment"))
+    .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
+    .order_by(harvests.c.id.desc())
+    .limit(1)
+)
+_UNFINISHED: Final = (
+    select(harvests)
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .where(maps.c.name == bindparam("map_name"), harvests.c.ended.is_(None))
 )
 _IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
 
@@ -191,10 +218,16 @@ def map_summaries(history: History) -> list[MapSummary]:
         ]
 
 
+_ASKED: Final = func.coalesce(harvests.c.walk, "").not_in((IMPORTED_WALK, CHANGES_WALK))
+"""Says of a harvest whether it has asked the site, and was not imported."""
+
+
 def last_costs(history: History) -> dict[str, Cost]:
     """Returns what the last finished harvest of each map has cost, by the map's name. One query, which reads
     an index of all harvests."""
-    last = select(func.max(harvests.c.id)).where(harvests.c.reason == FINISHED).group_by(harvests.c.map)
+    last = (
+        select(func.max(harvests.c.id)).where(harvests.c.reason == FINISHED, _ASKED).group_by(harvests.c.map)
+    )
     query = select(maps.c.name.label("map_name"), harvests).join_from(
         maps, harvests, harvests.c.map == maps.c.id
     )
@@ -215,23 +248,15 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
 
     Returns None if none was, or if another one of the segment was begun since and is unfinished.
     """
-    query = (
-        select(harvests.c.ended, harvests.c.reason)
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.segment == segment)
-        .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
-        .order_by(harvests.c.id.desc())
-        .limit(1)
-    )
     with history.reading() as connection:
-        row = connection.execute(query).one_or_none()
+        row = connection.execute(_FINISHED, {"map_name": map_name, "in_segment": segment}).one_or_none()
         return None if row is None else row.ended
 
 
 def is_unfinished(history: History, map_name: str) -> bool:
     """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
     with history.reading() as connection:
-        return connection.execute(_unfinished(map_name)).first() is not None
+        return connection.execute(_UNFINISHED, {"map_name": map_name}).first() is not None
 
 
 def progress_of(history: History, map_name: str) -> HarvestSummary | None:
@@ -240,16 +265,8 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
     Reads all tiles of the map: ask once a second at most.
     """
     with history.reading() as connection:
-        row = connection.execute(_unfinished(map_name)).one_or_none()
+        row = connection.execute(_UNFINISHED, {"map_name": map_name}).one_or_none()
         return None if row is None else _harvest_summary(connection, row)
-
-
-def _unfinished(map_name: str) -> Select[Any]:
-    return (
-        select(harvests)
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.ended.is_(None))
-    )
 
 
 def precedent(history: History, map_name: str) -> Precedent | None:
@@ -263,18 +280,27 @@ def precedent(history: History, map_name: str) -> Precedent | None:
         .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
         .where(tiles.c.layer.in_(of_map))
     )
+    by_zoom = (
+        select(layers.c.name, tiles.c.zoom, func.count())
+        .join_from(tiles, layers, layers.c.id == tiles.c.layer)
+        .where(tiles.c.layer.in_(of_map))
+        .group_by(layers.c.name, tiles.c.zoom)
+    )
     with history.reading() as connection:
         if connection.execute(of_map.limit(1)).first() is None:
             return None
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
+        asked = {(name, zoom): int(count) for name, zoom, count in connection.execute(by_zoom)}
     ended = harvest_summaries(history, map_name)
-    finished = [one for one in ended if one.reason == FINISHED and one.walk != PUSHED_WALK]
+    finished = [one for one in ended if one.reason == FINISHED and one.walk not in NOT_WALKED]
     if not finished:
         return None
     pruned = [one for one in finished if one.walk == "pruned"]
     full = [one for one in finished if one.walk in (None, "full")]
-    return Precedent(finished[-1], present, pruned[-1] if pruned else None, full[-1] if full else None)
+    last = finished[-1]
+    first_level = sum(asked.get((name, 1 - depth), 0) for name, depth in last.depth.items())
+    return Precedent(last, present, pruned[-1] if pruned else None, full[-1] if full else None, first_level)
 
 
 def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
@@ -302,8 +328,8 @@ def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
 
 
 def _harvests_of(map_id: int) -> Select[Any]:
-    # Ids grow in the order in which harvests were begun; a computer's clock may not.
-    return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.id)
+    # Of one day's harvests the one with the smaller id was begun first.
+    return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.day, harvests.c.id)
 
 
 def _cost_of(row: Row[*tuple[Any, ...]]) -> Cost:

@@ -6,7 +6,8 @@ that no row which is not whole lies below one that is, whatever happened before:
 one would never come to the lower one.
 
 A harvest skips below its tops: tiles that were unchanged and trusted. Below which of them a tile lies is
-looked up here and not in the database, which would go through all tiles once for each top.
+looked up here and not in the database, which would go through all tiles once for each top. Where it rests on
+a change index, it also skips all that lies outside of the ground that the index tells of.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import and_, bindparam, exists, false, func, or_, select, update
+from sqlalchemy import and_, bindparam, exists, false, func, or_, select, true, update
 
-from tileharvest.history.areas import is_unasked
+from tileharvest.history.areas import IS_UNASKED
+from tileharvest.history.change_indexes import ground_of
 from tileharvest.history.schema import (
     FINISHED,
     TILE,
@@ -36,10 +38,10 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select
+    from sqlalchemy import Connection, Select
 
     from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.results import TileResult
@@ -52,13 +54,61 @@ _ABSENT: Final = Validator()
 _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
+ITS_LAYERS: Final = select(harvest_layers.c.layer).where(harvest_layers.c.harvest == bindparam("in_harvest"))
+"""The ids of the layers that the harvest has which is handed in as `in_harvest`."""
+
+_IN_ITS_LAYERS: Final = validators.c.layer.in_(ITS_LAYERS)
+_MAKE_WHOLE: Final = (
+    update(validators)
+    .where(_IN_ITS_LAYERS, validators.c.harvest == bindparam("in_harvest"), ~validators.c.whole)
+    .values(whole=true())
+)
+_MISSING: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~_IS_THERE)
+_SEEN_EARLIER: Final = select(*_KEY).where(
+    validators.c.layer == bindparam("in_layer"), validators.c.harvest != bindparam("in_harvest"), _IS_THERE
+)
+_NOT_WHOLE: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~validators.c.whole, _IS_THERE)
+_FAILED: Final = select(*(tiles.c[name] for name in TILE)).where(
+    tiles.c.layer.in_(ITS_LAYERS),
+    tiles.c.harvest == bindparam("in_harvest"),
+    tiles.c.outcome == Outcome.FAILED.value,
+)
+_COARSEST: Final = select(func.min(validators.c.zoom)).where(validators.c.layer == bindparam("in_layer"))
+_FACTOR: Final = select(layers.c.factor).where(layers.c.id == bindparam("in_layer"))
+_TOPS: Final = select(validators.c.zoom, validators.c.x, validators.c.y).where(
+    validators.c.layer == bindparam("in_layer"),
+    validators.c.skipped == bindparam("in_harvest"),
+    ~exists().where(
+        proofs.c.layer == bindparam("in_layer"),
+        proofs.c.harvest == bindparam("in_harvest"),
+        proofs.c.withdrawn.is_not(None),
+    ),
+)
+"""No tops where trust in the layer was withdrawn."""
+IS_FULL: Final = and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
+"""Says of a harvest whether it finished and walked in full, as those did that do not say how."""
+_LAST_FULL: Final = (
+    select(func.max(harvests.c.id))
+    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+    .where(harvest_layers.c.layer == bindparam("in_layer"), harvests.c.id < bindparam("in_harvest"), IS_FULL)
+    .scalar_subquery()
+)
+"""The id of the last full harvest before this one that had the layer; null if there is none."""
+_UNASKED: Final = (
+    select(tiles.c.zoom, tiles.c.x, tiles.c.y)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .where(tiles.c.layer == bindparam("in_layer"), versions.c.sha1.is_not(None), IS_UNASKED)
+    # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
+    .where(tiles.c.harvest >= func.coalesce(_LAST_FULL, 0))
+)
+
 
 def remember(
     connection: Connection, harvest: int, layer_ids: Mapping[str, int], results: Iterable[TileResult]
 ) -> None:
     """Writes what a batch of results leaves to be remembered. Of several results for a tile the last counts.
 
-    `layer_ids` raises ValueError for a layer that the harvest does not have.
+    Raises KeyError for a layer that the harvest does not have.
     """
     seen: dict[tuple[int, Tile], Validator] = {}
     skipping: defaultdict[int, set[Cell]] = defaultdict(set)
@@ -125,8 +175,7 @@ def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
     Reads all validators of the map.
     """
     if is_complete:
-        own = validators.c.layer.in_(layers_of(harvest)) & (validators.c.harvest == harvest)
-        connection.execute(update(validators).where(own, ~validators.c.whole).values(whole=True))
+        connection.execute(_MAKE_WHOLE, {"in_harvest": harvest})
         _forget_below_missing(connection, harvest)
     _doubt_what_is_not_whole(connection, harvest)
 
@@ -153,71 +202,43 @@ def distrust(connection: Connection, harvest: int, day: date, layer: int, reason
     return sorted(Tile(*row) for row in connection.execute(tops))
 
 
-def layers_of(harvest: int) -> Select[int]:
-    """Returns the ids of the layers that a harvest has."""
-    return select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
-
-
 def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
     """Returns the tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
 
     Reads all validators of the layer.
     """
-    is_distrusted = exists().where(
-        proofs.c.layer == layer, proofs.c.harvest == harvest, proofs.c.withdrawn.is_not(None)
-    )
-    query = select(validators.c.zoom, validators.c.x, validators.c.y).where(
-        validators.c.layer == layer, validators.c.skipped == harvest, ~is_distrusted
-    )
-    return [(zoom, x, y) for zoom, x, y in connection.execute(query)]
+    its = {"in_harvest": harvest, "in_layer": layer}
+    return [(zoom, x, y) for zoom, x, y in connection.execute(_TOPS, its)]
 
 
-def squares_of(connection: Connection, harvest: int, layer: int) -> Squares:
-    """Returns the ground of the layer that the harvest skips."""
-    return Squares(tops_of(connection, harvest, layer), factor_of(connection, layer))
+def spared_by(connection: Connection, harvest: int, layer: int) -> Callable[[Cell], bool] | None:
+    """Returns what tells of a tile of the layer whether the harvest skips it: it lies below a top, or outside
+    of an index's ground. Returns None where nothing is skipped, as in a full walk."""
+    tops, ground = tops_of(connection, harvest, layer), ground_of(connection, harvest, layer)
+    if not tops and ground is None:
+        return None
+    squares = Squares(tops, factor_of(connection, layer))
+    return lambda cell: squares.cover(cell) or (ground is not None and cell not in ground)
 
 
 def factor_of(connection: Connection, layer: int) -> int:
     """Returns how many tiles of the next deeper zoom lie along a tile's edge."""
-    return int(connection.execute(select(layers.c.factor).where(layers.c.id == layer)).scalar_one())
-
-
-def is_full() -> ColumnElement[bool]:
-    """Says of a harvest whether it finished and walked in full, as those did that do not say how."""
-    return and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
-
-
-def _last_full(harvest: int, layer: int) -> ScalarSelect[int]:
-    """Returns the id of the last full harvest before this one that had the layer; null if there is none."""
-    return (
-        select(func.max(harvests.c.id))
-        .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
-        .where(harvest_layers.c.layer == layer, harvests.c.id < harvest, is_full())
-        .scalar_subquery()
-    )
+    return int(connection.execute(_FACTOR, {"in_layer": layer}).scalar_one())
 
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
-    """Counts, by layer, the present tiles that lie below a top and have no result; leaves out a 0."""
-    its_layers = connection.execute(layers_of(harvest)).scalars().all()
-    counted = {layer: _count_below(connection, harvest, layer) for layer in its_layers}
+    """Counts, by layer, the present tiles that were skipped and have no result; leaves out a 0."""
+    its_layers = connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all()
+    counted = {layer: _count_spared(connection, harvest, layer) for layer in its_layers}
     return {layer: count for layer, count in counted.items() if count}
 
 
-def _count_below(connection: Connection, harvest: int, layer: int) -> int:
-    tops = tops_of(connection, harvest, layer)
-    if not tops:
+def _count_spared(connection: Connection, harvest: int, layer: int) -> int:
+    is_spared = spared_by(connection, harvest, layer)
+    if is_spared is None:
         return 0
-    query = (
-        select(tiles.c.zoom, tiles.c.x, tiles.c.y)
-        .join_from(tiles, versions, versions.c.id == tiles.c.version)
-        .where(tiles.c.layer == layer, tiles.c.zoom > min(tops)[0])
-        .where(versions.c.sha1.is_not(None), is_unasked(harvest))
-        # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
-        .where(tiles.c.harvest >= func.coalesce(_last_full(harvest, layer), 0))
-    )
-    skipped = Squares(tops, factor_of(connection, layer))
-    return sum(skipped.cover((zoom, x, y)) for zoom, x, y in connection.execute(query))
+    its = {"in_harvest": harvest, "in_layer": layer}
+    return sum(is_spared((zoom, x, y)) for zoom, x, y in connection.execute(_UNASKED, its))
 
 
 def _forget_below_missing(connection: Connection, harvest: int) -> None:
@@ -226,11 +247,10 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
     At zooms that are not kept nobody asks for it. If it came back as it was, what is remembered of it would
     say that nothing below has changed, while all of that is recorded as gone.
     """
-    its = validators.c.layer.in_(layers_of(harvest))
-    for layer, tops in _by_layer(connection, select(*_KEY).where(its, ~_IS_THERE)).items():
+    for layer, tops in _by_layer(connection, _MISSING, in_harvest=harvest).items():
         squares = Squares(tops, factor_of(connection, layer))
-        older = and_(validators.c.layer == layer, validators.c.harvest != harvest, _IS_THERE)
-        places = _by_layer(connection, select(*_KEY).where(older)).get(layer, [])
+        older = _by_layer(connection, _SEEN_EARLIER, in_harvest=harvest, in_layer=layer)
+        places = older.get(layer, [])
         below = [place for place in places if squares.cover(place)]
         if below:
             # That something was skipped stays true: the harvest has not walked in full.
@@ -239,32 +259,22 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
 
 def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
     """Takes trust from all above a row that is not whole, and from what failed with all above it."""
-    failed = select(tiles.c.layer, tiles.c.zoom, tiles.c.x, tiles.c.y).where(
-        tiles.c.layer.in_(layers_of(harvest)),
-        tiles.c.harvest == harvest,
-        tiles.c.outcome == Outcome.FAILED.value,
-    )
-    for layer, places in _by_layer(connection, failed).items():
-        _doubt(connection, layer, places)
-    its = validators.c.layer.in_(layers_of(harvest))
-    not_whole = select(*_KEY).where(its, ~validators.c.whole, _IS_THERE)
-    for layer, places in _by_layer(connection, not_whole).items():
-        _doubt(connection, layer, places)
+    for untrusted in (_FAILED, _NOT_WHOLE):
+        for layer, places in _by_layer(connection, untrusted, in_harvest=harvest).items():
+            _doubt(connection, layer, places)
 
 
 def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
     """Makes these tiles and all above them not whole."""
-    coarsest = connection.execute(
-        select(func.min(validators.c.zoom)).where(validators.c.layer == layer)
-    ).scalar()
+    coarsest = connection.execute(_COARSEST, {"in_layer": layer}).scalar()
     if coarsest is not None:
         doubtful = ancestors(places, coarsest, factor_of(connection, layer)).union(places)
         connection.execute(_LOSE_TRUST, [_its(layer, *place) for place in sorted(doubtful)])
 
 
-def _by_layer(connection: Connection, query: Select[Any]) -> dict[int, list[Cell]]:
+def _by_layer(connection: Connection, query: Select[Any], **parameters: int) -> dict[int, list[Cell]]:
     found: defaultdict[int, list[Cell]] = defaultdict(list)
-    for layer, zoom, x, y in connection.execute(query):
+    for layer, zoom, x, y in connection.execute(query, parameters):
         found[layer].append((zoom, x, y))
     return dict(found)
 

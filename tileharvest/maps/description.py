@@ -5,6 +5,7 @@ A map's name is its entry's name in the file. It is stable though the site renam
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
     "renderer": 'renderer = "overviewer"',
+    "git": 'git = "https://github.com/owner/map" or git = {url = "...", branch = "gh-pages", path = "docs"}',
     "layers": 'layers = ["world-lighting"]',
     "zooms": "zooms = [-3, 0]",
     "bounds": "bounds = [5.9, 45.8, 10.5, 47.8] or bounds = {zoom = 5, x = [0, 31], y = [0, 31]}",
@@ -58,7 +60,9 @@ EXAMPLES: Final = {
     "walk": 'walk = "auto"',
     "audit": "audit = 0.02",
     "full_every": "full_every = 7",
+    "change_index": "change_index = true",
     "check": 'check = "head"',
+    "first": 'first = "get"',
     "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
@@ -80,6 +84,26 @@ class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def as_budget(self) -> Budget:
         return Budget(self.requests, None if self.bytes is None else parse_size(self.bytes), self.seconds)
+
+
+class GitEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The repository through which a map is published. Raises ValueError for what is no address of one."""
+
+    url: str
+    """An address that `git fetch` takes."""
+    branch: str = ""
+    """Empty: the one that a clone checks out."""
+    path: str = ""
+    """The map's folder in the repository; empty for its top."""
+
+    def __post_init__(self) -> None:
+        # What begins with a dash would be an option of git's.
+        if not re.fullmatch(r"[^\s-]\S*://\S+|[^\s/@-][^\s/@]*@[^\s:]+:\S+", self.url):
+            raise ValueError(
+                f"'{self.url}' is no address of a git repository, such as https://github.com/owner/map"
+            )
+        if self.branch.startswith("-") or ".." in self.path.split("/"):
+            raise ValueError("its branch or its path cannot be")
 
 
 class TileBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -129,6 +153,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The address of the map's page; of plain tiles a template of theirs, or of a TileJSON."""
     renderer: str = ""
     """The program that draws it, such as `overviewer`. Empty: each probe of the site finds that out."""
+    git: str | GitEntry | None = None
+    """The git repository through which the map is published: it tells which tiles have changed, and has them.
+    None: the site is asked."""
     layers: tuple[str, ...] = ()
     """Names of the layers to keep, as the site has them. Empty means every layer that is no overlay."""
     zooms: tuple[int, int] | None = None
@@ -197,8 +224,13 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The share of the skipped tiles that is asked all the same, from 0 to 1."""
     full_every: int = 7
     """Days after which all tiles are asked again; at least 1."""
+    change_index: bool = True
+    """Whether `auto` also relies on what the site says of its own changes."""
     check: Literal["head", "conditional"] = "head"
     """How a harvest asks whether a tile has changed: by HEAD and then GET, or by one conditional GET."""
+    first: Literal["get", "head"] = "get"
+    """How a harvest before which nothing was known asks for the tiles that it is to keep: by GET at once, or
+    by HEAD before."""
     max_depth: int | None = None
     """How many levels the walk may go below the tiles at which it starts; None means all."""
     enabled: bool = True
@@ -209,6 +241,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         _check_page(self.url, "url")
         if is_template(self.url):
             _check_parsed(self.url, "url", Template)
+        _check_parsed(self.git if isinstance(self.git, str) else None, "git", lambda url: GitEntry(url=url))
         _check_plain_tiles(self)
         _check(all(self.layers), "layers", "a layer without a name is on no site")
         _check(len(set(self.layers)) == len(self.layers), "layers", "one of them is there twice")
@@ -234,6 +267,11 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             hint = nearest(self.timezone, available_timezones(), f"write for example {EXAMPLES['timezone']}")
             wrong = f"key 'timezone': '{self.timezone}' is no time zone; {hint}"
             raise ValueError(wrong) from None
+
+    @property
+    def repository(self) -> GitEntry | None:
+        """The repository through which the map is published; None where the entry names none."""
+        return GitEntry(url=self.git) if isinstance(self.git, str) else self.git
 
     @property
     def gap(self) -> Gap | None:

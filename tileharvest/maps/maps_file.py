@@ -144,7 +144,8 @@ def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescriptio
 
 
 def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
-    """Appends an entry to the file, or begins the file. Values are texts, and lists of texts or numbers.
+    """Appends an entry to the file, or begins the file. Values are texts, lists of texts or numbers, and
+    tables of texts.
 
     What the file holds stays as it is, comments included. The file is replaced as a whole, so a kill leaves
     the old one or the new one. Raises ConfigurationError as `checked_entry` does, and when the file cannot
@@ -153,8 +154,7 @@ def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
     checked_entry(file, name, entry)
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     lines = [f"[{json.dumps(name)}]" if "." in name else f"[{name}]"]
-    # A JSON string is a TOML basic string, and a list of them is a TOML array.
-    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+    lines += [f"{key} = {_as_toml(value)}" for key, value in entry.items()]
     separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     part = file.with_name(f"{file.name}.part")
     try:
@@ -163,6 +163,13 @@ def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
         part.replace(file)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None
+
+
+def _as_toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_as_toml(one)}" for key, one in value.items()) + "}"
+    # A JSON string is a TOML basic string, and a list of them is a TOML array.
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _described(file: Path, name: str, entry: Any) -> MapDescription:

@@ -66,6 +66,13 @@ class QuietHours:
         return f"{self.begin:%H:%M}-{self.end:%H:%M}"
 
 
+def is_whole_day(hours: Iterable[QuietHours]) -> bool:
+    """Returns whether together they leave no minute of the day."""
+    midnight = datetime(2000, 1, 1, tzinfo=UTC)
+    end = quiet_until(hours, midnight)
+    return end is not None and end - midnight > timedelta(days=1)
+
+
 def quiet_until(hours: Iterable[QuietHours], moment: datetime) -> datetime | None:
     """Returns when all quiet is over that holds at this moment or follows it without a break.
 

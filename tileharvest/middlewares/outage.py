@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from scrapy import Request, signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError
+from tileharvest.middlewares.retry import kinds_of
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import outage_limits
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from tileharvest.middlewares.retry import ExceptionNames
     from tileharvest.politeness.outages import OutageLimits
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.scheduler.politeness import Politeness
@@ -53,7 +54,7 @@ class OutageMiddleware:
         crawl: Crawl,
         *,
         limits: OutageLimits,
-        exceptions: tuple[type[Exception], ...],
+        exceptions: ExceptionNames,
         page: str | None = None,
     ) -> None:
         """`exceptions` mean that there was no answer. `page` is the map's page: it is probed as long as
@@ -78,7 +79,7 @@ class OutageMiddleware:
         middleware = cls(
             crawl,
             limits=outage_limits(settings),
-            exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
+            exceptions=tuple(settings.getlist("RETRY_EXCEPTIONS")),
             page=None if crawl.harvest is None else crawl.harvest.description.page,
         )
         crawler.signals.connect(middleware.close, signals.spider_closed)
@@ -97,7 +98,7 @@ class OutageMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if not isinstance(exception, self._exceptions):
+        if not isinstance(exception, kinds_of(self._exceptions)):
             return None
         return self._failed(request)
 

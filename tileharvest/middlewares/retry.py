@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
@@ -16,12 +17,15 @@ from tileharvest.tiles.verdict import PASSING, Answer, pause_before, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from tileharvest.scheduler.crawl import Crawl
+
+    ExceptionNames: TypeAlias = tuple[str | type[Exception], ...]
 
 _logger = logging.getLogger(__name__)
 
@@ -46,7 +50,7 @@ class PatientRetryMiddleware:
         repeats: int,
         base: float,
         longest: float,
-        exceptions: tuple[type[Exception], ...],
+        exceptions: ExceptionNames,
         now: Callable[[], datetime],
     ) -> None:
         """`longest` is the most seconds that a host rests, and that a request waits for it. `now` gives the
@@ -66,7 +70,7 @@ class PatientRetryMiddleware:
             repeats=settings.getint("RETRY_TIMES"),
             base=float(setting(settings, "RETRY_PAUSE")),
             longest=float(setting(settings, "RETRY_AFTER_LONGEST")),
-            exceptions=tuple(load_object(name) for name in settings.getlist("RETRY_EXCEPTIONS")),
+            exceptions=tuple(settings.getlist("RETRY_EXCEPTIONS")),
             now=lambda: datetime.now(UTC),
         )
 
@@ -83,7 +87,7 @@ class PatientRetryMiddleware:
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         repeat = None
-        if isinstance(exception, self._exceptions):
+        if isinstance(exception, kinds_of(self._exceptions)):
             repeat = await self._repeat(request, type(exception).__name__, None)
         if repeat is None and request.errback is None:
             # Nobody else will hear of it.
@@ -105,3 +109,13 @@ class PatientRetryMiddleware:
         else:
             await asyncio.sleep(pause)
         return again
+
+
+@cache
+def kinds_of(names: ExceptionNames) -> tuple[type[Exception], ...]:
+    """Returns the exceptions that the setting RETRY_EXCEPTIONS names.
+
+    They are loaded when a request first fails. Some belong to Scrapy's own download handler, which takes a
+    third of a second to load and is used for no tile.
+    """
+    return tuple(load_object(name) for name in names)

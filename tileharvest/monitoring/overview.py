@@ -13,42 +13,31 @@ from tileharvest.queue.port import Counts
 from tileharvest.queue.shared_queue import SharedQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.port import RequestQueue
     from tileharvest.queue.shared_queue import Worker
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Who works on a queue."""
-
-    workers: Sequence[Worker]
-    """The oldest first."""
-    moment: float
-    """The present time in seconds since 1970, by the same clock as the workers' times."""
-
-    def silent(self, worker: Worker) -> float:
-        """Returns seconds since the worker was last heard of; 0 if it was heard of after the moment."""
-        return max(0.0, self.moment - worker.heartbeat)
-
-    def as_plain(self) -> list[dict[str, Any]]:
-        """Returns what programs are told: the names stay."""
-        return [
-            {
-                "host": worker.host,
-                "machine": worker.machine,
-                "pid": worker.pid,
-                "segment": worker.segment,
-                "started": datetime.fromtimestamp(worker.started, UTC).isoformat(timespec="seconds"),
-                "heartbeat_age_seconds": round(self.silent(worker), 3),
-                "rate": round(worker.rate, 3),
-                "finished": worker.finished,
-                "leased": worker.leased,
-                "share": worker.share,
-            }
-            for worker in self.workers
-        ]
+def workers_as_plain(workers: Sequence[Worker], moment: float) -> list[dict[str, Any]]:
+    """Returns what programs are told of the workers of a queue: the names stay. `moment` is the present time
+    in seconds since 1970, by the same clock as the workers' times."""
+    return [
+        {
+            "host": worker.host,
+            "machine": worker.machine,
+            "pid": worker.pid,
+            "segment": worker.segment,
+            "started": datetime.fromtimestamp(worker.started, UTC).isoformat(timespec="seconds"),
+            # One may have been heard of since.
+            "heartbeat_age_seconds": round(max(0.0, moment - worker.heartbeat), 3),
+            "rate": round(worker.rate, 3),
+            "finished": worker.finished,
+            "leased": worker.leased,
+            "share": worker.share,
+        }
+        for worker in workers
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +45,9 @@ class Overview:
     """A queue at one moment."""
 
     counts: Counts
-    crew: Crew | None = None
-    """None where the queue does not know its workers: a local one has one at most."""
+    workers: Sequence[Mapping[str, Any]] | None = None
+    """As `workers_as_plain` tells them, the oldest first. None where the queue does not know any: a local one
+    has one at most."""
     orders: Orders = field(default_factory=Orders)
     """What a person has told the map's harvest to do."""
 
@@ -68,7 +58,7 @@ class Overview:
             **self.counts.as_plain(),
             "oldest_lease_seconds": None if oldest is None else round(oldest, 3),
             "dead_letters": self.counts.dead,
-            "workers": None if self.crew is None else self.crew.as_plain(),
+            "workers": self.workers,
             "paused": self.orders.paused,
             "rate": None if self.orders.rate is None else rate_in_words(self.orders.rate),
         }
@@ -76,7 +66,7 @@ class Overview:
     def rows(self) -> list[list[str]]:
         """Returns what people see of all but the workers: a name and a number in each row."""
         rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
-        if self.crew is not None:
+        if self.workers is not None:
             oldest = self.counts.oldest_lease
             rows.append(["oldest lease", "" if oldest is None else seconds_in_words(oldest)])
             rows.append(["dead letters", f"{self.counts.dead:,}"])
@@ -98,13 +88,9 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     """
     orders = await orders_of(queue)
     counts = await queue.counts(now)
-    crew = await crew_of(queue, now) if isinstance(queue, SharedQueue) else None
-    return Overview(counts, crew, orders)
-
-
-async def crew_of(queue: SharedQueue, now: float) -> Crew:
-    """Asks an open queue for its workers only. Raises QueueError."""
-    return Crew(await queue.workers(), await queue.time(now))
+    if not isinstance(queue, SharedQueue):
+        return Overview(counts, None, orders)
+    return Overview(counts, workers_as_plain(await queue.workers(), await queue.time(now)), orders)
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.notices.permalink import permalink
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -92,6 +92,22 @@ def compose(report: Report, places: Sequence[ChangedPlace] = (), viewer: str = "
     return Message(_title(report), "\n\n".join(parts) + "\n", _is_failure(report))
 
 
+def permalink(viewer: str, map_name: str, layer: str, day: date, x: float, z: float, zoom: float) -> str:
+    """Returns the viewer's address that shows this place on this day, as its page reads it (`permalink.js`).
+
+    x and z are whole numbers for a block, and `zoom` is the screen's. They are written to a millionth, as
+    exactly as the page reads them.
+    """
+    place = {"x": _written(x), "z": _written(z), "zoom": _written(zoom)}
+    look = {"map": map_name, "layer": layer, "day": day.isoformat(), **place}
+    return f"{viewer.split('#', 1)[0]}#{urlencode(look)}"
+
+
+def _written(number: float) -> str:
+    """Returns a number without an exponent, which the page would not read."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")
+
+
 def _is_failure(report: Report) -> bool:
     return report.error is not None or report.failed > 0
 
@@ -123,7 +139,8 @@ def _in_words(cost: Cost) -> str:
 def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
     # A site names its layers as it likes; between backticks nothing is taken for a mark.
     layer = " ".join(place.layer.replace("`", "'").split())
-    line = f"- {place.tile} of `{layer}`: {_tiles(place.count)}"
+    where = "" if place.degrees is None else " at {:.5f}\u00b0, {:.5f}\u00b0".format(*place.degrees)
+    line = f"- {place.tile} of `{layer}`{where}: {_tiles(place.count)}"
     if not viewer:
         return line
     address = permalink(viewer, report.map, place.layer, report.day, place.x, place.z, place.zoom)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.history.changes import changed_blocks, heat
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
+from tileharvest.renderers.xyz import Xyz, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.projection import ON_GRID
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
+    from tileharvest.tiles.projection import Projection
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
@@ -40,11 +42,13 @@ class ChangedPlace:
     """How many tiles of the layer's deepest kept zoom changed."""
     view: TileRange
     """2 x 2 to 4 x 4 tiles of that zoom, where most of the change is."""
-    x: int
-    """x of the block in the middle of the view, in the world."""
-    z: int
-    zoom: int
+    x: float
+    """The place in the middle of the view, as addresses of the viewer have it: a whole number for a block."""
+    z: float
+    zoom: float
     """The zoom of a screen that shows the view."""
+    degrees: tuple[float, float] | None = None
+    """Latitude and longitude of that place; None where it is a block of a world."""
 
 
 def changed_places(
@@ -56,10 +60,12 @@ def changed_places(
     Raises HistoryError for a map that the history does not have. Goes to three places of an index per block
     of each layer's deepest zoom, and to the tiles of a few blocks.
     """
+    outline = map_outline(history, map_name)
+    on_earth = outline.renderer == Xyz.name
     found = [
         place
-        for layer in map_outline(history, map_name).layers
-        for place in _of_layer(history, layer, day, _MORE * limit)
+        for layer in outline.layers
+        for place in _of_layer(history, layer, day, _MORE * limit, on_earth=on_earth)
     ]
     chosen: list[ChangedPlace] = []
     for place in sorted(found, key=lambda one: -one.count):
@@ -68,7 +74,9 @@ def changed_places(
     return chosen[:limit]
 
 
-def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> Iterator[ChangedPlace]:
+def _of_layer(
+    history: History, layer: LayerOutline, day: date, limit: int, *, on_earth: bool
+) -> Iterator[ChangedPlace]:
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
@@ -80,7 +88,7 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
         near = heat(history, layer.id, around, before, day)
         changed = [tile for tile in near if tile in own]
         view = best_view(changed, near, around)
-        x, z = (described.projection or ON_GRID).block_at(*view.middle)
+        x, z, degrees = _place(described.projection, _ground(view, layer.factor), on_earth=on_earth)
         yield ChangedPlace(
             layer.name,
             layer.id,
@@ -91,8 +99,27 @@ def _of_layer(history: History, layer: LayerOutline, day: date, limit: int) -> I
             x,
             z,
             # Half the size: a screen of 800 pixels then shows four tiles of 384 across.
-            zoom - 1,
+            zoom - 1 if layer.factor == 2 else zoom - 0.5,
+            degrees,
         )
+
+
+def _ground(view: TileRange, factor: int) -> tuple[float, float]:
+    """Returns the middle of the view in grid units. Where tiles do not nest by two, names only count them."""
+    x, y = view.middle
+    widening = (factor / 2) ** -view.zoom
+    return x * widening, y * widening
+
+
+def _place(
+    projection: Projection | None, point: tuple[float, float], *, on_earth: bool
+) -> tuple[float, float, tuple[float, float] | None]:
+    """Returns x and z of a point of the grid as addresses have them, and its degrees if it has any."""
+    if projection is None or not on_earth:
+        return *(projection or ON_GRID).block_at(*point), None
+    east, south = projection.place_at(*point)
+    # The page counts from the middle of a unit.
+    return east - 0.5, south - 0.5, (latitude_of(south), east)
 
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:

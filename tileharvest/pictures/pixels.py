@@ -79,6 +79,6 @@ def _holds_more(width: int, height: int) -> bool:
     """Returns whether an image holds more than a picture.
 
     BlueMap has light and heights below it, in an image of (n + 1) x 2 (n + 1) pixels (`LowresTile.java`).
-    All other renderers draw squares.
+    No other renderer draws tiles that are twice as high as they are wide.
     """
     return width > 1 and height == 2 * width

@@ -53,27 +53,27 @@ TO_BEGIN: Final = 2
 """Requests before the first tile: robots.txt and the map's configuration."""
 
 
-class Room:
-    """Keeps some of the disk free. Each question looks at the disk, which takes some microseconds."""
+def check_room(
+    folder: Path,
+    least: int,
+    coming: int = 0,
+    *,
+    is_all_kept: bool = True,
+    free: Callable[[Path], int] = lambda place: shutil.disk_usage(place).free,
+) -> None:
+    """Raises BudgetError where less than `least` bytes would be free after so many more.
 
-    def __init__(self, folder: Path, least: int, free: Callable[[Path], int] | None = None) -> None:
-        """`least` bytes stay free on the disk of the folder, or of the nearest one above it that exists."""
-        self._folder = folder
-        self._least = least
-        self._free = free or (lambda place: shutil.disk_usage(place).free)
-
-    def check(self, coming: int = 0, *, is_all_kept: bool = True) -> None:
-        """Raises BudgetError where less would be free after so many more bytes. `is_all_kept` is passed on to
-        the error."""
-        folder = self._folder
-        while not folder.exists() and folder != folder.parent:
-            folder = folder.parent
-        free = self._free(folder)
-        if free - coming < self._least:
-            raise BudgetError(
-                f"only {bytes_in_words(free)} are free in {self._folder}, and min_free is"
-                f" {bytes_in_words(self._least)}: the harvest ends; what was found is kept; make room, then"
-                " run it again to go on",
-                f"min_free: {bytes_in_words(self._least)}",
-                is_all_kept=is_all_kept,
-            )
+    That is on the disk of the folder, or of the nearest one above it that exists. `is_all_kept` is passed on
+    to the error. It looks at the disk, which takes some microseconds.
+    """
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    left = free(place)
+    if left - coming < least:
+        raise BudgetError(
+            f"only {bytes_in_words(left)} are free in {folder}, and min_free is {bytes_in_words(least)}: the"
+            " harvest ends; what was found is kept; make room, then run it again to go on",
+            f"min_free: {bytes_in_words(least)}",
+            is_all_kept=is_all_kept,
+        )

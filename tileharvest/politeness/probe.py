@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from posixpath import commonpath
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, origin_of
 
 if TYPE_CHECKING:
@@ -24,37 +26,46 @@ if TYPE_CHECKING:
 _TOO_MANY: Final = 429
 
 
-class _Service(NamedTuple):
-    """A public service whose rules forbid to keep its tiles, whatever its robots.txt says."""
+class ForbiddenError(SiteError):
+    """robots.txt forbids something of a map, which was not asked for."""
 
-    hosts: Pattern[str]
-    title: str
-    rule: str
+    def __init__(self, message: str, site: Site | None = None) -> None:
+        super().__init__(message)
+        self.site = site
+        """What the probe has read, where nothing but tiles is forbidden."""
 
 
-_FORBIDDING: Final = (
-    _Service(
+_FORBIDDING: Final[tuple[tuple[Pattern[str], str, str], ...]] = (
+    (
         re.compile(r"(?:.+\.)?tile\.(?:openstreetmap|osm)\.org"),
         "the standard tiles of OpenStreetMap",
-        "its Tile Usage Policy prohibits bulk downloading, such as for an archive of tiles"
-        " (https://operations.osmfoundation.org/policies/tiles/)",
+        (
+            "its Tile Usage Policy prohibits bulk downloading, such as for an archive of tiles"
+            " (https://operations.osmfoundation.org/policies/tiles/)"
+        ),
     ),
-    _Service(
+    (
         re.compile(
             r"(?:maps|www|mts?\d*|khms?\d*)\.google(?:\.com?)?\.[a-z]+"
             r"|(?:maps|tile|mts?\d*|khms?\d*)\.googleapis\.com"
         ),
         "tiles of Google Maps",
-        "the Google Maps Platform Terms of Service, 3.2.3 (a), No Scraping, forbid to download them in bulk"
-        " (https://cloud.google.com/maps-platform/terms)",
+        (
+            "the Google Maps Platform Terms of Service, 3.2.3 (a), No Scraping, forbid to download them in"
+            " bulk (https://cloud.google.com/maps-platform/terms)"
+        ),
     ),
-    _Service(
+    (
         re.compile(r"(?:.+\.)?(?:virtualearth\.net|bing\.com)"),
         "tiles of Bing Maps",
-        "the Bing Maps Platform APIs' Terms of Use, General Restrictions, forbid to store or archive them"
-        " (https://www.microsoft.com/en-us/maps/bing-maps/product)",
+        (
+            "the Bing Maps Platform APIs' Terms of Use, General Restrictions, forbid to store or archive them"
+            " (https://www.microsoft.com/en-us/maps/bing-maps/product)"
+        ),
     ),
 )
+"""Public services whose rules forbid to keep their tiles, whatever their robots.txt says: their hosts, what
+they serve, and the rule."""
 
 
 async def probe_politely(
@@ -66,7 +77,7 @@ async def probe_politely(
     the map's address shows it.
 
     From one request to the next as long passes as `gap` and robots.txt want; of a random gap always the
-    longest. Unless it `obeys`, no robots.txt is asked for. Raises SiteError before anything that is
+    longest. Unless it `obeys`, no robots.txt is asked for. Raises ForbiddenError before anything that is
     forbidden is asked for: the map's page, its configuration or a whole layer; and SiteError as the probe
     does, or when it cannot be found out what is allowed.
     """
@@ -77,19 +88,21 @@ async def probe_politely(
             _check_rules(layer.host)
         return site, Robots()
     guest = _Guest(fetch, description.name, gap)
-    await guest.check(description.page, "the map's page")
+    if not is_template(description.url):
+        # A template has no page: it is looked at without a request, and may be refused so.
+        await guest.check(description.page, "the map's page")
     site = await probe(description, guest.fetch)
     for layer in site.layers:
         _check_rules(layer.host)
-        await guest.check(f"{layer.addresses.folder}/", f"layer '{layer.name}'")
+    await guest.check_layers(site)
     return site, guest.robots
 
 
 def rule_against(host: str) -> str | None:
     """Returns what forbids to keep the tiles of a host, in words, or None where no rule is known."""
-    for service in _FORBIDDING:
-        if service.hosts.fullmatch(host):
-            return f"{host} has {service.title}: {service.rule}"
+    for hosts, title, rule in _FORBIDDING:
+        if hosts.fullmatch(host):
+            return f"{host} has {title}: {rule}"
     return None
 
 
@@ -116,17 +129,36 @@ class _Guest:
         return await self._ask(method, url)
 
     async def check(self, url: str, what: str) -> None:
-        """Raises SiteError, naming what is forbidden."""
+        """Raises ForbiddenError, naming what is forbidden."""
+        if not await self._allows(url):
+            raise self._forbidden(url, what, urlsplit(url).path)
+
+    async def check_layers(self, site: Site) -> None:
+        """Raises ForbiddenError where one is forbidden. It names a folder in which all such of one host lie,
+        so that the owner need be asked but once."""
+        forbidden = [layer for layer in site.layers if not await self._allows(f"{layer.addresses.folder}/")]
+        if forbidden:
+            first = forbidden[0].addresses.folder
+            folders = [layer.addresses.folder for layer in forbidden]
+            paths = [urlsplit(one).path for one in folders if origin_of(one) == origin_of(first)]
+            more = f" and {len(forbidden) - 1} more" if forbidden[1:] else ""
+            what = f"layer '{forbidden[0].name}'{more}"
+            raise self._forbidden(first, what, f"{commonpath(paths).rstrip('/')}/", site)
+
+    async def _allows(self, url: str) -> bool:
         origin = origin_of(url)
         if origin not in self._known:
             self._known.add(origin)
             self.robots = self.robots.beside(await self._rules_of(origin))
-        if not self.robots.allows(url):
-            raise SiteError(
-                f"{origin}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
-                f" {urlsplit(url).path} to {NAME} there; with the permission alone write robots = false for"
-                f" map '{self._name}' in maps.toml"
-            )
+        return self.robots.allows(url)
+
+    def _forbidden(self, url: str, what: str, path: str, site: Site | None = None) -> ForbiddenError:
+        return ForbiddenError(
+            f"{origin_of(url)}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
+            f" {path} to {NAME} there; with the permission alone write robots = false for map '{self._name}'"
+            " in maps.toml",
+            site,
+        )
 
     async def _wait(self) -> None:
         gap = self._gap.at_least(self.robots.gap)

@@ -13,7 +13,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.description import BudgetEntry, HostEntry
 from tileharvest.maps.maps_file import load_hosts, maps_at
-from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.maps.quiet_hours import QuietHours, is_whole_day
 from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
 from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.outages import OutageLimits
@@ -42,6 +42,7 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
     store_delay = description.store_delay
     said = partial(_said, settings)
+    hours_without_requests(settings, description)
     return Rules(
         host=description.host,
         concurrency=description.concurrency,
@@ -61,13 +62,20 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
 
 
 def hours_without_requests(settings: BaseSettings, description: MapDescription) -> tuple[QuietHours, ...]:
-    """Returns the quiet hours in which the map's site is not asked at all. Raises ConfigurationError.
+    """Returns the quiet hours in which the map's site is not asked at all. Raises ConfigurationError, also
+    where they are the whole day.
 
     Costs the same with many maps of a host as with few.
     """
     if _said(settings, "QUIET_RATE", _rate(description.quiet_rate), _rate):
         return ()
     hours: tuple[QuietHours, ...] = _said(settings, "QUIET_HOURS", description.quiet, _hours)
+    if is_whole_day(hours):
+        said = " and ".join(map(str, hours))
+        raise ConfigurationError(
+            f"map '{description.name}': its quiet hours, {said}, are the whole day, so that nothing would"
+            " ever be asked; leave some of it out, or write a quiet_rate"
+        )
     return hours
 
 

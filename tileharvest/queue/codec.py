@@ -30,12 +30,9 @@ _DEEPEST: Final = 64
 """Levels of lists and dicts; more are an accident, or one that holds itself."""
 
 
-class UnwritableRequestError(ValueError):
-    """The request has a value that JSON does not give back as it was."""
-
-
-class UnreadableRequestError(ValueError):
-    """The bytes are no request that this program may make; nothing of them was run."""
+class CodecError(ValueError):
+    """The request has a value that JSON does not give back as it was; or the bytes are no request that this
+    program may make, and nothing of them was run."""
 
 
 class QueuedRequest(
@@ -82,7 +79,7 @@ _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
 def encode(queued: QueuedRequest) -> bytes:
     """Returns one line of JSON, without what has its default value.
 
-    Raises UnwritableRequestError for what JSON would not give back as it was. Of meta, cookies and cb_kwargs
+    Raises CodecError for what JSON would not give back as it was. Of meta, cookies and cb_kwargs
     it names the place.
     """
     for field in ("meta", "cookies", "cb_kwargs"):
@@ -93,17 +90,17 @@ def encode(queued: QueuedRequest) -> bytes:
         # msgspec checks the types of what it reads, not of what it writes.
         _DECODER.decode(body)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise UnwritableRequestError(f"{error}") from None
+        raise CodecError(f"{error}") from None
     return body
 
 
 def decode(body: bytes) -> QueuedRequest:
-    """Returns the request that `encode` wrote. Raises UnreadableRequestError, and nothing else, for all other
+    """Returns the request that `encode` wrote. Raises CodecError, and nothing else, for all other
     bytes. The names and headers in it are checked by whoever makes a request of it."""
     try:
         return _DECODER.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UnreadableRequestError(
+        raise CodecError(
             f"a queued request cannot be read: {error}. It was not made, and nothing of it was run; this"
             f" program reads version {VERSION}; run again with -a fresh=1, which asks for everything"
         ) from None
@@ -131,7 +128,7 @@ def _check(value: Any, place: tuple[str | int, ...]) -> None:
 def _refuse(place: tuple[str | int, ...], what: str) -> NoReturn:
     field, *keys = place
     where = f"{field}{''.join(f'[{key!r}]' for key in keys)}"
-    raise UnwritableRequestError(
+    raise CodecError(
         f"{where}: {what}; JSON knows texts, finite numbers, True, False and None, in lists, or in dicts with"
         " texts as keys"
     )

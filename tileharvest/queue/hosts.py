@@ -68,6 +68,48 @@ class Hosts(Protocol):
         ...
 
 
+class _HostTable:
+    """The table of hosts in a file, which is opened when it is first asked for.
+
+    All that name one file in a process share its connection. To open it takes as long as three steps, and
+    with one of its own each of them would read anew what the others have written.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        """Without a file it is in memory."""
+        self.file = file or Path("hosts.sqlite")
+        self._place: Path | str = file or ":memory:"
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        """Of the file that is open."""
+        self.users = 0
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """Raises sqlite3.Error."""
+        if self._connection is None:
+            self._connection = _connected(self._place)
+            self._inode = _inode_of(self.file)
+        return self._connection
+
+    def use(self) -> None:
+        """Count one more user. If somebody has put another file in the place of the open one, that is opened:
+        else this process would not see what others write there."""
+        self.users += 1
+        if _inode_of(self.file) != self._inode:
+            self.close()
+
+    def close(self) -> None:
+        """Closing twice is harmless. It is opened again when it is asked for."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+_TABLES: Final[dict[Path, _HostTable]] = {}
+"""Those that this process uses, by their files."""
+
+
 class HostFile:
     """`Hosts` in a file that all processes of one machine name; or in memory, for a process alone.
 
@@ -81,9 +123,8 @@ class HostFile:
         """Touches nothing yet. Without a folder what is known is forgotten when it is closed."""
         self._folder = folder
         self._patience = patience
-        self._file = (folder or Path()) / "hosts.sqlite"
         self._alive: int | None = None
-        self._connection: sqlite3.Connection | None = None
+        self._table = _HostTable(None)
         self.process = ""
 
     def open(self) -> None:
@@ -104,6 +145,9 @@ class HostFile:
                 f"{self._folder}, in which harvests of this machine share their pace, cannot be written"
                 f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
             ) from error
+        file = self._folder / "hosts.sqlite"
+        self._table = _TABLES.setdefault(file, _HostTable(file))
+        self._table.use()
 
     def ahead(self, host: str) -> float:
         return 0.0
@@ -127,14 +171,16 @@ class HostFile:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise QueueError(
-                f"{self._file}, in which harvests of this machine share their pace, cannot be read or written"
-                f" ({error}); no request was lost; make it readable and writable, then run again"
+                f"{self._table.file}, in which harvests of this machine share their pace, cannot be read or"
+                f" written ({error}); no request was lost; make it readable and writable, then run again"
             ) from error
 
     def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        table, self._table = self._table, _HostTable(None)
+        table.users -= 1
+        if table.users <= 0:
+            table.close()
+            _TABLES.pop(table.file, None)
         alive, self._alive = self._alive, None
         if alive is not None:
             self._forget(self.process)
@@ -146,32 +192,29 @@ class HostFile:
         end = time.monotonic() + self._patience
         while True:
             try:
-                if self._connection is None:
-                    self._connection = _connected(self._file if self._folder else ":memory:")
-                self._connection.execute("BEGIN EXCLUSIVE")
-                self._connection.execute(_TABLE)
+                connection = self._table.connection
+                connection.execute("BEGIN EXCLUSIVE")
+                connection.execute(_TABLE)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 if time.monotonic() > end:
                     raise QueueError(
-                        f"another process holds {self._file} for too long, it may have been stopped; no"
+                        f"another process holds {self._table.file} for too long, it may have been stopped; no"
                         " request was lost; let it go on or end it, then run again"
                     ) from None
                 await asyncio.sleep(_MOMENT)
             except sqlite3.DatabaseError as error:
-                _say_unreadable(self._file, error)
-                if self._connection is not None:
-                    self._connection.close()
-                self._connection = None
+                _say_unreadable(self._table.file, error)
+                self._table.close()
                 # Another process may have found it first.
-                self._file.unlink(missing_ok=True)
+                self._table.file.unlink(missing_ok=True)
             else:
-                return self._connection
+                return connection
 
     def _settled(self, connection: sqlite3.Connection, host: str, now: float) -> Host:
         row = connection.execute("SELECT state FROM hosts WHERE name = ?", (host,)).fetchone()
-        known = decoded(row[0] if row else b"", self._file)
+        known = decoded(row[0] if row else b"", self._table.file)
         others = [one.id for one in known.processes if one.id != self.process]
         ended = [one for one in others if self._folder and not is_locked(self._sign_of(one))]
         known.settle(now, ended)
@@ -198,6 +241,13 @@ def decoded(content: bytes, place: object) -> Host:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             _say_unreadable(place, error)
     return Host()
+
+
+def _inode_of(file: Path) -> int:
+    try:
+        return file.stat().st_ino
+    except OSError:
+        return 0
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:

@@ -13,21 +13,15 @@ class Lane(IntEnum):
     MINUS = 2
 
 
-class Turns:
-    """Keeps the minus lane from starving: of every `minus_share` polls the last asks it first.
+def check_minus_share(share: int) -> None:
+    """Raises ValueError for a share with which the minus lane would go before the others."""
+    if share < 0 or share == 1:
+        raise ValueError(f"minus_share {share}: 0 turns ageing off, 2 and above is one of so many")
 
-    A share of 0 turns the ageing off. Not thread-safe.
+
+def turns(before: int, number: int, minus_share: int) -> list[bool]:
+    """Returns for each of so many polls, after those `before`, whether it asks the minus lane first.
+
+    Of every `minus_share` polls the last does, so that the lane does not starve. A share of 0 turns that off.
     """
-
-    def __init__(self, minus_share: int = 16) -> None:
-        if minus_share < 0 or minus_share == 1:
-            raise ValueError(f"minus_share {minus_share}: 0 turns ageing off, 2 and above is one of so many")
-        self._share = minus_share
-        self._polls = 0
-
-    def next_is_minus(self) -> bool:
-        """Returns whether the next poll asks the minus lane first. Each call is a poll."""
-        if not self._share:
-            return False
-        self._polls = (self._polls + 1) % self._share
-        return self._polls == 0
+    return [minus_share > 0 and poll % minus_share == 0 for poll in range(before + 1, before + number + 1)]

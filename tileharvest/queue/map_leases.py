@@ -114,10 +114,11 @@ class LocalMapLeases:
         """Locks last by themselves."""
 
     async def release(self, name: str, now: float) -> None:
-        self._let_go(name, _Failures())
+        self._let_go(name)
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        self._let_go(name, _Failures(_read(self._held[name]).number + 1, again))
+        failures, _ = _read(self._held[name])
+        self._let_go(name, msgspec.json.encode((failures + 1, again)))
 
     async def close(self) -> None:
         for name in list(self._held):
@@ -131,10 +132,10 @@ class LocalMapLeases:
             raise self._error(error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            failures = _read(file)
-            if failures.again <= now:
+            failures, again = _read(file)
+            if again <= now:
                 self._held[name] = file
-                return failures.number
+                return failures
         except BlockingIOError:
             pass
         finally:
@@ -142,12 +143,11 @@ class LocalMapLeases:
                 os.close(file)
         return None
 
-    def _let_go(self, name: str, failures: _Failures) -> None:
+    def _let_go(self, name: str, said: bytes = b"") -> None:
         file = self._held.pop(name)
         try:
             os.ftruncate(file, 0)
-            if failures.number:
-                os.pwrite(file, msgspec.json.encode(failures), 0)
+            os.pwrite(file, said, 0)
         except OSError as error:
             raise self._error(error) from error
         finally:
@@ -160,15 +160,9 @@ class LocalMapLeases:
         )
 
 
-class _Failures(msgspec.Struct):
-    """What a lease's file says while a map has failed."""
-
-    number: int = 0
-    again: float = 0.0
-
-
-def _read(file: int) -> _Failures:
+def _read(file: int) -> tuple[int, float]:
+    """Returns what a lease's file says: how often the map has failed, and until when it is left alone."""
     try:
-        return msgspec.json.decode(os.pread(file, _KEPT, 0), type=_Failures)
+        return msgspec.json.decode(os.pread(file, _KEPT, 0), type=tuple[int, float])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Failures()
+        return 0, 0.0

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
 
@@ -45,89 +45,20 @@ class Segment:
             raise ValueError(f"segment {self.name} ends before it begins")
 
 
-class SegmentResolver(Protocol):
+@dataclass(frozen=True, slots=True)
+class SegmentResolver:
     """Maps a request and a moment to the segment in which the request is made.
 
-    For one request, every moment lies in the segment it is mapped to, and segments do not overlap. The
-    resolvers below make no difference between requests and never look at them. Raises ValueError for a
-    moment without time zone.
+    For one request, every moment lies in the segment it is mapped to, and segments do not overlap. This one
+    makes no difference between requests. A person's own class needs the method alone.
     """
 
-    def segment_at(self, request: object | None, moment: datetime) -> Segment: ...
-
-
-@dataclass(frozen=True, slots=True)
-class DaySegments:
-    """So many days of the zone each, from local midnight to local midnight.
-
-    A day that loses or gains an hour is one segment of 23 or 25 hours. Where the clocks skip midnight the
-    day begins as they jump, and a day that they skip has no segment. Where they are set back over
-    midnight (in Newfoundland at 00:01, until 2011), the day that had begun goes on.
-    """
-
-    zone: ZoneInfo
-    days: int
-    named: Callable[[date], str]
-    """The name, given the segment's first day."""
+    around: Callable[[datetime], Segment]
+    """The segment in which a moment lies, which is given in UTC."""
 
     def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        utc, length = _in_utc(moment), timedelta(days=self.days)
-        today = utc.astimezone(self.zone).date()
-        first = today - (today - _FIRST_MONDAY) % length
-        begins, ends = first_moment(first, self.zone), first_moment(first + length, self.zone)
-        while ends <= utc:
-            first += length
-            begins, ends = ends, first_moment(first + length, self.zone)
-        return Segment(self.named(first), begins, ends)
-
-
-@dataclass(frozen=True, slots=True)
-class HourSegments:
-    """An hour of the zone's clocks each, named with its offset from UTC.
-
-    So the hour that the end of summer time repeats is two segments, and the one that its beginning skips
-    is none. A shift by less than an hour, as on Lord Howe Island, cuts a segment short.
-    """
-
-    zone: ZoneInfo
-
-    def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        utc = _in_utc(moment)
-        local = utc.astimezone(self.zone)
-        offset = local.utcoffset()
-        begins = utc - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
-        ends = begins + _HOUR
-        if begins.astimezone(self.zone).utcoffset() != offset:
-            begins = _shift(self.zone, begins, ends)
-        if ends.astimezone(self.zone).utcoffset() != offset:
-            ends = _shift(self.zone, begins, ends)
-        return Segment(local.isoformat(timespec="hours"), begins, ends)
-
-
-@dataclass(frozen=True, slots=True)
-class HourIntervals:
-    """So many hours each, whatever the clocks of the zone do, counted from 1970-01-01 in UTC."""
-
-    hours: int
-
-    def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        utc, length = _in_utc(moment), self.hours * _HOUR
-        begins = utc - (utc - _UNIX_EPOCH) % length
-        hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
-        return Segment(f"every-{self.hours}h-{hour}Z", begins, begins + length)
-
-
-@dataclass(frozen=True, slots=True)
-class RunSegment:
-    """One segment without end for a run, and another for the next: each start asks for everything."""
-
-    started: datetime
-
-    def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        """Returns the same for every moment. It may lie before the start, when the clock was set back."""
-        _in_utc(moment)
-        started = _in_utc(self.started)
-        return Segment(f"run-{started:%Y%m%dT%H%M%S.%fZ}", started, None)
+        """Raises ValueError for a moment without time zone."""
+        return self.around(_in_utc(moment))
 
 
 def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResolver:
@@ -138,13 +69,16 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
     """
     match text:
         case "day":
-            return DaySegments(zone, 1, date.isoformat)
+            return SegmentResolver(lambda utc: _days_around(utc, zone, 1, date.isoformat))
         case "week":
-            return DaySegments(zone, 7, _week_name)
+            return SegmentResolver(lambda utc: _days_around(utc, zone, 7, _week_name))
         case "hour":
-            return HourSegments(zone)
+            return SegmentResolver(lambda utc: _hour_around(utc, zone))
         case "run":
-            return RunSegment(started)
+            # It may lie before the start, where the clock was set back.
+            began = _in_utc(started)
+            only = Segment(f"run-{began:%Y%m%dT%H%M%S.%fZ}", began, None)
+            return SegmentResolver(lambda _: only)
     interval = _INTERVAL.fullmatch(text)
     if interval is None:
         raise ConfigurationError(
@@ -153,9 +87,51 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
         )
     count, unit = interval.groups()
     if unit == "h":
-        return HourIntervals(int(count))
+        return SegmentResolver(lambda utc: _hours_around(utc, int(count)))
     prefix, days = f"every-{count}{unit}", int(count) * (7 if unit == "w" else 1)
-    return DaySegments(zone, days, lambda first: f"{prefix}-{first}")
+    return SegmentResolver(lambda utc: _days_around(utc, zone, days, lambda first: f"{prefix}-{first}"))
+
+
+def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date], str]) -> Segment:
+    """Returns so many days of the zone, from local midnight to local midnight.
+
+    `named` makes their name of the first of them. A day that loses or gains an hour is one segment of 23 or
+    25 hours. Where the clocks skip midnight the day begins as they jump, and a day that they skip has no
+    segment. Where they are set back over midnight (in Newfoundland at 00:01, until 2011), the day that had
+    begun goes on.
+    """
+    length, today = timedelta(days=days), utc.astimezone(zone).date()
+    first = today - (today - _FIRST_MONDAY) % length
+    begins, ends = first_moment(first, zone), first_moment(first + length, zone)
+    while ends <= utc:
+        first += length
+        begins, ends = ends, first_moment(first + length, zone)
+    return Segment(named(first), begins, ends)
+
+
+def _hour_around(utc: datetime, zone: ZoneInfo) -> Segment:
+    """Returns an hour of the zone's clocks, named with its offset from UTC.
+
+    So the hour that the end of summer time repeats is two segments, and the one that its beginning skips is
+    none. A shift by less than an hour, as on Lord Howe Island, cuts a segment short.
+    """
+    local = utc.astimezone(zone)
+    offset = local.utcoffset()
+    begins = utc - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+    ends = begins + _HOUR
+    if begins.astimezone(zone).utcoffset() != offset:
+        begins = _shift(zone, begins, ends)
+    if ends.astimezone(zone).utcoffset() != offset:
+        ends = _shift(zone, begins, ends)
+    return Segment(local.isoformat(timespec="hours"), begins, ends)
+
+
+def _hours_around(utc: datetime, hours: int) -> Segment:
+    """Returns so many hours, counted from 1970-01-01 in UTC, whatever the clocks of the zone do."""
+    length = hours * _HOUR
+    begins = utc - (utc - _UNIX_EPOCH) % length
+    hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
+    return Segment(f"every-{hours}h-{hour}Z", begins, begins + length)
 
 
 def _week_name(monday: date) -> str:

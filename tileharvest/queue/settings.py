@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from scrapy.utils.misc import load_object
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import RequestQueue
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
+    from tileharvest.queue.shared_queue import Worker
 
 
 def segment_resolver(
@@ -46,13 +46,8 @@ def segment_resolver(
     return parse_resolver(setting(settings, "SEGMENT") if name is None else name, zone, started)
 
 
-class QueueKind(Enum):
-    """Where requests wait."""
-
-    MEMORY = "memory"
-    SQLITE = "sqlite"
-    REDIS = "redis"
-
+QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
+"""Where requests wait."""
 
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 """Any of them says that there is a Redis to be used."""
@@ -62,12 +57,15 @@ def queue_kind(settings: BaseSettings) -> QueueKind:
     """Returns what SCHEDULER_QUEUE names. Raises ConfigurationError for what names none."""
     name = setting(settings, "SCHEDULER_QUEUE")
     if not name:
-        return QueueKind.REDIS if any(settings[one] for one in REDIS_SETTINGS) else QueueKind.SQLITE
-    try:
-        return QueueKind(name)
-    except ValueError:
-        kinds = ", ".join(kind.value for kind in QueueKind)
-        raise ConfigurationError(f"SCHEDULER_QUEUE '{name}' is none of: {kinds}") from None
+        return "redis" if any(settings[one] for one in REDIS_SETTINGS) else "sqlite"
+    if name not in get_args(QueueKind):
+        raise ConfigurationError(f"SCHEDULER_QUEUE '{name}' is none of: {', '.join(get_args(QueueKind))}")
+    return cast("QueueKind", name)
+
+
+def is_shared(settings: BaseSettings) -> bool:
+    """Returns whether several workers may share the queues. Raises ConfigurationError as `queue_kind`."""
+    return queue_kind(settings) == "redis"
 
 
 def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -> SqliteQueue:
@@ -89,7 +87,7 @@ def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
 
 def map_leases(settings: BaseSettings) -> MapLeases:
     """Returns the leases on maps of all workers that share the queues. They are not opened yet."""
-    if queue_kind(settings) is not QueueKind.REDIS:
+    if not is_shared(settings):
         return LocalMapLeases(data_folder(settings) / "queues")
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
@@ -100,13 +98,13 @@ def map_leases(settings: BaseSettings) -> MapLeases:
 def lease_seconds(settings: BaseSettings) -> float:
     """Returns for how long a lease lasts. That of a shared queue ends soon after its worker's last sign of
     life."""
-    longest = SILENT if queue_kind(settings) is QueueKind.REDIS else inf
+    longest = SILENT if is_shared(settings) else inf
     return min(float(setting(settings, "LEASE_SECONDS")), longest)
 
 
 def has_queue(settings: BaseSettings, name: str) -> bool:
     """Returns whether the map has a queue that a command may look into. In Redis it always has."""
-    return queue_kind(settings) is QueueKind.REDIS or _queue_file(settings, name).is_file()
+    return is_shared(settings) or _queue_file(settings, name).is_file()
 
 
 def queue_lock(settings: BaseSettings, name: str) -> Path:
@@ -118,8 +116,7 @@ def queue_lock(settings: BaseSettings, name: str) -> Path:
 @asynccontextmanager
 async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
     """Opens the map's queue for a command, beside whoever works on it. Raises QueueError."""
-    is_redis = queue_kind(settings) is QueueKind.REDIS
-    queue = redis_queue(settings, name) if is_redis else local_queue(settings, name)
+    queue = redis_queue(settings, name) if is_shared(settings) else local_queue(settings, name)
     await queue.open_beside()
     try:
         yield queue
@@ -130,7 +127,7 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
 async def orders_for(settings: BaseSettings, name: str) -> Orders:
     """Returns what holds for a map now. A map without a queue has no orders, and gets no queue. Raises
     QueueError."""
-    if queue_kind(settings) is QueueKind.REDIS:
+    if is_shared(settings):
         async with open_beside(settings, name) as queue:
             return await orders_of(queue)
     return await asyncio.to_thread(_local_orders, settings, name)
@@ -140,7 +137,7 @@ async def orders_for_all(
     settings: BaseSettings, names: Sequence[str]
 ) -> tuple[dict[str, Orders], list[QueueError]]:
     """Returns what holds for each of these maps now, and why others could not be asked."""
-    if queue_kind(settings) is not QueueKind.REDIS:
+    if not is_shared(settings):
         return await asyncio.to_thread(_all_local_orders, settings, names)
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import notes_of_maps  # noqa: PLC0415
@@ -150,6 +147,22 @@ async def orders_for_all(
     except QueueError as error:
         return {}, [error]
     return {name: Orders.read(of_map) for name, of_map in notes.items()}, []
+
+
+async def workers_of_all(
+    settings: BaseSettings, names: Sequence[str]
+) -> dict[str, tuple[Sequence[Worker], float]]:
+    """Returns who works on each of these queues in Redis, and the present time by its clock. Raises
+    QueueError."""
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import workers_of_maps  # noqa: PLC0415
+
+    return await workers_of_maps(connection_parameters(settings), names, lease_seconds(settings))
+
+
+def has_requests(settings: BaseSettings, name: str) -> bool:
+    """Returns whether any request is in the map's queue file. Raises QueueError where that cannot be told."""
+    return _queue_file(settings, name).is_file() and not local_queue(settings, name).glance_whether_empty()
 
 
 def _all_local_orders(
@@ -187,7 +200,7 @@ def workers_on(settings: BaseSettings, name: str) -> int:
         async with open_beside(settings, name) as queue:
             return len(await queue.workers()) if isinstance(queue, SharedQueue) else 0
 
-    if queue_kind(settings) is not QueueKind.REDIS:
+    if not is_shared(settings):
         return int(is_locked(queue_lock(settings, name)))
     try:
         return asyncio.run(count())

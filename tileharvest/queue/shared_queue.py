@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -13,15 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Ending(Enum):
-    """How far the work of a segment is."""
-
-    GOES_ON = "goes on"
-    """Something waits, is leased or delayed, or another worker is about to end it."""
-    YOURS = "yours"
-    """Nothing is left, and this worker, no other, is to end it, or to push what is missing."""
-    ENDED = "ended"
-    """It has been ended."""
+Ending: TypeAlias = Literal["goes on", "yours", "ended"]
+"""How far the work of a segment is. It `goes on` where something waits, is leased or delayed, or another
+worker is about to end it. It is `yours` where nothing is left, and this worker, no other, is to end it, or to
+push what is missing."""
 
 
 class Worker(msgspec.Struct, array_like=True):
@@ -66,9 +60,9 @@ class SharedQueue(RequestQueue, Protocol):
         ...
 
     async def ending(self, segment: str) -> Ending:
-        """Returns how far the work is. A worker that is told YOURS keeps that right until it pushes, or calls
-        `ended` or `close`, or was not heard of for the time of a lease. Raises QueueError where the queue has
-        lost the work."""
+        """Returns how far the work is. A worker that is told `yours` keeps that right until it pushes, or
+        calls `ended` or `close`, or was not heard of for the time of a lease. Raises QueueError where the
+        queue has lost the work."""
         ...
 
     async def ended(self, segment: str) -> None:

@@ -6,7 +6,11 @@ Names and formulas follow its own page (`common/webapp/src/js/map/Map.js` and `u
 from __future__ import annotations
 
 import re
+import struct
+import zlib
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from math import floor
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from urllib.parse import quote, urljoin
@@ -21,8 +25,11 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
+from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch
 
@@ -33,8 +40,19 @@ LEFT_ALONE: Final = (
 )
 
 _NO_CONTENT: Final = 204
+_REGIONS: Final = 64
+"""Regions of 512 blocks along the edge of the square that one file tells of."""
+_MOST_REGION_FILES: Final = 64
+_MOST_REGION_BYTES: Final = 1024 * 1024
+_UPDATE_TIMES: Final = b"\x0b\x00\x11last-update-times\x00\x00\x10\x00"
+"""What stands before the integers: the kind of the tag, its name, and how many there are."""
+_MARGIN: Final = 64
+"""Blocks beyond a region in which something may have changed with it: a model of 32 blocks that begins 2
+blocks off reaches into the next region, and the first line of an image is also the last of the one before."""
 _TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)\.png", re.ASCII)
 
+_Place: TypeAlias = tuple[int, int]
+"""Column and row, of regions or of tiles."""
 _Edge: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 _Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=12)]
@@ -110,6 +128,35 @@ class BlueMap(Renderer):
         kept = kept_layers(description, in_order, url)
         return Site(self.name, kept, answers_head=False, notes=(LEFT_ALONE,))
 
+    async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
+        """Returns when each region of the map was drawn last. The versions from 5.22 say it, on file servers.
+
+        A file tells of 64 x 64 regions, so that four are a world of 65,536 blocks. Others are asked for where
+        there is land at the edge. Two requests find out that there are none. What versions before 5.22
+        publish, a file for 1,024 x 1,024 blocks, is left alone: it costs as many requests as a walk that is
+        pruned by the times, and told of far more than had changed.
+        """
+        folder = f"{layer.addresses.folder.removesuffix('/tiles')}/rstate/regions"
+        times: dict[_Place, int] = {}
+        coming, seen = [(0, 0), (-1, -1)], set[_Place]()
+        while coming and len(seen) < _MOST_REGION_FILES:
+            column, row = place = coming.pop(0)
+            seen.add(place)
+            url = f"{folder}/x{_digits(column)}/z{_digits(row)}.regions.dat"
+            answer = await fetch_config(fetch, url)
+            if answer is not None:
+                read = parse_regions(answer.body, url)
+                found = {
+                    (_REGIONS * column + x, _REGIONS * row + z): read[z * _REGIONS + x]
+                    for z in range(_REGIONS)
+                    for x in range(_REGIONS)
+                    if read[z * _REGIONS + x]
+                }
+                times |= found
+                near = {(-1, 0), (0, -1), (-1, -1), (0, 0)} | _beyond(found)
+                coming += [one for one in sorted(near) if one not in seen and one not in coming]
+        return ChangeIndex("regions", _stamps(times, layer.tile_size)) if times else None
+
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Takes 204, which the own servers answer for a missing tile, for 404."""
         return Answer(404) if answer.status == _NO_CONTENT else answer
@@ -173,6 +220,41 @@ def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
         if is_damaged:
             wrong = f"is cut off or damaged ({error}); try again later"
         raise SiteError(f"{url} {wrong}") from None
+
+
+def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
+    """Returns when each of 64 x 64 regions was drawn last, row by row, in seconds since 1970.
+
+    It is 0 where it never was. The file is gzipped NBT, a compound with a list of integers
+    (`MapRegionState.java`). `url` is its address. Raises SiteError for anything else.
+    """
+    try:
+        data = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(body, _MOST_REGION_BYTES)
+        start = data.index(_UPDATE_TIMES) + len(_UPDATE_TIMES)
+        return struct.unpack_from(f">{_REGIONS * _REGIONS}i", data, start)
+    except (zlib.error, ValueError, struct.error) as error:
+        raise SiteError(f"{url} is cut off, damaged or of another form ({error})") from None
+
+
+def _beyond(regions: Iterable[_Place]) -> set[_Place]:
+    """Returns the files of the regions around these."""
+    around = tuple(product((-1, 0, 1), repeat=2))
+    return {((x + i) // _REGIONS, (z + j) // _REGIONS) for x, z in regions for i, j in around}
+
+
+def _stamps(times: Mapping[_Place, int], size: int) -> tuple[tuple[int, int, str], ...]:
+    """Returns, of each tile of the finest zoom, when the regions that it shows were drawn. `size` is in
+    blocks."""
+    by_tile: defaultdict[_Place, list[str]] = defaultdict(list)
+    for (x, z), time in sorted(times.items()):
+        columns, rows = (
+            range((512 * place - _MARGIN) // size, (512 * (place + 1) + _MARGIN) // size + 1)
+            for place in (x, z)
+        )
+        for tile in product(columns, rows):
+            by_tile[tile].append(f"{x},{z}:{time}")
+    deepest = ((Tile.at(0, *place), its) for place, its in sorted(by_tile.items()))
+    return tuple((tile.x, tile.y, " ".join(its)) for tile, its in deepest)
 
 
 def _layer(settings: _Map, name: str, folder: str) -> Layer:

@@ -18,7 +18,7 @@ import msgspec
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -43,6 +43,9 @@ _MOST_OUT: Final = 22
 """Levels out. Dynmap can name 16; a tile 22 levels out is as wide as a world with 8 pixels a block."""
 _EDGE: Final = 30_000_000
 """Blocks from the middle of a world to its end."""
+_STRIDE: Final = 2
+"""How far from a coarsest tile that is there others are looked for: one empty place is bridged. In the
+published configurations that were read it is about 1,024 blocks wide, a short way for players."""
 _SEA: Final = 64.0
 """The height that Dynmap's page takes for a place of which it knows none (`map.js`)."""
 _BLANK_HASH: Final = '"305419896"'
@@ -220,7 +223,7 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
     size = 128 << described.tilescale
     projection = _projection(described.worldtomap, size)
     depth, center = described.mapzoomout + 1, world.center
-    pyramid = Pyramid.endless(depth, _seeds(projection, center, 1 - depth))
+    pyramid = Pyramid.endless(depth, _seeds(projection, center, 1 - depth), stride=_STRIDE)
     by_night = described.backgroundnight if described.nightandday else None
     backgrounds = {"": by_night, "_day": described.backgroundday}
     layers = []
@@ -256,13 +259,17 @@ def _projection(matrix: list[float], size: int) -> Projection:
 
 
 def _seeds(projection: Projection, center: _Center, zoom: int) -> tuple[Tile, ...]:
-    """Returns the tiles that show the world's centre and its origin. Nobody says how far a map reaches."""
+    """Returns the tiles that show the world's centre and its origin, and those around them.
+
+    Nobody says how far a map reaches, or whether anything of it is drawn there.
+    """
     points = (
         projection.point_of(center.x, center.z, center.y),
         projection.point_of(0.0, 0.0),
     )
     width = 2 << -zoom
-    return tuple(dict.fromkeys(Tile.at(zoom, floor(x / width), floor(-y / width)) for x, y in points))
+    shown = [TileRange.of(Tile.at(zoom, floor(x / width), floor(-y / width))) for x, y in points]
+    return tuple(dict.fromkeys(tile for one in shown for tile in one.wider(1)))
 
 
 def _parse_addresses(text: str, url: str) -> _Urls:

@@ -19,6 +19,7 @@ from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, ke
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
@@ -32,7 +33,7 @@ _ROTATIONS: Final = ("tl", "tr", "br", "bl")
 _REGION: Final = 512
 """Blocks along the edge of the square that is turned."""
 _HEIGHT: Final = 256
-"""Blocks, from which an isometric map counts downwards."""
+"""Blocks, from which an isometric map counts downwards. A side view begins two below."""
 
 
 class _Map(msgspec.Struct, rename="camel"):
@@ -96,6 +97,20 @@ class Mapcrafter(Renderer):
                 " or has the map moved? put the right url into maps.toml"
             )
         return Site(self.name, kept_layers(description, layers, page))
+
+    async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
+        """Returns when the rotation was rendered last. Version 1 says it in `map.settings` alone."""
+        if layer.stamp is not None:
+            return ChangeIndex(layer.stamp)
+        folder = layer.addresses.folder.rpartition("/")[0]
+        page, _, name = folder.rpartition("/")
+        answer = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
+        if answer is None:
+            return None
+        layers = parse_settings(answer.text, f"{page}/", name)
+        stamps = (one.stamp for one in layers if one.addresses.folder == layer.addresses.folder)
+        stamp = next(stamps, None)
+        return None if stamp is None else ChangeIndex(stamp)
 
 
 def parse_config(text: str, page: str, url: str) -> tuple[Layer, ...]:
@@ -174,6 +189,7 @@ def _layers(name: str, described: _Map, config: _Config, page: str) -> tuple[Lay
                 north_direction=turns,
                 projection=_projection(described, group.tile_width, sizes, turns, offset),
                 rendered=last or None,
+                stamp=f"lastRendered {last}" if last else None,
             )
         )
     return tuple(layers)
@@ -182,10 +198,10 @@ def _layers(name: str, described: _Map, config: _Config, page: str) -> tuple[Lay
 def _projection(
     described: _Map, tile_width: int, sizes: tuple[int, int], turns: int, offset: tuple[int, int]
 ) -> Projection | None:
-    """Returns where blocks are drawn, from `mcToLatLng` of Mapcrafter's page.
+    """Returns where blocks are drawn, from `mcToLatLng` of Mapcrafter's page, or None for an unknown view.
 
-    The world is turned, a quarter each time, so that (x, z) comes to lie at (512 - z, x). Of a side view no
-    formula is known.
+    The world is turned, a quarter each time, so that (x, z) comes to lie at (512 - z, x). A side view shows
+    the tops and the southern sides of blocks, both equally high.
     """
     turned_x, turned_z = (1, 0, 0), (0, 1, 0)
     for _ in range(turns):
@@ -197,6 +213,12 @@ def _projection(
         block = 2 / (16 * tile_width)
         return Projection(
             (block * xe, 0, block * xs, block * x0 - left), (-block * ze, 0, -block * zs, top - block * z0)
+        )
+    if described.render_view == "side":
+        block = 2 / (16 * tile_width)
+        return Projection(
+            (block * xe, 0, block * xs, block * x0 - left),
+            (-block * ze, block, -block * zs, top - block * (z0 + _HEIGHT - 2)),
         )
     if described.render_view != "isometric":
         return None

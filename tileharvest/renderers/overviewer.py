@@ -54,6 +54,22 @@ class _Tileset(msgspec.Struct, rename="camel"):
     bgcolor: str | None = None
     min_zoom: int = 0
     last_rendertime: float | None = msgspec.field(name="last_rendertime", default=None)
+    render_in_progress: bool = msgspec.field(name="render_in_progress", default=False)
+
+    def stamp(self, cache_tag: str | int | None) -> str | None:
+        """Returns what changes with each render of the tileset.
+
+        `last_rendertime` is the time of the newest chunk that was drawn (`get_persistent_data` of
+        `tileset.py`). So it stays where a render found nothing to draw; and also where one was forced to draw
+        all of an unchanged world anew. The tag of the site is new whenever a render of any tileset begins or
+        ends (`_output_assets` of `assetmanager.py`). It stands in where there is no such time. While a render
+        goes on, neither tells what it has drawn so far.
+        """
+        if self.render_in_progress:
+            return None
+        if self.last_rendertime:
+            return f"last_rendertime {self.last_rendertime!r}"
+        return None if cache_tag is None else f"cacheTag {cache_tag}"
 
 
 class _Config(msgspec.Struct):
@@ -77,11 +93,15 @@ class Overviewer(Renderer):
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the layers from the site's configuration, or else by asking for tiles.
 
-        That takes names of layers: without them, and without a configuration, nothing is found.
+        That takes names of layers: without them, and without a configuration, nothing is found. It also
+        takes that maps.toml names the renderer, as tiles are asked for by HEAD. Another renderer's own server
+        may answer that with a body, which breaks the connection.
         """
         url = description.page + CONFIG_FILE
         answer = await fetch_config(fetch, url)
         if answer is None:
+            if description.layers and not description.renderer:
+                raise UnrecognisedError(f"there is no {url}")
             return Site(self.name, await _probe_layers(description, fetch), probed=True)
         page = (answer.url or url).partition("?")[0].removesuffix(CONFIG_FILE)
         return Site(self.name, kept_layers(description, parse_config(answer.text, page), url))
@@ -96,9 +116,8 @@ def parse_config(text: str, page: str) -> tuple[Layer, ...]:
         config = msgspec.convert(_read_script(text), _Config)
     except msgspec.ValidationError as error:
         raise SiteError(f"{page}{CONFIG_FILE} is not as Overviewer writes it: {error}") from None
-    query = "" if config.map.cache_tag is None else f"?c={quote(str(config.map.cache_tag), safe='')}"
     try:
-        return tuple(_layer(tileset, page, query, config.const.tile_size) for tileset in config.tilesets)
+        return tuple(_layer(tileset, page, config) for tileset in config.tilesets)
     except ValueError as error:
         raise SiteError(f"{page}{CONFIG_FILE}: {error}") from None
 
@@ -162,7 +181,9 @@ def _read_script(text: str) -> Any:
         raise SiteError(f"{CONFIG_FILE} is cut off or damaged ({error}); try again later") from None
 
 
-def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> Layer:
+def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:
+    cache_tag, tile_size = config.map.cache_tag, config.const.tile_size
+    query = "" if cache_tag is None else f"?c={quote(str(cache_tag), safe='')}"
     spawn, depth, extension = tileset.spawn, tileset.zoom_levels, tileset.imgextension
     folder = _folder_url(page, tileset.base, tileset.path)
     return Layer(
@@ -180,6 +201,7 @@ def _layer(tileset: _Tileset, page: str, query: str, tile_size: int) -> Layer:
         background=tileset.bgcolor,
         min_zoom=tileset.min_zoom,
         rendered=None if tileset.last_rendertime is None else int(tileset.last_rendertime),
+        stamp=tileset.stamp(cache_tag),
     )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tileharvest.walk.change_index import ChangeIndex
+
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Site
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Answer
 
 
@@ -69,6 +72,16 @@ class Renderer(Protocol):
         ConfigurationError when it lacks a layer that is asked for.
         """
         ...
+
+    async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
+        """Returns what the site says of the changes of a layer, or None where it says nothing.
+
+        A harvest asks it before any tile, and asks for no tile that is unchanged by it but for a few that
+        show whether it is right. So what is returned must be another one after whatever render has changed a
+        tile, and must not be written before the tiles are. It may cost a few small files, whatever the size
+        of the map. Raises SiteError where it cannot be read: then the harvest does without it.
+        """
+        return None if layer.stamp is None else ChangeIndex(layer.stamp)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns a server's answer about a tile, as a plain file server would have given it.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
 from tileharvest.renderers.bluemap import BlueMap
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch, Site
+    from tileharvest.renderers.site import Fetch, Fetched, Site
+    from tileharvest.walk.change_index import ChangeIndex
 
 _KNOWN: Final[tuple[Renderer, ...]] = (
     Overviewer(),
@@ -94,7 +98,9 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = _KN
     """Returns what a map's site says, read as the renderer wants it that maps.toml names.
 
     Where it names none, its entry may show that it is of plain tiles. Else the usual one is tried first,
-    and then the one that the map's page shows. That costs a request more. Raises SiteError and
+    then the one that the map's page shows, which costs a request more, and then the configurations of all
+    others in turn: a site may have a page of its own, or none. They cost one or two requests each. Where
+    nothing is found, and layers are named, the usual one asks for their tiles. Raises SiteError and
     ConfigurationError as `Renderer.probe` does.
     """
     name = description.renderer or (Xyz.name if is_plain(description) else "")
@@ -103,8 +109,50 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = _KN
     try:
         return await _probed(usual, description, fetch)
     except UnrecognisedError as error:
-        other = await _recognised(description, fetch, str(error))
-        return await _probed(other, description, fetch)
+        absent: dict[str, Fetched] = {}
+
+        async def fetch_present(method: str, url: str) -> Fetched:
+            # Renderers share names of files: what one has not found no other one asks for.
+            answer = absent.get(url) or await fetch(method, url)
+            if answer.status != 200:
+                absent[url] = answer
+            return answer
+
+        shown = await _recognised(description, fetch_present)
+        if shown is not None:
+            return await _read_as(shown, description, fetch)
+        site, failed = await _configured(description, fetch_present, usual)
+        if site is not None:
+            return site
+        if description.layers:
+            return await _read_as(usual, description, fetch)
+        unread = f"; could not be read: {failed}" if failed else ""
+        raise UnrecognisedError(f"{error}; looked for: {_signs()}{unread}") from None
+
+
+async def with_indexes(site: Site, fetch: Fetch) -> Site:
+    """Returns the site with what it says of its own changes.
+
+    What cannot be read is noted, and the harvest does without it.
+    """
+    renderer, notes = renderer_named(site.renderer), list(site.notes)
+    indexes: dict[str, ChangeIndex] = {}
+    answers: dict[tuple[str, str], Fetched] = {}
+
+    async def fetch_once(method: str, url: str) -> Fetched:
+        # Layers may share a file.
+        if (method, url) not in answers:
+            answers[method, url] = await fetch(method, url)
+        return answers[method, url]
+
+    for layer in site.layers:
+        try:
+            index = await renderer.change_index(layer, fetch_once)
+        except SiteError as error:
+            notes.append(f"layer {layer.name}: its change index cannot be read: {error}")
+        else:
+            indexes |= {} if index is None else {layer.name: index}
+    return replace(site, indexes=indexes, notes=tuple(notes))
 
 
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
@@ -118,15 +166,39 @@ async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch)
     return await renderer.probe(description, fetch)
 
 
-async def _recognised(description: MapDescription, fetch: Fetch, found: str) -> Renderer:
-    """Returns the renderer whose page is at the map's address. Raises SiteError where it is none of those
-    that are read here; `found` says what the usual one has found."""
+async def _read_as(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
+    return await _probed(renderer, structs.replace(description, renderer=renderer.name), fetch)
+
+
+async def _configured(
+    description: MapDescription, fetch: Fetch, usual: Renderer
+) -> tuple[Site | None, SiteError | None]:
+    """Returns the site as the first renderer reads it whose configuration is there.
+
+    If there is none, returns what was there first that could not be read: it may be another program's file
+    of that name. Plain tiles are left out, which have nothing beside a page.
+    """
+    failed: SiteError | None = None
+    for renderer in RENDERERS.values():
+        if renderer.name not in (usual.name, Xyz.name):
+            try:
+                return await _read_as(renderer, description, fetch), None
+            except UnrecognisedError:
+                continue
+            except SiteError as error:
+                failed = failed or error
+    return None, failed
+
+
+async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | None:
+    """Returns the renderer whose page is at the map's address, or None where it is none of those that are
+    read here."""
     named = description.url.partition("#")[0].partition("?")[0]
     # It need not be what its folder shows: that of uNmINeD is `unmined.index.html`.
     answer = await fetch("GET", named if named.endswith((".html", ".htm")) else description.page)
     page = answer.text if answer.status == 200 else ""
-    for renderer in RENDERERS.values():
-        if renderer.recognises(page):
-            return renderer
-    signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())
-    raise SiteError(f"{found}; looked for: {signs}")
+    return next((renderer for renderer in RENDERERS.values() if renderer.recognises(page)), None)
+
+
+def _signs() -> str:
+    return ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.layers import Layer
+    from tileharvest.walk.change_index import ChangeIndex
 
 
 class Fetched(NamedTuple):
@@ -51,6 +52,8 @@ class Site:
     notes: tuple[str, ...] = ()
     """What a person should know of what is harvested and what is left alone. Each is a line of its own, which
     is said once in each harvest."""
+    indexes: Mapping[str, ChangeIndex] = field(default_factory=dict)
+    """By layer, what the site says of its own changes; of none that says nothing, or was not asked."""
 
 
 def kept_layers(description: MapDescription, layers: Iterable[Layer], source: str) -> tuple[Layer, ...]:

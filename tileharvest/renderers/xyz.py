@@ -8,7 +8,7 @@ tilenames" of OpenStreetMap's wiki).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import asinh, ceil, floor, pi, radians, tan
+from math import asinh, atan, ceil, degrees, floor, pi, radians, sinh, tan
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -188,7 +188,7 @@ def _zooms(description: MapDescription, said: _TileJson) -> tuple[int, int]:
     if deepest is None:
         raise ConfigurationError(
             f"nobody says which zooms the tiles of map '{description.name}' have; write for example"
-            f" {EXAMPLES['site_zooms']}"
+            f" {EXAMPLES['site_zooms']}, or add it with --site-zooms=4,9"
         )
     coarsest, last = max(coarsest, said.minzoom), deepest if said.maxzoom is None else said.maxzoom
     deepest = min(deepest, last)
@@ -211,7 +211,8 @@ def _area(description: MapDescription, said: _TileJson, deepest: int) -> TileRan
     if bounds is None:
         raise ConfigurationError(
             f"nobody says how far the tiles of map '{description.name}' reach, and the world has"
-            f" {4**deepest:,} of zoom {deepest}: write {EXAMPLES['bounds']}, in degrees or in tiles"
+            f" {4**deepest:,} of zoom {deepest}: write {EXAMPLES['bounds']}, in degrees or in tiles, or"
+            " add it with --bounds=W,S,E,N"
         )
     if not isinstance(bounds, TileBounds):
         x_from, x_to, y_from, y_to = bounds_at(bounds, deepest)
@@ -233,3 +234,8 @@ def mercator(deepest: int) -> Projection:
     """
     half = 1 << deepest
     return Projection((half / 180, 0, 0, half), (0, 0, -half / 180, -half), height=0)
+
+
+def latitude_of(south: float) -> float:
+    """Returns the degrees north of a place that `mercator` has so far south."""
+    return degrees(atan(sinh(-radians(south))))

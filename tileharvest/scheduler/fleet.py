@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.codec import UnreadableRequestError
+from tileharvest.queue.codec import CodecError
 from tileharvest.queue.port import Entry
 from tileharvest.queue.sentences import is_unanswered
-from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileharvest.queue.port import Failure
-    from tileharvest.queue.shared_queue import SharedQueue, Worker
+    from tileharvest.queue.shared_queue import Ending, SharedQueue, Worker
     from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
@@ -62,7 +61,7 @@ class Fleet:
         """Whether the first requests are still to be enqueued. When they are, call `seeded`."""
         self._awaits_end = has_joined and self._shared is not None
         """Whether this worker stays, with nothing to do, until it is told that the work has ended."""
-        self.ending = Ending.GOES_ON
+        self.ending: Ending = "goes on"
         """How far the work is, as this worker last heard."""
         self._scheduling = scheduling
         self._said_waiting = False
@@ -89,7 +88,7 @@ class Fleet:
         worker, scheduling = self._worker, self._scheduling
         if scheduling.stay or not worker.is_empty:
             return True
-        if self.ending is not Ending.GOES_ON:
+        if self.ending != "goes on":
             return False
         if worker.answer.leased_elsewhere or worker.answer.held_until is not None:
             return True
@@ -152,14 +151,14 @@ class Fleet:
     @property
     def is_ended(self) -> bool:
         """Whether another worker has ended the work."""
-        return self.ending is Ending.ENDED
+        return self.ending == "ended"
 
     async def may_end(self) -> bool:
         """Returns whether this worker is still to end the work, although it was told so some time ago."""
         if self._shared is None:
             return True
         self.ending = await self._shared.ending(self._segment)
-        return self.ending is Ending.YOURS
+        return self.ending == "yours"
 
     async def ended(self) -> None:
         """The end of the work is written, so the other workers end too."""
@@ -171,7 +170,7 @@ class Fleet:
         found: list[tuple[Failure, Any]] = []
         for failure in await self._queue.failures():
             if failure.segment == self._segment:
-                with contextlib.suppress(UnreadableRequestError):
+                with contextlib.suppress(CodecError):
                     found.append((failure, self._writer.read(failure.body, failure.attempts)))
         return found
 
@@ -181,7 +180,7 @@ class Fleet:
 
     async def _watch(self) -> None:
         try:
-            while self._scheduling.stay or self.ending is not Ending.ENDED:
+            while self._scheduling.stay or self.ending != "ended":
                 await asyncio.sleep(POLL)
                 if self._scheduling.stay or self._worker.is_empty:
                     await self._look()
@@ -191,9 +190,9 @@ class Fleet:
     async def _look(self) -> None:
         if self._shared is not None and self._awaits_end and not self._worker.holds_some:
             self.ending = await self._shared.ending(self._segment)
-            if self.ending is not Ending.GOES_ON:
+            if self.ending != "goes on":
                 self._listener.wake()
-        if self.ending is not Ending.ENDED:
+        if self.ending != "ended":
             self._worker.look_again()
 
 

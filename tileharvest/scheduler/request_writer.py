@@ -15,9 +15,8 @@ from scrapy.utils.request import request_from_dict
 from tileharvest.maps.rates import Gap
 from tileharvest.queue.codec import (
     VERSION,
+    CodecError,
     QueuedRequest,
-    UnreadableRequestError,
-    UnwritableRequestError,
     decode,
     encode,
 )
@@ -43,15 +42,11 @@ _NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
 """The first is known by the kind; the second has done its work when a JsonRequest was made."""
 
 
-class MistakenOrderError(ValueError):
-    """An order in the request's meta, or its priority, cannot be; nothing was queued."""
-
-
 class RequestWriter:
     """Writes the requests of one spider, and reads them back. A callback is a method of the spider, written
     by its name.
 
-    Raises UnwritableRequestError and UnreadableRequestError as `queue/codec.py` does.
+    Raises CodecError as `queue/codec.py` does.
     """
 
     def __init__(self, spider: Spider) -> None:
@@ -64,12 +59,10 @@ class RequestWriter:
         """Returns the request as bytes, without what is of the moment."""
         kind, callback, errback = _KINDS.get(type(request)), request.callback, request.errback
         if kind is None:
-            raise UnwritableRequestError(
-                f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}"
-            )
+            raise CodecError(f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}")
         for field, method in (("callback", callback), ("errback", errback)):
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
-                raise UnwritableRequestError(f"its {field} {method!r} is no method of the spider")
+                raise CodecError(f"its {field} {method!r} is no method of the spider")
         # Scrapy would look for each name among all members of the spider, 85 us each time: with both that is
         # half of what a HEAD costs in all. So it is given the names.
         names: Any = self._names.get(callback), self._names.get(errback)
@@ -128,18 +121,20 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
     return found
 
 
-def check_orders(request: Request) -> None:
-    """Raises MistakenOrderError for what would make a queue fail, or the scheduler when it comes to it."""
+def mistake_in(request: Request) -> str | None:
+    """Returns what cannot be in the orders of its meta, or in its priority; None where all can. A mistake
+    would make a queue fail, or the scheduler when it comes to the request."""
     due = request.meta.get(NOT_BEFORE)
     if due is not None and (type(due) not in (int, float) or not isfinite(due)):
-        raise MistakenOrderError(f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970")
+        return f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970"
     if DELAY in request.meta:
         try:
             Gap.of(request.meta[DELAY])
         except (TypeError, ValueError) as error:
-            raise MistakenOrderError(f"meta['{DELAY}'] cannot be: {error}") from None
+            return f"meta['{DELAY}'] cannot be: {error}"
     if not -(2**63) <= request.priority < 2**63:
-        raise MistakenOrderError(f"priority {request.priority} cannot be kept: it has more than 64 bits")
+        return f"priority {request.priority} cannot be kept: it has more than 64 bits"
+    return None
 
 
 def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
@@ -159,5 +154,5 @@ def _listed(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _unreadable(problem: str) -> UnreadableRequestError:
-    return UnreadableRequestError(f"a queued request cannot be made: {problem}; nothing of it was run")
+def _unreadable(problem: str) -> CodecError:
+    return CodecError(f"a queued request cannot be made: {problem}; nothing of it was run")

@@ -12,17 +12,16 @@ from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError
 from tileharvest.monitoring.overview import look
-from tileharvest.queue.codec import UnreadableRequestError, UnwritableRequestError
+from tileharvest.queue.codec import CodecError
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
-from tileharvest.queue.shared_queue import Ending
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.failures import Failures
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.politeness import Politeness
-from tileharvest.scheduler.request_writer import MistakenOrderError, RequestWriter, check_orders
+from tileharvest.scheduler.request_writer import RequestWriter, mistake_in
 from tileharvest.scheduler.settings import scheduling_for, start_urls_of
 from tileharvest.scheduler.spider import as_held
 from tileharvest.scheduler.worker import QueueWorker
@@ -118,22 +117,21 @@ class Scheduler(BaseScheduler):
         """
         if self._fleet is not None:
             # Something is pushed, so it is not the end yet.
-            self._fleet.ending = Ending.GOES_ON
+            self._fleet.ending = "goes on"
         if request.method == "POST" and self._is_repeated_post(request):
             self._count("dropped/seen")
             return False
         if request.errback is self._failures.errback:
             request.errback = None
-        try:
-            check_orders(request)
-            if self._scheduling.is_tool:
-                return self._keep_in_memory(request, None)
-            body = self._writer.write(request)
-        except MistakenOrderError as error:
-            _logger.error("%s was not queued: %s", request, error)
+        if (mistake := mistake_in(request)) is not None:
+            _logger.error("%s was not queued: %s", request, mistake)
             self._count("dropped/mistaken")
             return False
-        except UnwritableRequestError as error:
+        if self._scheduling.is_tool:
+            return self._keep_in_memory(request, None)
+        try:
+            body = self._writer.write(request)
+        except CodecError as error:
             return self._keep_in_memory(request, error)
         segment = self._scheduling.segment or self._scheduling.segment_of(request)
         fingerprint, due = self._filtered_by(request), request.meta.get(NOT_BEFORE)
@@ -148,6 +146,9 @@ class Scheduler(BaseScheduler):
             return None
         waiting, self._waiting = self._waiting or self._next(), None
         if waiting is None:
+            harvest = self._crawl.harvest
+            if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
+                harvest.hurry()
             return None
         request, lease = waiting
         if not self._politeness.comes(request):
@@ -419,7 +420,7 @@ class Scheduler(BaseScheduler):
         while (lease := self.worker.next_lease()) is not None:
             try:
                 request = self._writer.read(lease.body, lease.attempt)
-            except UnreadableRequestError as error:
+            except CodecError as error:
                 _logger.error("%s", error)
                 self._count("dropped/unreadable")
                 self.worker.fail(lease, str(error))
@@ -457,7 +458,7 @@ class Scheduler(BaseScheduler):
         unfiltered; here a segment has each of them once. Repeats and copies of one have been offered."""
         return self._has_usual_start and "is_start_request" in request.meta and not is_offered(request)
 
-    def _keep_in_memory(self, request: Request, why: UnwritableRequestError | None) -> bool:
+    def _keep_in_memory(self, request: Request, why: CodecError | None) -> bool:
         segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
         is_new = self._memory.add(request, segment, fingerprint, why)
         self._count("in_memory" if is_new else "dropped/seen")
@@ -471,7 +472,7 @@ class Scheduler(BaseScheduler):
         """
         try:
             failed = self._writer.read(failure.body, failure.attempts)
-        except UnreadableRequestError as error:
+        except CodecError as error:
             _logger.error("%s", error)
             return
         request = self._spider.again(failed)

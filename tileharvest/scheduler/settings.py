@@ -18,7 +18,6 @@ from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.settings import (
-    QueueKind,
     lease_seconds,
     local_queue,
     queue_kind,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from tileharvest.queue.redis.start_urls import StartUrls
     from tileharvest.queue.segments import SegmentResolver
+    from tileharvest.queue.settings import QueueKind
     from tileharvest.queue.shared_queue import SharedQueue
 
 _LEAST_AHEAD: Final = 16
@@ -98,9 +98,9 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
     # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
     refused = crawl.is_ending
     in_memory = arguments.get("dry") == "1" or refused or crawl.is_tool
-    kind = QueueKind.MEMORY if in_memory else queue_kind(settings)
-    shared = redis_queue(settings, name) if kind is QueueKind.REDIS else None
-    queue = shared or local_queue(settings, name, in_memory=kind is QueueKind.MEMORY)
+    kind: QueueKind = "memory" if in_memory else queue_kind(settings)
+    shared = redis_queue(settings, name) if kind == "redis" else None
+    queue = shared or local_queue(settings, name, in_memory=kind == "memory")
     hosts = shared.hosts() if shared is not None else _host_file(settings, kind, is_kept=not refused)
     return Scheduling(
         name=name,
@@ -138,7 +138,7 @@ def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
 
 def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
     most = int(setting(settings, "LEASE_AHEAD"))
-    if kind is not QueueKind.REDIS:
+    if kind != "redis":
         return most
     wanted = settings.getint("CONCURRENT_REQUESTS") * int(setting(settings, "LEASE_AHEAD_SHARED"))
     return min(most, max(_LEAST_AHEAD, wanted))
@@ -147,7 +147,7 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
 def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> HostFile:
     """Returns what all processes of this machine know of hosts. A dry run makes no folder for it."""
     folder = data_folder(settings)
-    is_beside_others = is_kept and (kind is QueueKind.SQLITE or folder.is_dir())
+    is_beside_others = is_kept and (kind == "sqlite" or folder.is_dir())
     return HostFile(folder / "hosts" if is_beside_others else None)
 
 

@@ -295,10 +295,14 @@ class QueueWorker:
         return not (self._leases.waiting or self._untold or self._exchanging or self._may_have_more)
 
     @property
+    def starts_nothing(self) -> bool:
+        """Whether nothing can start any more, by the last answer: it is empty, and nothing is for later."""
+        return self.is_empty and self.answer.next_due is None and self.answer.held_until is None
+
+    @property
     def is_done(self) -> bool:
-        """Whether nothing is left, by the last answer: no lease of anybody, and nothing for later."""
-        later = self.answer.next_due is not None or self.answer.held_until is not None
-        return self.is_empty and not (later or self.holds_some)
+        """Whether nothing is left, by the last answer: nothing starts, and nobody has a lease."""
+        return self.starts_nothing and not self.holds_some
 
     @property
     def holds_some(self) -> bool:

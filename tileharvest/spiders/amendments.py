@@ -17,6 +17,8 @@ from tileharvest.scheduler.completion import allow_at_once
 from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.costs import Cost
@@ -45,6 +47,10 @@ _AT_ONCE: Final = (
 reads."""
 
 _logger = logging.getLogger(__name__)
+
+_refused: Final[dict[Path, object]] = {}
+"""The state in which a file was last found wrong: that is told once in a process, however many maps it
+harvests."""
 
 
 class Amendments:
@@ -92,7 +98,9 @@ class Amendments:
             now = replace(self._harvest.description, **{key: getattr(described, key) for key in _AT_ONCE})
             rules = rules_for(self._settings, now)
         except ConfigurationError as error:
-            _logger.warning("%s; the harvest goes on as before", error)
+            if _refused.get(self._file) != stamp:
+                _refused[self._file] = stamp
+                _logger.warning("%s; what is under way goes on as before", error)
             return
         before, self._described = asdict(self._described), described
         changed = [key for key, value in asdict(described).items() if value != before[key]]

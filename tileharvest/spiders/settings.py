@@ -100,7 +100,8 @@ def suit_tiles(settings: BaseSettings) -> None:
     Call it from `update_settings`, after that of the class above.
     """
     for name, components in _COMPONENTS.items():
-        priority = max(SETTINGS_PRIORITIES["spider"], settings.getpriority(name) or 0)
+        # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
+        priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)
         settings.set(name, {**components, **settings.getdict(name)}, priority=priority)
     for name, value in _DEFAULTS.items():
         settings.set(name, value, priority="addon")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from math import nan
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -11,29 +13,29 @@ from scrapy import Request, signals
 from scrapy.http import Response
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.sample import Sample, estimate
+from tileharvest.harvest.sample import estimate, needed, sample
 from tileharvest.harvest.walks import walk_over
 from tileharvest.middlewares.diff import answer_of
 from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.renderers.registry import renderer_named
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import behave
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Sequence
     from random import Random
 
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.plan import HarvestPlan
+    from tileharvest.harvest.sample import Level
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
-    from tileharvest.walk.walk import Walk
 
 USUAL_REQUESTS: Final = 200
 """What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
@@ -53,7 +55,11 @@ class SiteSampleSpider(SiteProbeSpider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        behave(crawler.settings, spider.rules)
+        rules = spider.rules
+        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
+        # Each request waits for its turn at this pace, with whoever else asks the host on this machine.
+        crawl_of(crawler).rules = replace(rules, concurrency=at_once)
+        behave(crawler.settings, replace(rules, concurrency=at_once))
         # A repeat would not be among the requests that were allowed.
         crawler.settings.set("RETRY_TIMES", 0, priority="spider")
         crawler.signals.connect(spider.count, signals.request_reached_downloader)
@@ -67,13 +73,11 @@ class SiteSampleSpider(SiteProbeSpider):
         random: Random,
         **kwargs: Any,
     ) -> None:
-        """`requests` are made at most; None: as many as usual. `random` chooses the sample, and the gaps."""
+        """`requests` are made at most; None: as many as usual. `random` chooses the sample."""
         super().__init__(description, rules, **kwargs)
         self.plan: HarvestPlan | None = None
         self.made = 0
         """All requests; the look at the site's configuration and at robots.txt is among them."""
-        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
-        self._on_the_way = asyncio.Semaphore(at_once)
         self._allowed = requests
         self._random = random
         self._tiles = 0
@@ -81,7 +85,13 @@ class SiteSampleSpider(SiteProbeSpider):
         self._failures: list[str] = []
 
     async def probed(self, site: Site) -> None:
+        politeness = crawl_of(self.crawler).politeness
+        if politeness is not None:
+            politeness.obey(self.robots.gap)
         self.plan = await self.sample(site)
+
+    def _left(self, until: int) -> int:
+        return until - self.made
 
     def count(self) -> None:
         """Counts a request that is made: Scrapy's signal calls it."""
@@ -98,71 +108,38 @@ class SiteSampleSpider(SiteProbeSpider):
         looking = self.made
         self._renderer = renderer_named(site.renderer)
         walks = [walk_over(self.description, layer) for layer in site.layers]
-        samples = [Sample(walk) for walk in walks]
-        needed = looking + len(samples) * max(sample.needed for sample in samples)
-        allowed = self._allowed or max(USUAL_REQUESTS, needed)
-        if allowed < needed:
+        least = looking + len(walks) * max(map(needed, walks))
+        allowed = self._allowed or max(USUAL_REQUESTS, least)
+        if allowed < least:
             raise ConfigurationError(
                 f"--requests {allowed} are too few for map '{self.description.name}':"
-                f" write --requests {needed}, or more"
+                f" write --requests {least}, or more"
             )
+        samples: list[list[Level]] = []
         began = asyncio.get_running_loop().time()
-        for place, (layer, walk) in enumerate(zip(site.layers, walks, strict=True)):
+        for layer, walk in zip(site.layers, walks, strict=True):
             # What a small layer has left over is for those that follow.
-            until = self.made + (allowed - self.made) // (len(samples) - place)
-            known: dict[Tile, float | None] = {}
-            if walk.goes_sideways:
-                most = until - self.made - samples[place].needed
-                samples[place] = Sample(walk, await self._top(layer, walk, known, most))
-            sample = samples[place]
-            while not sample.is_complete:
-                drawn = sample.draw(until - self.made, self._random.random)
-                sample.take(await self._sizes(layer, drawn, known))
+            until = self.made + (allowed - self.made) // (len(walks) - len(samples))
+            ask, left = partial(self._sizes, layer), partial(self._left, until)
+            at_once = self.description.first == "get"
+            samples.append(await sample(walk, ask, left, self._random.random, at_once=at_once))
         took = asyncio.get_running_loop().time() - began
         return estimate(samples, looking=looking, each=took / self._tiles)
 
-    async def _top(
-        self, layer: Layer, walk: Walk, known: dict[Tile, float | None], most: int
-    ) -> Iterable[Tile]:
-        """Returns the tiles of a walk's top, along which it goes sideways, as far as `most` requests lead."""
-        found = dict.fromkeys(walk.start())
-        coming = list(found)
-        while coming and most > 0:
-            asked, coming = coming[:most], coming[most:]
-            most -= len(asked)
-            for tile in await self._sizes(layer, asked, known):
-                around = walk.beside(tile, Outcome.IGNORED, known=False)
-                coming += (one for one in around if one not in found)
-                found |= dict.fromkeys(around)
-        return found
-
-    async def _sizes(
-        self, layer: Layer, tiles: Collection[Tile], known: dict[Tile, float | None]
-    ) -> dict[Tile, float]:
-        """Returns the bytes of those that are there, as `Sample.take` wants them.
-
-        What is `known` is not asked, and what is asked becomes known; None of a tile that is not there.
-        """
-        gap = self.rules.gap.at_least(self.rules.host_gap).at_least(self.robots.gap)
-        asking: dict[Tile, asyncio.Task[Response]] = {}
-        for tile in tiles:
-            if tile in known:
-                continue
-            await self._on_the_way.acquire()
-            await asyncio.sleep(gap.draw(self._random.random()))
-            asking[tile] = asyncio.create_task(self._ask(layer, tile))
-        self._tiles += len(asking)
-        answers = await asyncio.gather(*asking.values(), return_exceptions=True)
-        for tile, answer in zip(asking, answers, strict=True):
-            known[tile] = None
+    async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
+        """Returns the bytes of those that are there, as `sample` wants them."""
+        self._tiles += len(tiles)
+        answers = await asyncio.gather(*(self._ask(layer, tile) for tile in tiles), return_exceptions=True)
+        sizes = {}
+        for tile, answer in zip(tiles, answers, strict=True):
             if isinstance(answer, Response):
                 seen = self._renderer.understood(answer_of(answer), tile)
                 if seen.status == HTTPStatus.OK:
-                    known[tile] = nan if seen.length is None else seen.length
+                    sizes[tile] = nan if seen.length is None else seen.length
                 if seen.status in (HTTPStatus.OK, *GONE_STATUSES):
                     continue
             self._fail(layer.addresses.url_of(tile), answer)
-        return {tile: size for tile in tiles if (size := known[tile]) is not None}
+        return sizes
 
     async def _ask(self, layer: Layer, tile: Tile) -> Response:
         assert self.crawler.engine is not None
@@ -170,14 +147,10 @@ class SiteSampleSpider(SiteProbeSpider):
             "verbatim_url": True,
             "download_slot": layer.host,
             "dont_redirect": True,
-            # So that it waits while the host rests.
             STATE: RequestState(is_aside=True),
         }
         request = Request(layer.addresses.url_of(tile), method="HEAD", meta=meta)
-        try:
-            return await self.crawler.engine.download_async(request)
-        finally:
-            self._on_the_way.release()
+        return await self.crawler.engine.download_async(request)
 
     def _fail(self, url: str, answer: Response | BaseException) -> None:
         """Raises SiteError where too many tiles have failed, and TileHarvestError where HEAD is refused, or

@@ -19,13 +19,15 @@ from tileharvest.errors import (
 )
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
+from tileharvest.history.site_files import SiteFile
+from tileharvest.importers.published_tree import PublishedTree
 from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
-from tileharvest.renderers.registry import probe, renderer_named
+from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
@@ -33,6 +35,7 @@ from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.fetch import fetch_with
 from tileharvest.spiders.settings import suit_tiles
+from tileharvest.store.settings import open_store_for_reading
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
 from tileharvest.tiles.results import TileResult
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
+    from tileharvest.walk.decision import Decision
 
 _UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED)
 """Below a pushed tile that is unchanged nothing is asked: the segment's complete harvest has done it."""
@@ -82,17 +86,25 @@ class TileSpider(Spider, HeldSpider):
         super().__init__(*args, **kwargs)
         self._work: Fleet | None = None
         """None until requests are offered, and under a scheduler that is not ours."""
+        self._tree: PublishedTree | None = None
+        """What is asked in place of the site, where the map is published through git."""
         self._completing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         """What reads maps.toml again."""
+        self._site_files: dict[str, SiteFile] | None = None
+        """What the site has sent, where it is not as the last harvest has kept it."""
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns what the map's site says about itself.
+        """Returns what the map's site says about itself, and about its changes where a walk may rest on that.
 
         The spider has the name of its renderer, which is tried first where maps.toml names none. Raises
         SiteError and ConfigurationError.
         """
-        return await probe(description, fetch, renderer_named(self.name))
+        site = await probe(description, fetch, renderer_named(self.name))
+        # A git repository tells of every tile by itself.
+        may_tell = description.change_index and description.repository is None
+        is_of_use = may_tell and description.walk == "auto" and not self.harvest.is_pushed
+        return await with_indexes(site, fetch) if is_of_use else site
 
     @classmethod
     def check(cls, description: MapDescription) -> None:
@@ -143,6 +155,8 @@ class TileSpider(Spider, HeldSpider):
             if self.crawl.harvest is not None and not self.crawl.is_ending:
                 await self._begin()
                 is_first = await self._offer()
+                if self._tree is not None and not self.harvest.is_pushed:
+                    await self._tree.keep()
         except TileHarvestError as error:
             self.crawl.end(error)
         except Exception as error:
@@ -153,10 +167,16 @@ class TileSpider(Spider, HeldSpider):
             self.crawl.beginning = None
         if not is_first:
             return
+        if self._tree is not None:
+            self._seeded()
+            return
         for layer, tile in self.harvest.first():
             yield self.ask(layer, tile)
+        self._seeded()
+
+    def _seeded(self) -> None:
+        """Tells that all requests with which the walks start are enqueued."""
         if self._work is not None:
-            # By now all of them are enqueued.
             self._work.seeded()
 
     def prepared(self, request: Request, segment: str) -> Request | None:
@@ -182,11 +202,18 @@ class TileSpider(Spider, HeldSpider):
         return self.ask(self.harvest.layers[layer].layer, tile, asked, surely=surely)
 
     def ask(self, layer: Layer, tile: Tile, asked: Asked = ON_WALK, *, surely: bool = False) -> Request:
-        """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before."""
+        """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before.
+
+        Where nothing was known before, a HEAD could only say what the GET says, too. A tile that is asked
+        `surely` may be known since.
+        """
         question = TileQuestion(layer.name, tile, asked)
+        harvest = self.harvest
+        is_kept = tile.zoom in harvest.layers[layer.name].walk.kept_zooms
+        is_fetched = harvest.fetches_at_once and is_kept and not surely
         return Request(
             layer.addresses.url_of(tile),
-            method="HEAD",
+            method="GET" if is_fetched else "HEAD",
             callback=self.answered,
             errback=self.failed,
             dont_filter=surely,
@@ -211,10 +238,11 @@ class TileSpider(Spider, HeldSpider):
         if not (result.step.skips or is_asked_below):
             below = walk.below(result.tile, result.outcome, known=state.known)
             asked = question.asked.below if below else ON_WALK
-            for child in below:
+            for child in self.harvest.walks.to_ask(result.layer, below, question.asked):
                 yield self.ask(layer, child, asked)
         if walk.goes_sideways and not self.harvest.is_pushed:
-            for tile in walk.beside(result.tile, result.outcome, known=state.known):
+            beside = walk.beside(result.tile, result.outcome, known=state.known)
+            for tile in self.harvest.walks.to_ask(result.layer, beside, question.asked):
                 yield self.ask(layer, tile)
         if result.is_counted or result.step.is_news:
             yield result
@@ -282,9 +310,7 @@ class TileSpider(Spider, HeldSpider):
                 raise
             harvest.is_pushed = True
         await self._be_allowed()
-        site, crawl.robots = await probe_politely(
-            self.probe, harvest.description, fetch_with(self.crawler), obeys=crawl.rules.robots
-        )
+        site = await self._read_tree() or await self._probe_site()
         if crawl.politeness is not None:
             crawl.politeness.obey(crawl.robots.gap)
         if site.renderer != (harvest.description.renderer or self.name):
@@ -299,8 +325,29 @@ class TileSpider(Spider, HeldSpider):
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         for note in site.notes:
             self.logger.info("%s", note)
-        await harvest.open(site)
+        await harvest.open(site, self._site_files)
         self._tell(site)
+
+    async def _probe_site(self) -> Site:
+        description, rules = self.harvest.description, self.crawl.rules
+        assert rules is not None
+        known, read = await self.harvest.site_files(), dict[str, SiteFile]()
+        fetch = fetch_with(self.crawler, known, read)
+        site, self.crawl.robots = await probe_politely(self.probe, description, fetch, obeys=rules.robots)
+        self._site_files = None if read == known else read
+        return site
+
+    async def _read_tree(self) -> Site | None:
+        """Returns what the map's git repository says of it, or None where the map has none."""
+        harvest, rules, settings = self.harvest, self.crawl.rules, self.crawler.settings
+        repository = harvest.description.repository
+        if repository is None:
+            return None
+        assert rules is not None
+        folder = data_folder(settings) / "git" / "harvest" / harvest.description.name
+        store = open_store_for_reading(settings)
+        self._tree = PublishedTree(harvest, repository, folder, store, f"git {rules.user_agents[0]}")
+        return await self._tree.read(self.probe)
 
     async def _be_allowed(self) -> None:
         """Wait until the site may be asked, and find out how much of it."""
@@ -317,10 +364,7 @@ class TileSpider(Spider, HeldSpider):
     def _tell(self, site: Site) -> None:
         harvest = self.harvest
         for name, decision in harvest.walks.decisions.layers.items():
-            way = (
-                "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
-            )
-            self.logger.info("layer %s: %s: %s", name, way, decision.reason)
+            self.logger.info("layer %s: %s: %s", name, _walked(decision), decision.reason)
         self.logger.info(
             "%s the harvest of map '%s' for %s: %s",
             "continuing" if harvest.continued else "beginning",
@@ -384,6 +428,8 @@ class TileSpider(Spider, HeldSpider):
         missed = [] if self._work is None else await self._unanswered(self._work)
         if not missed:
             # Only now: what is below a tile that was missed would pass for vanished.
+            if self._tree is not None:
+                await self._tree.keep_missed()
             missed = [self.ask(*one, LATE, surely=True) for one in await self.harvest.unasked()]
         if not missed:
             missed = [self.ask(*one, surely=True) for one in await self.harvest.audit()]
@@ -441,6 +487,12 @@ def _question(request: Request) -> TileQuestion:
     question = question_of(request)
     assert question is not None
     return question
+
+
+def _walked(decision: Decision) -> str:
+    if decision.ground is not None:
+        return "what its change index does not tell of is skipped"
+    return "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
 
 
 def _why(ending: TileHarvestError | None, reason: str) -> str:

@@ -240,30 +240,30 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, _FAILURES) and Refusal.of(error).passing
 
 
-def parse_s3_url(text: str) -> tuple[str, str]:
+def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
     """Returns bucket and prefix of `s3://bucket/some/prefix`. The prefix may be empty, and ends in no slash.
 
-    Raises ConfigurationError, whose message does not repeat the text: it may hold a password.
+    Raises ConfigurationError, whose message does not repeat the text: it may hold a password. `what` says in
+    it whose address this is.
     """
     scheme, separator, rest = text.partition("://")
     bucket, _, prefix = rest.partition("/")
     prefix = prefix.removesuffix("/")
     if scheme != "s3" or not separator:
-        raise ConfigurationError(f"TILE_STORE is no address on S3: {_EXAMPLE}")
+        raise ConfigurationError(f"{what} is no address on S3: {_EXAMPLE}")
     if "@" in text or "?" in text:
         raise ConfigurationError(
-            "TILE_STORE takes no credentials and no options, they belong in the environment, such as"
+            f"{what} takes no credentials and no options, they belong in the environment, such as"
             f" AWS_ACCESS_KEY_ID: {_EXAMPLE}"
         )
     if not _BUCKET.fullmatch(bucket) or ".." in bucket:
         raise ConfigurationError(
-            "the bucket in TILE_STORE has no possible name, which is 3 to 63 lower-case letters, digits,"
+            f"the bucket in {what} has no possible name, which is 3 to 63 lower-case letters, digits,"
             f" dots and hyphens: {_EXAMPLE}"
         )
     if prefix and not all(_FOLDER.fullmatch(folder) for folder in prefix.split("/")):
         raise ConfigurationError(
-            "the prefix in TILE_STORE may have only letters, digits and . _ = - between its slashes:"
-            f" {_EXAMPLE}"
+            f"the prefix in {what} may have only letters, digits and . _ = - between its slashes: {_EXAMPLE}"
         )
     return bucket, prefix
 
@@ -272,9 +272,11 @@ def _key(name: str) -> str:
     return f"{name[:2]}/{name}"
 
 
-def connected(bucket: str, request: timedelta) -> obstore.store.S3Store:
+def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.store.S3Store:
     """Returns a client for the bucket, made of what the environment says. It asks the service nothing yet.
 
+    `retries` is how often obstore itself repeats a request. That does for reading alone: it would not repeat
+    a put that was not answered, and would repeat 501 and 507.
     Raises ConfigurationError for settings that cannot be used; the message does not repeat their values.
     """
     for name in _ENDPOINTS:
@@ -296,8 +298,7 @@ def connected(bucket: str, request: timedelta) -> obstore.store.S3Store:
             bucket,
             config=_checksums(),
             client_options=options,
-            # Its own retries would not repeat a put that was not answered, and would repeat 501 and 507.
-            retry_config={"max_retries": 0},
+            retry_config={"max_retries": retries},
         )
     raise ConfigurationError(
         "an AWS_... variable in the environment has a value that cannot be; correct or unset it"

@@ -340,9 +340,6 @@ class Squares:
         self._by_zoom = [(zoom, 1 - zoom, places) for zoom, places in sorted(by_zoom.items())]
         self._factor = factor
 
-    def __bool__(self) -> bool:
-        return bool(self._by_zoom)
-
     def cover(self, cell: Cell) -> bool:
         """Returns whether the tile lies below one of them; none lies below itself.
 

@@ -58,8 +58,8 @@ _NO_ADDRESSES: Final = _NoAddresses()
 class Layer:
     """One layer as its site describes it on one day. Raises ValueError for values that no layer can have.
 
-    The history keeps everything but `addresses`, `overlay` and `min_zoom`, and of the pyramid depth and
-    factor. A layer that was read from the history has the defaults there.
+    The history keeps everything but `addresses`, `overlay`, `min_zoom` and `stamp`, and of the pyramid depth
+    and factor. A layer that was read from the history has the defaults there.
     """
 
     name: str
@@ -85,6 +85,9 @@ class Layer:
     """The coarsest level that the site's own viewer shows, counted from the whole-map image."""
     rendered: int | None = None
     """When the last render began, in seconds since 1970."""
+    stamp: str | None = None
+    """What the site says of the layer's last render: another one after each render that has changed a tile.
+    None where it says nothing, or while a render is going on."""
 
     host: str = field(init=False, repr=False, compare=False)
     """The host that the tiles are asked of: what a rate is limited for."""

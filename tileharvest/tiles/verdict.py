@@ -160,12 +160,7 @@ def with_attempts(reason: str, attempts: int) -> str:
 
 def conditional_headers(latest: Version | None) -> Mapping[str, str]:
     """Returns the headers that let a server answer 304 where the history has the bytes."""
-    if latest is None or latest.gone:
-        return {}
-    stored = latest.validator
-    if stored.etag is not None:
-        return {"If-None-Match": stored.etag}
-    return {} if stored.last_modified is None else {"If-Modified-Since": stored.last_modified}
+    return {} if latest is None or latest.gone else latest.validator.conditions
 
 
 def _missing(latest: Version | None) -> Outcome:

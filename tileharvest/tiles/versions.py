@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
 
 _SHA1: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
@@ -56,6 +57,13 @@ class Validator:
     def entity(self) -> str | None:
         """The ETag without its strength: for us `W/"a"` and `"a"` name the same state."""
         return None if self.etag is None else self.etag.removeprefix("W/")
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """The headers of a request that let the server answer 304 where the file is in this state."""
+        if self.etag is not None:
+            return {"If-None-Match": self.etag}
+        return {} if self.last_modified is None else {"If-Modified-Since": self.last_modified}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tileharvest.history.changes import (
     last_changes,
 )
 from tileharvest.history.recorded_versions import shown, story
-from tileharvest.history.schema import BLOCK_LEVELS, FINISHED
+from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
 from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 
@@ -189,7 +189,7 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
     """Returns how far the last harvest is, as the commands tell it; None where it has ended."""
     if not summaries or summaries[-1].ended is not None:
         return None
-    finished = [summary for summary in summaries if summary.reason == FINISHED]
+    finished = [one for one in summaries if one.reason == FINISHED and one.walk not in NOT_WALKED]
     state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=summaries[-1].stopped)
     figures = Figures.of(summaries[-1], state, workers).as_plain()
     return {

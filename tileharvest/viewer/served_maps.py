@@ -58,31 +58,6 @@ class TimedCache(Generic[_Value]):
         return value
 
 
-class MapsFile:
-    """`maps.toml`, read again when it has changed. A file that is missing describes no maps."""
-
-    def __init__(self, file: Path) -> None:
-        """Raises ConfigurationError as `load_maps` does."""
-        self._file = file
-        self._stamp = stamp_of(file)
-        self._described = self._read()
-
-    def described(self) -> Mapping[str, MapDescription]:
-        """Returns the maps in the file's order; while the file is wrong, those that it described before."""
-        stamp = stamp_of(self._file)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._described = self._read()
-            except ConfigurationError as error:
-                _log.warning("%s; until then it counts as it was before", error)
-        return self._described
-
-    def _read(self) -> Mapping[str, MapDescription]:
-        # Not by the stamp: a file that is there and cannot be read is to be one clear line.
-        return load_maps(self._file) if self._file.exists() else {}
-
-
 class ServedMaps:
     """The maps and their outlines. May be used by several threads.
 
@@ -91,7 +66,7 @@ class ServedMaps:
 
     def __init__(
         self,
-        maps_file: MapsFile,
+        maps_file: Path,
         open_history: Callable[[], History | None],
         workers: Callable[[str], int],
         only: Collection[str] = (),
@@ -102,9 +77,12 @@ class ServedMaps:
         `open_history` returns None while no harvest has begun a history. `workers` returns how many harvest
         the map of that name now; a bool counts as 0 or 1.
 
-        Raises ConfigurationError for a map that neither `maps.toml` nor the history has.
+        Raises ConfigurationError as `load_maps` does, and for a map that neither `maps.toml` nor the history
+        has. A missing file describes no maps.
         """
         self._maps_file = maps_file
+        self._stamp = stamp_of(maps_file)
+        self._described = self._read_maps()
         self._open_history = open_history
         self._opening = threading.Lock()
         self._opened: History | None = None
@@ -138,12 +116,12 @@ class ServedMaps:
 
     def names(self) -> list[str]:
         """Returns the described maps in the order of `maps.toml`, then those that only the history has."""
-        every = dict.fromkeys([*self._maps_file.described(), *self._harvested()])
+        every = dict.fromkeys([*self._maps(), *self._harvested()])
         return [name for name in every if not self._only or name in self._only]
 
     def described(self, name: str) -> MapDescription | None:
         """Returns the map as `maps.toml` has it; None for a map that is in it no longer."""
-        return self._maps_file.described().get(name)
+        return self._maps().get(name)
 
     def outline(self, name: str) -> MapOutline:
         """Returns what the history holds of the map, which has no days if it was never harvested.
@@ -184,9 +162,25 @@ class ServedMaps:
         return self._harvested().get(name) or BriefOutline((), 0, None, None)
 
     def _serves(self, name: str) -> bool:
-        is_known = name in self._maps_file.described() or name in self._harvested()
+        is_known = name in self._maps() or name in self._harvested()
         return is_known and (not self._only or name in self._only)
 
     def _harvested(self) -> dict[str, BriefOutline]:
         history = self.history
         return {} if history is None else self._briefs.get(None, lambda: brief_outlines(history))
+
+    def _maps(self) -> Mapping[str, MapDescription]:
+        """Returns the maps of `maps.toml`, in its order. It is read again when it has changed. While it is
+        wrong these are the maps that it described before."""
+        stamp = stamp_of(self._maps_file)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._described = self._read_maps()
+            except ConfigurationError as error:
+                _log.warning("%s; until then it counts as it was before", error)
+        return self._described
+
+    def _read_maps(self) -> Mapping[str, MapDescription]:
+        # Not by the stamp: a file that is there and cannot be read is to be one clear line.
+        return load_maps(self._maps_file) if self._maps_file.exists() else {}

@@ -20,7 +20,7 @@ from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import error
-from tileharvest.viewer.served_maps import MapsFile, ServedMaps
+from tileharvest.viewer.served_maps import ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -75,7 +75,7 @@ def viewer(
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
     a wrong file, and HistoryError for a history that cannot be read.
     """
-    with closing(ServedMaps(MapsFile(maps_file), open_history, workers, only)) as served:
+    with closing(ServedMaps(maps_file, open_history, workers, only)) as served:
         application = Application(served, store, Composer(store), page_files())
         try:
             yield application

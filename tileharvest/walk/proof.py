@@ -46,14 +46,16 @@ class Proof:
     def in_words(self) -> str:
         """Says in one line why it holds or does not."""
         if self.undated:
-            return f"the site does not say when {_tiles(self.undated)} changed"
+            return f"the site does not say when {tiles_in_words(self.undated)} changed"
         if self.broken:
-            return f"of {_tiles(self.pairs)} below another one {self.broken} changed after that one"
+            return f"of {tiles_in_words(self.pairs)} below another one {self.broken} changed after that one"
         if not self.pairs:
             return "no tile is known together with the one above it"
         if self.span < ONE_UPLOAD:
             return f"all tiles changed within {_duration(self.span)}, as in one upload"
-        return f"none of {_tiles(self.pairs)} changed after the one above it, in {_duration(self.span)}"
+        return (
+            f"none of {tiles_in_words(self.pairs)} changed after the one above it, in {_duration(self.span)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def seconds_of(http_date: str | None) -> float | None:
         return None
 
 
-def _tiles(count: int) -> str:
+def tiles_in_words(count: int) -> str:
     return f"{count:,} tile{'' if count == 1 else 's'}"
 
 

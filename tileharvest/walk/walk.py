@@ -16,6 +16,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.audit import LEAST_AUDITED, Audit, audited
+from tileharvest.walk.change_index import LEAST_AUDITED_OF_INDEX
 from tileharvest.walk.trust import remember, vouches
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
+    from tileharvest.walk.change_index import Ground
     from tileharvest.walk.trust import Mark
 
 LEVELS_ABOVE: Final = 3
@@ -102,6 +104,26 @@ class Walk:
         ranges = self._ranges[self.top]
         return tuple(dict.fromkeys(self.pyramid.present(tile for part in ranges for tile in part)))
 
+    def start_on(self, ground: Ground) -> tuple[Tile, ...]:
+        """Returns the tiles to ask for first where the walk keeps to a ground.
+
+        Of an endless layer that is all of the ground's at the top, as there may be nothing around them from
+        which the walk would come to them.
+        """
+        if not self.goes_sideways:
+            return tuple(filter(ground.has, self.start()))
+        return tuple(tile for tile in ground.tiles() if tile in self._ranges[self.top][0])
+
+    def around(self, ground: Ground) -> tuple[Tile, ...]:
+        """Returns the tiles at which a walk has stopped that kept to a ground: from there it goes on where
+        the ground was wrong. Some of them may lie below tiles that are missing."""
+        found = dict.fromkeys(self.start())
+        for tile in ground.tiles():
+            found.update(dict.fromkeys(self.below(tile, Outcome.IGNORED, known=True)))
+            if self.goes_sideways:
+                found.update(dict.fromkeys(self.beside(tile, Outcome.IGNORED, known=True)))
+        return tuple(tile for tile in found if not ground.has(tile))
+
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles to ask for next, given what was found for this one.
 
@@ -167,7 +189,14 @@ class Walk:
         step = remember(mark, seen, is_late=asked.late)
         return step if is_kept else replace(step, is_kept=False)
 
-    def audit(self, known: Iterable[Tile], tops: Iterable[Tile], share: float, seed: str) -> Audit:
+    def audit(
+        self,
+        known: Iterable[Tile],
+        tops: Iterable[Tile],
+        share: float,
+        seed: str,
+        least: int = LEAST_AUDITED,
+    ) -> Audit:
         """Returns what is asked of this share of what was skipped; the same for the same seed.
 
         `known` are the skipped tiles that are known, `tops` those below which they were skipped. A tile that
@@ -182,7 +211,12 @@ class Walk:
         for tile in (*tops, *above, *known):
             below = self.below(tile, Outcome.IGNORED, known=True)
             places.update(dict.fromkeys(one for one in below if one.zoom in self.kept_zooms))
-        return Audit(audited(list(places), share, LEAST_AUDITED, seed), frozenset(known))
+        return Audit(audited(list(places), share, least, seed), frozenset(known))
+
+    def audit_index(self, known: Iterable[Tile], share: float, seed: str) -> Audit:
+        """Returns the same of what was skipped because a change index did not tell of it."""
+        audit = self.audit(known, (), share, seed, LEAST_AUDITED_OF_INDEX)
+        return replace(audit, is_of_index=True)
 
     def kept(self) -> tuple[TileRange, ...]:
         """Returns all that is kept, as ranges of tiles. Those of several zones may overlap."""

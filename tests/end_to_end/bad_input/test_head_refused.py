@@ -44,10 +44,10 @@ def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(
     assert sorted(line.status for line in tiles if line.method == "GET") == [200] * 2 + [304] * 18
 
 
-def test_a_tile_that_is_asked_by_get_at_once_costs_the_budget_one_request(stage: Stage) -> None:
+def test_a_tile_that_is_asked_by_get_instead_costs_the_budget_one_request(stage: Stage) -> None:
     """Besides them, two requests look at the site, and one HEAD is refused."""
     stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, budget={"requests": 23})
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head", budget={"requests": 23})
     stage.site.rule_for_all = rules.head_refused()
     assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
     assert len(stage.site.received) == 23
@@ -55,7 +55,7 @@ def test_a_tile_that_is_asked_by_get_at_once_costs_the_budget_one_request(stage:
 
 def test_head_refused_with_501_is_noticed_once_per_harvest(stage: Stage) -> None:
     stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head")
     stage.site.rule_for_all = rules.head_refused(501)
     assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
     assert [request.method for request in stage.site.received].count("HEAD") == 1

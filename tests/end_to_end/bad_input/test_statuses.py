@@ -55,7 +55,7 @@ def first_visit(refusing: Stage) -> Visit:
 def test_a_server_that_recovers_at_the_fourth_attempt_loses_no_tile(
     refusing: Stage, first_visit: Visit
 ) -> None:
-    assert methods(refusing.site, ILL_FOR_A_WHILE) == ["HEAD"] * 4 + ["GET"]
+    assert methods(refusing.site, ILL_FOR_A_WHILE) == ["GET"] * 4
     assert found(refusing.project)[ILL_FOR_A_WHILE].outcome == "add"
 
 
@@ -67,7 +67,7 @@ def test_pauses_double(refusing: Stage, first_visit: Visit) -> None:
 
 
 def test_a_server_that_stays_ill_is_asked_five_times(refusing: Stage, first_visit: Visit) -> None:
-    assert methods(refusing.site, ILL) == ["HEAD"] * 5
+    assert methods(refusing.site, ILL) == ["GET"] * 5
     assert found(refusing.project)[ILL] == Found("fail", "500 Internal Server Error (5 attempts)")
 
 
@@ -81,14 +81,14 @@ def test_a_server_that_stays_ill_is_asked_five_times(refusing: Stage, first_visi
 def test_a_refusal_for_good_is_asked_once(
     refusing: Stage, first_visit: Visit, path: str, reason: str
 ) -> None:
-    assert methods(refusing.site, path) == ["HEAD"]
+    assert methods(refusing.site, path) == ["GET"]
     assert found(refusing.project)[path] == Found("fail", reason)
 
 
 def test_a_server_that_wants_to_rest_for_an_hour_has_as_long_as_is_allowed_and_is_not_asked_again(
     refusing: Stage, first_visit: Visit
 ) -> None:
-    assert methods(refusing.site, BUSY_FOR_AN_HOUR) == ["HEAD"]
+    assert methods(refusing.site, BUSY_FOR_AN_HOUR) == ["GET"]
     assert found(refusing.project)[BUSY_FOR_AN_HOUR] == Found("fail", "429 Too Many Requests (1 attempt)")
     (busy,) = asked(refusing.site, BUSY_FOR_AN_HOUR)
     rested = [one for one in refusing.site.received if busy.time < one.time < busy.time + LONGEST_REST]

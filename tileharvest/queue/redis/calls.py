@@ -6,13 +6,13 @@ import hashlib
 from contextlib import suppress
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from redis.exceptions import NoScriptError
 
 from tileharvest.queue.lanes import Lane
-from tileharvest.queue.port import Counts, Failure, Lease
+from tileharvest.queue.port import Counts, Exchange, Failure, Lease
 from tileharvest.queue.shared_queue import Worker
 
 if TYPE_CHECKING:
@@ -42,27 +42,25 @@ _NOTE: Final = "note:"
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-class Keys:
-    """The names of a map's keys. All of them have the map as hash tag, which keeps them on one node."""
+def key(map_name: str, name: str = "") -> bytes:
+    """Returns the name of one of a map's keys, or what all of them begin with.
 
-    def __init__(self, map_name: str) -> None:
-        if not map_name or set("{}") & set(map_name):
-            raise ValueError(f"'{map_name}' cannot name keys of Redis: it is empty, or has braces")
-        self.prefix = f"tileharvest:{{{map_name}}}:"
-
-    def named(self, name: str) -> bytes:
-        return f"{self.prefix}{name}".encode(errors="backslashreplace")
+    They have the map as hash tag, which keeps them on one node. Raises ValueError for a map that cannot be.
+    """
+    if not map_name or set("{}") & set(map_name):
+        raise ValueError(f"'{map_name}' cannot name keys of Redis: it is empty, or has braces")
+    return f"tileharvest:{{{map_name}}}:{name}".encode(errors="backslashreplace")
 
 
-async def run(client: Client, name: str, keys: Keys, argument: Mapping[str, Any]) -> bytes:
-    """Returns the answer of one call of a script of the folder `scripts`, in MessagePack. Sends the script to
-    a server that has it not."""
+async def run(client: Client, name: str, prefix: bytes, argument: Mapping[str, Any]) -> bytes:
+    """Returns the answer of one call of a script of the folder `scripts`, in MessagePack, about the keys that
+    begin so. Sends the script to a server that has it not."""
     script, encoded = script_of(*_FIRST, name), _ENCODER.encode(argument)
     digest = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
     try:
-        answer: bytes = await client.evalsha(digest, 1, keys.prefix, encoded)
+        answer: bytes = await client.evalsha(digest, 1, prefix, encoded)
     except NoScriptError:
-        answer = await client.eval(script, 1, keys.prefix, encoded)
+        answer = await client.eval(script, 1, prefix, encoded)
     return answer
 
 
@@ -110,32 +108,22 @@ def decoded(answer: bytes, kind: type[Value]) -> Value:
     return msgspec.msgpack.decode(answer, type=kind)
 
 
-class Done(msgspec.Struct, array_like=True):
-    """The answer of an exchange."""
+_LEASED: TypeAlias = list[tuple[int, int, int, msgspec.Raw, msgspec.Raw]]
+"""Id, attempt, priority, segment, body."""
 
-    duplicates: int
-    refused: int
-    next_due: float | bool
-    leased_elsewhere: int
-    has_more: bool
-    """Whether something waits that was not leased."""
-    dead: int
-    leased: list[tuple[int, int, int, msgspec.Raw, msgspec.Raw]]
-    """Id, attempt, priority, segment, body."""
-
-    @property
-    def leases(self) -> list[Lease]:
-        return [
-            Lease(number, attempt, content_of(body), text_of(segment), priority)
-            for number, attempt, priority, segment, body in self.leased
-        ]
+_EXCHANGED: Final = msgspec.msgpack.Decoder(tuple[int, int, float | bool, int, bool, int, _LEASED])
+"""The answer of an exchange, in the words of `exchange.lua`."""
 
 
-_DONE: Final[msgspec.msgpack.Decoder[Done]] = msgspec.msgpack.Decoder(Done)
-
-
-def exchanged(answer: bytes) -> Done:
-    return _DONE.decode(answer)
+def exchanged(answer: bytes) -> tuple[Exchange, int]:
+    """Returns what an exchange has answered, and how many entries are no requests."""
+    duplicates, refused, next_due, elsewhere, has_more, dead, leased = _EXCHANGED.decode(answer)
+    leases = [
+        Lease(number, attempt, content_of(body), text_of(segment), priority)
+        for number, attempt, priority, segment, body in leased
+    ]
+    due = next_due or None
+    return Exchange(leases, duplicates, 0, refused, due, elsewhere, has_more), dead
 
 
 def told(changes: Changes) -> dict[str, Any]:

@@ -8,27 +8,30 @@ import os
 import secrets
 import socket
 import time
+from dataclasses import replace
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.lanes import Turns
-from tileharvest.queue.port import Exchange
+from tileharvest.queue.lanes import check_minus_share
 from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.sentences import expired, sentence
-from tileharvest.queue.shared_queue import Ending, Worker
+from tileharvest.queue.shared_queue import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from tileharvest.queue.port import Changes, Counts, Failure, Lease
+    from tileharvest.queue.port import Changes, Counts, Exchange, Failure, Lease
     from tileharvest.queue.redis.connection import Client
+    from tileharvest.queue.shared_queue import Ending
+
+    Found = TypeVar("Found")
 
 _logger = logging.getLogger(__name__)
 
@@ -90,9 +93,12 @@ class RedisQueue:
             raise ValueError(
                 f"{max_attempts} attempts of {lease_seconds} s for {expected} requests would offer none"
             )
-        Turns(minus_share)
+        check_minus_share(minus_share)
         self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
-        self._keys = calls.Keys(map_name)
+        self._map_name = map_name
+        self._key = partial(calls.key, map_name)
+        """Returns the name of one of the map's keys."""
+        self._key()
         self._lease_seconds = lease_seconds
         self._has_server_clock = server_clock
         self._was_short = False
@@ -163,24 +169,16 @@ class RedisQueue:
             self._told["now"] = now
             self._note_work(now, ended, changes.share)
             told = {**calls.told(changes), "wanted": wanted, "number": self._number}
-            answer = calls.exchanged(await self._run("exchange", told))
+            answer, dead = calls.exchanged(await self._run("exchange", told))
         if self._own is not None:
             self._own.finished -= min(answer.refused, ended)
         if changes.is_seeded:
             self._told["was_seeded"] = True
-        self._say(answer)
+        self._say_dead(dead)
         if wanted:
             # Else nobody was turned away now, but whoever was before is to come again.
-            self._was_short = answer.has_more and len(answer.leased) < wanted
-        return Exchange(
-            answer.leases,
-            answer.duplicates,
-            refused=answer.refused,
-            next_due=answer.next_due or None,
-            leased_elsewhere=answer.leased_elsewhere,
-            has_more=answer.has_more,
-            held_until=now + _AGAIN if self._was_short else None,
-        )
+            self._was_short = answer.has_more and len(answer.leases) < wanted
+        return replace(answer, held_until=now + _AGAIN) if self._was_short else answer
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         """Let the leases last, and tell that this worker is alive."""
@@ -195,7 +193,7 @@ class RedisQueue:
 
     async def failures(self) -> Sequence[Failure]:
         """Their times are Redis' own."""
-        key = self._keys.named("failures")
+        key = self._key("failures")
         return calls.failures(await self._link.attempt(methodcaller("hgetall", key)))
 
     async def forget(self, segment: str) -> None:
@@ -205,7 +203,7 @@ class RedisQueue:
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
         if kept < 1:
             raise ValueError(f"{kept} segments cannot be kept: the current one always is")
-        key = self._keys.named("segments")
+        key = self._key("segments")
         names = await self._link.attempt(methodcaller("zrange", key, 0, -1))
         others = [name for name in map(calls.text_of, names) if name not in (current, "")]
         dropped = others[: max(0, len(others) - (kept - 1))]
@@ -226,7 +224,7 @@ class RedisQueue:
 
     async def notes(self, segment: str) -> Mapping[str, str]:
         """Reads what is known of the segment, which is little."""
-        key = self._keys.named(f"segment:{segment}")
+        key = self._key(f"segment:{segment}")
         return calls.remarks(await self._link.attempt(methodcaller("hgetall", key)))
 
     def hosts(self) -> RedisHosts:
@@ -252,7 +250,8 @@ class RedisQueue:
         word = await self._end(segment, is_over=False)
         if word == "lost":
             raise QueueError(sentence(word, self._link.queue, f"what it knew of segment '{segment}'"))
-        return Ending(word)
+        ending: Ending = word
+        return ending
 
     async def ended(self, segment: str) -> None:
         """Nothing is done if another worker has the right to end it by now."""
@@ -260,8 +259,8 @@ class RedisQueue:
 
     async def workers(self) -> Sequence[Worker]:
         """Returns those that were heard of within the time of a lease. What is no worker is left out. This
-        reads only, with a call for each."""
-        found = await self._link.attempt(self._known_workers)
+        reads only."""
+        (found,) = await self._link.attempt(partial(_known_workers, names=[self._map_name]))
         now = await self.time(max((one.heartbeat for one in found), default=0.0)) if found else 0.0
         return [one for one in found if now - one.heartbeat < self._lease_seconds]
 
@@ -270,10 +269,7 @@ class RedisQueue:
         count."""
         if not self._has_server_clock:
             return now
-        seconds, fraction = await self._link.attempt(
-            lambda client: client.eval("return redis.call('TIME')", 1, self._keys.prefix)
-        )
-        return int(seconds) + int(fraction) / 1e6
+        return await self._link.attempt(partial(_time, name=self._map_name))
 
     async def close(self) -> None:
         """Closing twice is harmless, and so is closing when Redis is gone."""
@@ -318,7 +314,7 @@ class RedisQueue:
         async def run(client: Client) -> bytes:
             # A call about the host comes before an exchange, and may be the one that has waited for Redis.
             since = self._link.failing_since or began
-            return await calls.run(client, name, self._keys, {"away": time.monotonic() - since, **argument})
+            return await calls.run(client, name, self._key(), {"away": time.monotonic() - since, **argument})
 
         answer = await self._link.attempt(run)
         self._link.failing_since = None
@@ -335,36 +331,29 @@ class RedisQueue:
                 own.rate = self._counted / (now - self._window)
                 self._window, self._counted = now, 0
 
-    def _say(self, answer: calls.Done) -> None:
-        """Tell a person what is unusual."""
-        if answer.dead > self._dead:
+    def _say_dead(self, dead: int) -> None:
+        """Tell a person of entries that are no requests."""
+        if dead > self._dead:
             _logger.error(
                 "%d entries of %s are no requests; they were moved to its list 'dead', and the others go on",
-                answer.dead - self._dead,
+                dead - self._dead,
                 self._link.queue,
             )
-        self._dead = answer.dead
+        self._dead = dead
 
-    async def _end(self, segment: str, *, is_over: bool) -> str:
+    async def _end(self, segment: str, *, is_over: bool) -> Any:
+        """Returns the word of the script: an Ending, or `lost`."""
         self._expect_open()
         if self._segment != segment:
             raise RuntimeError(f"only who has joined segment '{segment}' ends it")
         return calls.decoded(await self._run("ending", {"is_over": is_over}), str)
 
-    async def _known_workers(self, client: Client) -> list[Worker]:
-        named, found = self._keys.named, []
-        held = await client.hgetall(named("held"))
-        for name, heard in await client.zrange(named("workers"), 0, -1, withscores=True):
-            told = await client.hget(named(f"client:{calls.text_of(name)}"), "facts")
-            found.append(calls.worker(told, heard, int(held.get(name, 0))))
-        return sorted((one for one in found if one is not None), key=lambda one: one.started)
-
     async def _sign_off(self, client: Client) -> None:
-        await client.zrem(self._keys.named("workers"), self._client)
-        await client.delete(self._keys.named(f"client:{self._client}"))
+        await client.zrem(self._key("workers"), self._client)
+        await client.delete(self._key(f"client:{self._client}"))
 
     async def _delete_all(self, client: Client) -> None:
-        async for key in client.scan_iter(match=self._keys.named("*"), count=1000):
+        async for key in client.scan_iter(match=self._key("*"), count=1000):
             await client.unlink(key)
 
 
@@ -375,14 +364,36 @@ async def notes_of_maps(
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
-    found: dict[str, Mapping[str, str]] = {}
+    answers = await _of_maps(parameters, names, partial(_notes_of_some, segment=segment))
+    return dict(zip(names, map(calls.remarks, answers), strict=True))
+
+
+async def workers_of_maps(
+    parameters: Mapping[str, Any], names: Sequence[str], lease_seconds: float
+) -> dict[str, tuple[Sequence[Worker], float]]:
+    """Returns who was heard of within the time of a lease at the queue of each of these maps, and the present
+    time by Redis' clock. Reads only, over one connection.
+
+    `parameters` are those of `connection.connect`. Raises QueueError.
+    """
+
+    async def seen(client: Client, names: Sequence[str]) -> list[tuple[Sequence[Worker], float]]:
+        found, now = await _known_workers(client, names), await _time(client, names[0])
+        return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
+
+    return dict(zip(names, await _of_maps(parameters, names, seen), strict=True))
+
+
+async def _of_maps(
+    parameters: Mapping[str, Any], names: Sequence[str], ask: Callable[..., Awaitable[list[Found]]]
+) -> list[Found]:
+    """Returns what `ask` finds for each of these maps."""
+    found: list[Found] = []
     link = RedisLink(parameters, "the queues of all maps", _BRIEFLY)
     await link.open()
     try:
         for first in range(0, len(names), _MAPS_AT_ONCE):
-            some = names[first : first + _MAPS_AT_ONCE]
-            answers = await link.attempt(partial(_notes_of_some, names=some, segment=segment))
-            found |= dict(zip(some, map(calls.remarks, answers), strict=True))
+            found += await link.attempt(partial(ask, names=names[first : first + _MAPS_AT_ONCE]))
     finally:
         await link.close()
     return found
@@ -391,9 +402,35 @@ async def notes_of_maps(
 async def _notes_of_some(client: Client, names: Sequence[str], segment: str) -> list[dict[bytes, bytes]]:
     together = client.pipeline(transaction=False)
     for name in names:
-        together.hgetall(calls.Keys(name).named(f"segment:{segment}"))
+        together.hgetall(calls.key(name, f"segment:{segment}"))
     answers: list[dict[bytes, bytes]] = await together.execute()
     return answers
+
+
+async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Worker]]:
+    """Returns the workers of each queue that have not signed off, the oldest first. It takes two calls, or as
+    many as there are nodes."""
+    together = client.pipeline(transaction=False)
+    for name in names:
+        together.zrange(calls.key(name, "workers"), 0, -1, withscores=True)
+        together.hgetall(calls.key(name, "held"))
+    answers = await together.execute()
+    heard, held = answers[::2], answers[1::2]
+    for name, of_queue in zip(names, heard, strict=True):
+        for client_name, _ in of_queue:
+            together.hget(calls.key(name, f"client:{calls.text_of(client_name)}"), "facts")
+    told = iter(await together.execute())
+    found = []
+    for of_queue, leased in zip(heard, held, strict=True):
+        known = [calls.worker(next(told), at, int(leased.get(one, 0))) for one, at in of_queue]
+        found.append(sorted((one for one in known if one is not None), key=lambda one: one.started))
+    return found
+
+
+async def _time(client: Client, name: str) -> float:
+    """Returns Redis' own time, in a cluster that of the node that has the map."""
+    seconds, fraction = await client.eval("return redis.call('TIME')", 1, calls.key(name))
+    return int(seconds) + int(fraction) / 1e6
 
 
 def _machine() -> tuple[str, str]:

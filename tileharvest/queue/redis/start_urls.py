@@ -7,14 +7,16 @@ import os
 import secrets
 import socket
 from contextlib import contextmanager
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import RedisError
 from scrapy_redis import defaults
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.redis.connection import connect, connection_parameters, fitting, masked
+from tileharvest.queue.redis.connection import connection_parameters
+from tileharvest.queue.redis.link import RedisLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
     import redis
     from scrapy_redis.spiders import RedisMixin
 
+    from tileharvest.queue.redis.connection import Client
+
 _logger = logging.getLogger(__name__)
 
 _COUNTS: Final = {b"list": "LLEN", b"zset": "ZCARD"}
 """How to count what scrapy-redis' queues have, by the type of their key."""
+
+_PATIENCE: Final = 5.0
+"""Seconds for which Redis is asked again whether anything waits there."""
 
 _SCRIPT: Final = resources.files("tileharvest.queue.redis").joinpath("scripts/start_urls.lua")
 
@@ -117,24 +124,24 @@ class StartUrls:
         return found
 
 
-async def refuse_pickled(settings: Mapping[str, Any], name: str) -> None:
+async def refuse_pickled(settings: Mapping[str, Any], name: str, patience: float = _PATIENCE) -> None:
     """Raises QueueError where scrapy-redis' own scheduler has left requests of the spider in Redis, or where
     that cannot be found out. They are pickled, so they are never read here."""
     key = settings.get("SCHEDULER_QUEUE_KEY", defaults.SCHEDULER_QUEUE_KEY) % {"spider": name}
-    parameters = connection_parameters(settings)
-    client = connect(parameters)
+    link = RedisLink(connection_parameters(settings), f"the queue '{key}' of scrapy-redis", patience)
+    await link.open()
     try:
-        client = await fitting(client, parameters)
-        command = _COUNTS.get(await client.type(key))
-        waiting = 0 if command is None else await client.execute_command(command, key)
-    except (RedisError, RedisClusterException, OSError) as error:
-        said = masked(" ".join(str(error).split()), parameters)
-        raise QueueError(f"Redis does not say whether '{key}' exists ({said}); nothing was changed") from None
+        waiting = await link.attempt(partial(_waiting, key=key))
     finally:
-        await client.aclose()
+        await link.close()
     if waiting:
         raise QueueError(
             f"{waiting} requests of scrapy-redis wait in '{key}', pickled, and are never read: first"
             f" crawl '{name}' with SCHEDULER = 'scrapy_redis.scheduler.Scheduler' until it is idle, or delete"
             " that key"
         )
+
+
+async def _waiting(client: Client, key: str) -> int:
+    command = _COUNTS.get(await client.type(key))
+    return 0 if command is None else int(await client.execute_command(command, key))

@@ -12,13 +12,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.lanes import Turns
+from tileharvest.queue.lanes import check_minus_share
 from tileharvest.queue.port import Exchange
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
 from tileharvest.queue.sqlite.file import connect, connect_to_look
 from tileharvest.queue.sqlite.lock import WorkerLock
-from tileharvest.queue.sqlite.statements import Statements, remarks_of
+from tileharvest.queue.sqlite.statements import ANY, Statements, remarks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,12 +66,13 @@ class SqliteQueue:
         if max_attempts < 1 or lease_seconds <= 0:
             raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
         check_filter(expected, error_rate)
+        check_minus_share(minus_share)
         self._file = file
-        self._turns = Turns(minus_share)
         self._statements_on = partial(
             Statements,
             max_attempts=max_attempts,
             lease_seconds=lease_seconds,
+            minus_share=minus_share,
             expected=expected,
             error_rate=error_rate,
         )
@@ -132,13 +133,20 @@ class SqliteQueue:
         """Returns the remarks of the segment, as `notes` does, of a queue that is not open and has a file. It
         makes the caller wait for the disk, and changes nothing. Raises QueueError, also where there is no
         file."""
+        return self._glance(lambda connection: remarks_of(connection, segment), {})
+
+    def glance_whether_empty(self) -> bool:
+        """Returns in the same way whether no request is in the queue: none waits, is leased or delayed."""
+        return self._glance(lambda connection: connection.execute(ANY).fetchone() is None, True)
+
+    def _glance(self, ask: Callable[[sqlite3.Connection], Result], otherwise: Result) -> Result:
         assert self._file is not None
         with self._as_queue_errors():
             connection = connect_to_look(self._file)
             if connection is None:
-                return {}
+                return otherwise
             with closing(connection):
-                return remarks_of(connection, segment)
+                return ask(connection)
 
     async def close(self) -> None:
         """Closing twice is harmless."""
@@ -230,7 +238,7 @@ class SqliteQueue:
             + statements.give_back(changes.returned)
         )
         return Exchange(
-            statements.lease_next(self._turns, wanted, now),
+            statements.lease_next(wanted, now),
             duplicates,
             false_alarms,
             len(changes.finished) + len(changes.failed) + len(changes.returned) - held,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.queue.lanes import Lane, Turns
+from tileharvest.queue.lanes import Lane, turns
 from tileharvest.queue.port import Counts, Failure, Lease
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, expired
@@ -71,6 +71,8 @@ _COUNTS: Final = """
         (SELECT count(*) FROM seen WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))
             + (SELECT coalesce(sum(number), 0) FROM surely_new
                 WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))"""
+ANY: Final = "SELECT 1 FROM requests LIMIT 1"
+"""A row if there is any request, in whatever state."""
 _FAILURES: Final = "SELECT id, body, segment, priority, attempts, reason, failed FROM failures ORDER BY id"
 
 _OF_SEGMENT: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
@@ -102,6 +104,7 @@ class Statements:
         *,
         max_attempts: int,
         lease_seconds: float,
+        minus_share: int,
         expected: int,
         error_rate: float,
     ) -> None:
@@ -109,6 +112,9 @@ class Statements:
         self._connection = connection
         self._max_attempts = max_attempts
         self._lease_seconds = lease_seconds
+        self._minus_share = minus_share
+        self._offered = 0
+        """Leases since this was made, by which the minus lane has its turns."""
         self._expected = expected
         self._error_rate = error_rate
         self._filters: dict[int, SeenFilter] | None = None
@@ -214,13 +220,14 @@ class Statements:
         until = now + self._lease_seconds
         return self._change(_EXTEND, [(until, lease.id, lease.attempt) for lease in leases])
 
-    def lease_next(self, turns: Turns, wanted: int, now: float) -> list[Lease]:
+    def lease_next(self, wanted: int, now: float) -> list[Lease]:
         """Lease up to so many, in the order of the lanes."""
         if not wanted:
             return []
         until = now + self._lease_seconds
         front = self._connection.execute(_FRONT, (wanted,)).fetchall()
-        minus_first = [turns.next_is_minus() for _ in front]
+        minus_first = turns(self._offered, len(front), self._minus_share)
+        self._offered += len(front)
         asked = sum(minus_first)
         minus = self._connection.execute(_MINUS, (asked,)).fetchall() if asked else []
         rows = _in_turn(front, minus, minus_first) if minus else front

@@ -6,6 +6,7 @@
  * @typedef {import("./projection.js").Place} Place
  * @typedef {object} Coordinates
  * @property {number} digits behind the point, to which addresses tell a place
+ * @property {string} example the key of the words in the empty field
  * @property {string} wrong the key of the words that say what can be typed
  * @property {(point: GridPoint) => string} inWords
  * @property {(point: GridPoint) => Place} named the place that the words name
@@ -33,6 +34,7 @@ export function coordinatesOf(renderer, layout) {
 function blocks(layout) {
   return {
     digits: 1,
+    example: "goToExample",
     wrong: "goToWrong",
     inWords: (point) => {
       const { x, z } = blockAt(point, layout);
@@ -51,6 +53,7 @@ function blocks(layout) {
 function degrees(layout) {
   return {
     digits: DIGITS_OF_DEGREES + 1,
+    example: "goToExampleDegrees",
     wrong: "goToWrongDegrees",
     inWords: (point) => {
       const { x, z } = placeAt(point, layout);
@@ -68,6 +71,7 @@ function degrees(layout) {
 function tiles(layout) {
   return {
     digits: 3,
+    example: "goToExampleTile",
     wrong: "goToWrongTile",
     inWords: ({ x, y }) => {
       const { column, row } = cellOf(tileAt(x, y, 0));

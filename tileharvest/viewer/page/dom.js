@@ -19,6 +19,12 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** @param {string} words with commands between backticks @returns {HTMLSpanElement} in which they look like commands */
+export function phrase(words) {
+  const parts = words.split("`");
+  return element("span", {}, ...parts.map((part, place) => (place % 2 === 1 ? element("code", {}, part) : part)));
+}
+
 /** @param {string} id @returns {any} the element of index.html; it is an error of ours if there is none */
 export function part(id) {
   const found = document.getElementById(id);

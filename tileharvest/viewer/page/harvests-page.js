@@ -1,7 +1,7 @@
 /** The page of harvests: what each found, what it cost, and how far a running one is. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
-import { element, part, settled } from "./dom.js";
+import { element, part, phrase, settled } from "./dom.js";
 import { writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
 import { bytesInWords, durationInWords, language, number, text } from "./text.js";
@@ -13,7 +13,14 @@ const OUTCOMES = {
 };
 const ORDER = ["add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip", "404"];
 const ENDS = { finished: "endFinished", interrupted: "endInterrupted", moved: "endMoved" };
-const WALKS = { full: "harvestFull", pruned: "harvestPruned", repaired: "harvestRepaired", pushed: "harvestPushed" };
+const WALKS = {
+  full: "harvestFull",
+  pruned: "harvestPruned",
+  repaired: "harvestRepaired",
+  pushed: "harvestPushed",
+  imported: "harvestImported",
+  changes: "harvestChanges",
+};
 const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
 const MOST_MAPS = 20; // Each costs a question. Who has more finds the others by their names.
@@ -75,7 +82,7 @@ function section(map, answer) {
   const note = map.note ? element("p", { class: "note" }, map.note) : null;
   if (answer === null || map.first_day === null || map.last_day === null) {
     const command = element("code", {}, `scrapy harvest ${map.name}`);
-    return element("section", {}, title, note, element("p", {}, text("harvestsNone"), " ", command));
+    return element("section", {}, title, note, element("p", {}, phrase(text("harvestsNone")), " ", command));
   }
   const facts = [
     text(map.days === 1 ? "harvestsOneDay" : "harvestsDays", {
@@ -97,7 +104,7 @@ function progress(map, { running, harvests: [harvest] }) {
     const command = element("code", {}, `scrapy harvest ${map}`);
     const words = stopped === null
       ? text("harvestStopped", { done }) : text("harvestStoppedBy", { done, reason: stopped });
-    return element("p", { class: "running" }, words, " ", command);
+    return element("p", { class: "running" }, phrase(words), " ", command);
   }
   const words = expected === null
     ? text("harvestRunningUnknown", { done }) : text("harvestRunning", { done, expected });

@@ -179,7 +179,7 @@ export class LayerView {
     const old = part(id);
     const container = old.cloneNode(false);
     container.removeAttribute("style");
-    container.className = "map";
+    container.className = this.renderer.isCrisp === true ? "map crisp" : "map";
     container.tabIndex = 0;
     old.replaceWith(container);
     return new MapView(container, {

@@ -1,7 +1,8 @@
 /** Starts the page: which page, which map, which language and colours; the rest is the time machine's. */
 import * as api from "./api.js";
-import { announce, element, part, settled } from "./dom.js";
+import { announce, element, part, phrase, settled } from "./dom.js";
 import { drawHarvests } from "./harvests-page.js";
+import { listenForChoice, offerMaps } from "./map-choice.js";
 import { Outline } from "./outline.js";
 import { HARVESTS, readHash, writeHash } from "./permalink.js";
 import { gridToWorld, worldToGrid } from "./projection.js";
@@ -48,7 +49,7 @@ async function showMap(hash) {
   const harvested = maps.filter((map) => map.days > 0);
   const wantedMap = mayBeLink ? shownMap : read.map;
   const map = maps.find(({ name }) => name === wantedMap) ?? harvested[0] ?? maps[0];
-  offerMaps(map?.name ?? "");
+  offerMaps(maps.map(({ name }) => name), map?.name ?? "");
   if (map === undefined || map.days === 0) {
     showEmpty(map);
     return;
@@ -84,11 +85,6 @@ function placeOfLink(text, outline) {
   return { layer, x, z, zoom: renderer.zoomOf(link, layout) ?? state.look.zoom };
 }
 
-/** @param {string} chosen */
-function offerMaps(chosen) {
-  part("map-choice").replaceChildren(...maps.map(({ name }) => new Option(name, name, false, name === chosen)));
-}
-
 /** @param {Outline} outline */
 function offerLayers(outline) {
   const chosen = state.look.layer;
@@ -104,7 +100,7 @@ function showEmpty(map) {
   part("layer-field").hidden = true;
   part("empty").replaceChildren(
     element("h1", {}, text("emptyTitle")),
-    element("p", {}, text(map === undefined ? "emptyNoMaps" : "emptyNoHarvest")),
+    element("p", {}, phrase(text(map === undefined ? "emptyNoMaps" : "emptyNoHarvest"))),
     element("pre", {}, element("code", {}, command)),
     element("p", {}, text("emptyAgain")),
   );
@@ -202,8 +198,8 @@ function listen() {
   });
   state.onChange(keepAddress);
   window.addEventListener("hashchange", go);
-  part("map-choice").addEventListener("change", (/** @type {any} */ event) => {
-    location.hash = writeHash({ ...NOTHING, map: event.target.value });
+  listenForChoice((name) => {
+    location.hash = writeHash({ ...NOTHING, map: name });
   });
   part("layer-choice").addEventListener("change", (/** @type {any} */ event) => {
     state.set({ layer: event.target.value });

@@ -79,6 +79,7 @@ export class MapView {
     this.layers = {};
     this.split = null;
     this.map.on("move zoom viewreset zoomend resize", () => this.#clip());
+    this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest));
     /** While the map gets another size, which moves its middle by part of a pixel. */
     this.resizing = false;
     this.watcher = new ResizeObserver(() => {

@@ -1,4 +1,4 @@
-/** Where am I: coordinates, region file, the live map at the same place, and the link to what is shown. */
+/** Where am I: coordinates, region file, the live map at the same place, the link to what is shown; and where to. */
 import { announce, part } from "./dom.js";
 import { text } from "./text.js";
 
@@ -10,6 +10,13 @@ export class PlaceBox {
       part("share").textContent = text("copied");
       setTimeout(() => (part("share").textContent = text("copyLink")), 2000);
     });
+  }
+
+  /** @param {string} example the key of words that say how a place is typed */
+  ask(example) {
+    const field = part("go-to-place");
+    field.dataset.placeholder = example;
+    field.placeholder = text(example);
   }
 
   /**

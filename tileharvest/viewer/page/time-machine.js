@@ -123,6 +123,7 @@ export class TimeMachine {
     this.view = view;
     view.day = this.#day(view);
     view.moveTo(this.state.look);
+    this.place.ask(view.coordinates.example);
     this.count();
   }
 

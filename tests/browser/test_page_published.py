@@ -1,0 +1,376 @@
+"""Published maps of all renderers on the page, beside what their files show by the renderer's own formula."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date, timedelta
+from math import cos, radians
+from shutil import copytree
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.browser.published_pictures import (
+    BLUEMAP,
+    DYNMAP,
+    ISLAND,
+    ISOMETRIC,
+    PL3XMAP,
+    PLAIN,
+    SQUAREMAP,
+    TOP_DOWN,
+    UNMINED,
+    difference,
+)
+from tests.browser.screen import Screen, as_image
+from tests.browser.viewed_maps import Viewer, serving
+from tests.browser.windows import DESK
+from tests.end_to_end.project import Project
+from tests.servers.nginx import nginx
+from tests.servers.plain_tiles import plain_tiles, tile_json
+from tests.servers.published import published
+from tileharvest.demo.forms import FORMS
+from tileharvest.demo.publication import publish
+from tileharvest.demo.world import DAYS, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.browser.published_pictures import Drawing
+    from tests.browser.windows import Window
+
+DAY: Final = "2026-11-20"
+FIRST_DAY: Final = date(2026, 11, 18)
+"""Of the demo's."""
+LOOKED_AT: Final = (240, 240)
+"""Pixels around the middle of the map: nothing of the page lies there."""
+ASIDE: Final = 16
+"""Pixels by which a picture may not lie elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A layer of a published map, and a place of it."""
+
+    name: str
+    """The map's, among the shared ones."""
+    version: int
+    renderer: str
+    layer: str
+    drawing: Drawing
+    deepest: int = 0
+    """The grid's zoom of the deepest images."""
+
+    @property
+    def live(self) -> str:
+        return f"https://{self.name}.example.net/map/"
+
+    def __str__(self) -> str:
+        return self.renderer
+
+
+DUCKMAP: Final = Shown("duckmap", 6, "squaremap", "minecraft_overworld", SQUAREMAP)
+SBATSERVER: Final = Shown("sbatserver", 6, "pl3xmap", "minecraft-the_end/basic", PL3XMAP)
+LABYRINTH: Final = Shown("labyrinthmc", 5, "bluemap", "world", BLUEMAP)
+HELMETGREEN: Final = Shown("helmetgreen", 4, "unmined", "tiles", UNMINED, deepest=-4)
+MROZBARRY: Final = Shown("mrozbarry", 4, "dynmap", "world_nether/flat", DYNMAP)
+JGORE43: Final = Shown("jgore43", 4, "mapcrafter", "map_myworld_topdown_day/tl", TOP_DOWN)
+RICHHALL: Final = Shown("richhall", 1, "mapcrafter", "map_backs_DSM/tl", ISOMETRIC)
+ANTS: Final = Shown("ants", 4, "xyz", "zoom7", PLAIN)
+"""antworld as plain tiles."""
+ALL: Final = (DUCKMAP, SBATSERVER, LABYRINTH, HELMETGREEN, MROZBARRY, JGORE43, RICHHALL, ANTS)
+
+
+@pytest.fixture(scope="module")
+def sites(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each map, with the files that its site has."""
+    folder = tmp_path_factory.mktemp("sites")
+    for shown in ALL:
+        if shown is ANTS:
+            plain_tiles(shared_maps, shown.version, folder / shown.name)
+        else:
+            published(shared_maps, shown.name, shown.version, folder / shown.name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published_maps(sites: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    """All of them, harvested, in one viewer that takes them for those of other hosts."""
+    project = Project(tmp_path_factory.mktemp("published"))
+    with nginx(sites) as server:
+        described = json.loads(tile_json(f"{server.url}/{ANTS.name}/{{z}}/{{x}}/{{y}}.png"))
+        tiles = sites / ANTS.name / "tiles.json"
+        tiles.write_text(json.dumps({**described, "tileSize": 384}), encoding="utf-8")
+        for shown in ALL:
+            url = f"{server.url}/{shown.name}/"
+            keys: dict[str, Any] = {"renderer": shown.renderer, "layers": [shown.layer]}
+            project.add_map(shown.name, url + "tiles.json" if shown is ANTS else url, **keys)
+        project.scrapy("harvest", "--all", "-a", f"day={DAY}")
+    project.maps_file.unlink()
+    for shown in ALL:
+        project.add_map(shown.name, shown.live, renderer=shown.renderer)
+    with serving(project) as viewer:
+        yield viewer
+
+
+@pytest.fixture
+def screen(
+    request: pytest.FixtureRequest,
+    desk: Window,
+    published_maps: Viewer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Screen]:
+    with desk.lent_to(request.node, tmp_path_factory) as page:
+        yield Screen(page, published_maps)
+
+
+def open_at(screen: Screen, shown: Shown, x: float, z: float, zoom: float) -> None:
+    """Opens the page with a place in the middle: of a block, which is its middle, or of the earth."""
+    if shown is ANTS:
+        screen.open_hash(f"#map={shown.name}")
+        screen.await_place()
+        go_to(screen, f"#{7 + zoom:g}/{z}/{x}")
+        screen.await_look(zoom=f"{zoom:g}")
+    else:
+        screen.open_hash(f"#map={shown.name}&layer={shown.layer}&x={x}&z={z}&zoom={zoom:g}")
+        screen.await_map()
+
+
+def go_to(screen: Screen, typed: str) -> None:
+    screen.part("go-to-place").fill(typed)
+    screen.part("go-to-place").press("Enter")
+
+
+def middle_of(screen: Screen) -> tuple[float, float]:
+    """Of the map, in pixels of the page."""
+    box = screen.part("map").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def seen_around_the_middle(screen: Screen) -> Image.Image:
+    """What is to be seen there, but for pins."""
+    screen.page.evaluate(_WITHOUT_PINS)
+    x, y = middle_of(screen)
+    width, height = LOOKED_AT
+    clip = {"x": int(x) - width // 2, "y": int(y) - height // 2, "width": width, "height": height}
+    return as_image(screen.page.screenshot(clip=clip))  # type: ignore[arg-type]
+
+
+_WITHOUT_PINS: Final = """() => {
+  for (const pin of document.querySelectorAll(".pin-place")) pin.style.visibility = "hidden";
+}"""
+
+_BEHIND: Final = """() => {
+  const colour = getComputedStyle(document.getElementById("map")).backgroundColor;
+  return colour.match(/\\d+/g).map(Number);
+}"""
+
+
+# Of each map places at levels out from the deepest images. What shows them was published, or a part of it.
+@pytest.mark.parametrize(
+    ("shown", "places"),
+    [
+        (DUCKMAP, {0: (-4416, 1892), 1: (-4416, 1892), 3: (-4416, 1892)}),
+        (SBATSERVER, {0: (200, 1000), 3: (200, 1000)}),
+        (LABYRINTH, {0: (-5150, -400), 1: (-5150, -400), 2: (-5000, -1375)}),
+        (HELMETGREEN, {0: (21876, 6136), 6: (21876, 6136)}),
+        (MROZBARRY, {0: (-300, -200), 4: (-300, -200)}),
+        (JGORE43, {0: (-72, -936), 5: (0, 0)}),
+        (RICHHALL, {0: (-16, 80), 5: (-16, 80)}),
+        (ANTS, {0: (116.7, -28.0), 4: (116.7, -28.0)}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Shown) else None,
+)
+def test_the_page_shows_at_a_place_what_the_renderer_has_drawn_there(
+    screen: Screen, sites: Path, shown: Shown, places: dict[int, tuple[float, float]]
+) -> None:
+    for level, (x, z) in places.items():
+        open_at(screen, shown, x, z, shown.deepest - level)
+        place = (x, z) if shown is ANTS else (x + 0.5, z + 0.5)
+        size = (LOOKED_AT[0] + 2 * ASIDE, LOOKED_AT[1] + 2 * ASIDE)
+        behind = tuple(screen.page.evaluate(_BEHIND))
+        there = shown.drawing.around(sites / shown.name, place, level, size, behind)
+        seen = seen_around_the_middle(screen)
+        # Leaflet moves pictures by whole pixels.
+        near, far = (-1, 0, 1), (-ASIDE, ASIDE)
+        assert min(difference(seen, there, right, down) for right in near for down in near) < 0.5
+        assert min(difference(seen, there, right, down) for right in far for down in far) > 2
+
+
+@pytest.mark.parametrize("shown", [DUCKMAP, HELMETGREEN], ids=lambda shown: shown.name)
+def test_beyond_the_coarsest_images_pictures_are_made_of_them(
+    screen: Screen, sites: Path, shown: Shown
+) -> None:
+    """These maps lie outside of the square around the origin that their depth would say."""
+    x, z, coarsest = (-6144, 2048, 3) if shown is DUCKMAP else (24576, 8192, 6)
+    open_at(screen, shown, x, z, shown.deepest - coarsest - 2)
+    behind = tuple(screen.page.evaluate(_BEHIND))
+    size = (4 * LOOKED_AT[0] + 8 * ASIDE, 4 * LOOKED_AT[1] + 8 * ASIDE)
+    there = shown.drawing.around(sites / shown.name, (x, z), coarsest, size, behind).reduce(4)
+    seen = seen_around_the_middle(screen)
+    near, far = (-1, 0, 1), (-ASIDE, ASIDE)
+    assert min(difference(seen, there, right, down) for right in near for down in near) < 0.5
+    assert min(difference(seen, there, right, down) for right in far for down in far) > 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "x", "z", "zoom", "times"),
+    [(DUCKMAP, -4416, 1892, 2, 4), (LABYRINTH, -5150, -400, 1, 5)],
+    ids=lambda value: value.name if isinstance(value, Shown) else None,
+)
+def test_enlarged_blocks_have_hard_edges_as_on_the_renderers_own_page(
+    screen: Screen, sites: Path, shown: Shown, x: int, z: int, zoom: int, times: int
+) -> None:
+    open_at(screen, shown, x, z, zoom)
+    behind = tuple(screen.page.evaluate(_BEHIND))
+    width, height = LOOKED_AT[0] // times + 4, LOOKED_AT[1] // times + 4
+    there = shown.drawing.around(sites / shown.name, (x, z), 0, (width, height), behind)
+    there = there.resize((times * width, times * height), Image.Resampling.NEAREST)
+    seen = seen_around_the_middle(screen)
+    near = range(-times, times + 1)
+    assert min(difference(seen, there, right, down) for right in near for down in near) < 0.5
+
+
+@pytest.fixture(scope="module")
+def island(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Viewer, dict[str, Path]]]:
+    """The demo's three days in the form of Pl3xMap, harvested; and what was published on each."""
+    folder = tmp_path_factory.mktemp("island")
+    project, form, sites = Project(folder), FORMS["pl3xmap"], {}
+    site = folder / "site"
+    site.mkdir()
+    with nginx(site) as server:
+        project.add_map("island", server.url, renderer="pl3xmap", audit=0)
+        for number in DAYS:
+            day = FIRST_DAY + timedelta(days=number - 1)
+            publish(World(), number, FIRST_DAY, site, form)
+            project.crawl("island", str(day), spider="pl3xmap")
+            sites[str(day)] = copytree(site, folder / f"site-{day}")
+    with serving(project) as viewer:
+        yield viewer, sites
+
+
+def test_each_day_is_shown_as_it_was_where_land_is_taken_away_and_comes(
+    open_page: Callable[..., Page], island: tuple[Viewer, dict[str, Path]]
+) -> None:
+    """On both sides of the origin: the whole island is looked at, from so far away that it fits."""
+    viewer, sites = island
+    screen = Screen(open_page(**DESK), viewer)
+    seen = {}
+    for day, site in sites.items():
+        screen.open_hash(f"#map=island&day={day}&x=0&z=0&zoom=-3")
+        screen.await_map()
+        behind = tuple(screen.page.evaluate(_BEHIND))
+        size = (LOOKED_AT[0] + 2, LOOKED_AT[1] + 2)
+        there = ISLAND.around(site, (0.5, 0.5), 3, size, behind)
+        seen[day] = seen_around_the_middle(screen)
+        near = (-1, 0, 1)
+        assert min(difference(seen[day], there, right, down) for right in near for down in near) < 0.1
+    days = list(sites)
+    for day, other in ((days[0], days[1]), (days[1], days[2])):
+        assert difference(seen[day], seen[other]) > 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A place, and what the page tells of it and of a place near it."""
+
+    shown: Shown
+    x: int
+    z: int
+    zoom: int
+    """The deepest, enlarged where a pixel shows a block."""
+    pointer: tuple[int, int]
+    """Pixels to the right and downwards from the middle."""
+    words: str
+    """Tell the block at the pointer."""
+    region: str
+    live: str
+    """What follows the live map's address in a link to the middle."""
+    link: str
+    """What its own page writes at another place."""
+    look: dict[str, str]
+    """What the address then tells."""
+    spawn: tuple[int, int] | None
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [
+        Visit(
+            DUCKMAP, -4416, 1892, 2, (40, 80), "X -4406, Z 1912", "r.-9.3.mca",
+            "?world=minecraft_overworld&zoom=5&x=-4416&z=1892",
+            "?world=minecraft_overworld&zoom=1&x=-6000&z=2000",
+            {"x": "-6000", "z": "2000", "zoom": "-2"}, (-399, 78),
+        ),
+        Visit(
+            SBATSERVER, 200, 1000, 2, (40, -80), "X 210, Z 980", "r.0.1.mca",
+            "?world=minecraft-the_end&renderer=basic&zoom=-2&x=200&z=1000",
+            "?world=minecraft:the_end&renderer=basic&zoom=3&x=-40&z=60",
+            {"x": "-40", "z": "60", "zoom": "-3"}, (0, 0),
+        ),
+        Visit(
+            LABYRINTH, -5150, -400, 1, (50, 100), "X -5140, Z -380", "r.-11.-1.mca",
+            "#world:-5150:64:-400:100:0:0:0:1:flat",
+            "#world:-5100:70:-300:2500:0:0.2:0:0:perspective",
+            {"x": "-5100", "z": "-300", "zoom": "-1"}, (0, 0),
+        ),
+        Visit(
+            HELMETGREEN, 21876, 6136, -2, (-40, -80), "X 21866, Z 6116", "r.42.11.mca",
+            "#rx=21876&rz=6136", "#rx=21900&rz=6000",
+            {"x": "21900", "z": "6000", "zoom": "-2"}, None,
+        ),
+        Visit(
+            MROZBARRY, -300, -200, 2, (80, 80), "X -290, Z -190", "r.-1.-1.mca",
+            "?worldname=world_nether&mapname=flat&zoom=6&x=-300&y=64&z=-200",
+            "?worldname=world_nether&mapname=flat&zoom=1&x=10&y=64&z=20",
+            {"x": "10", "z": "20", "zoom": "-3"}, (0, 0),
+        ),
+        Visit(
+            JGORE43, -72, -936, 0, (138, 30), "X -49, Z -931", "r.-1.-2.mca",
+            "#map_myworld_topdown_day/0/6/-72/-936/64", "#map_myworld_topdown_day/0/4/-60/-920/64",
+            {"x": "-60", "z": "-920", "zoom": "-2"}, None,
+        ),
+        # A pixel to the right is 1/24 block east and as much south, one down 1/12 west and as much south.
+        Visit(
+            RICHHALL, 112, 80, 0, (120, 60), "X 112, Z 90", "r.0.0.mca",
+            "#map_backs_DSM/0/8/112/80/64", "#map_backs_DSM/0/5/-16/80/64",
+            {"x": "-16", "z": "80", "zoom": "-3"}, None,
+        ),
+    ],
+    ids=lambda visit: visit.shown.name,
+)  # fmt: skip
+def test_places_are_told_and_links_lead_to_the_live_map_and_back(screen: Screen, visit: Visit) -> None:
+    shown = visit.shown
+    open_at(screen, shown, visit.x, visit.z, visit.zoom)
+    x, y = middle_of(screen)
+    screen.page.mouse.move(x + visit.pointer[0], y + visit.pointer[1])
+    expect(screen.part("coordinates")).to_have_text(visit.words)
+    expect(screen.part("region")).to_have_text(visit.region)
+    expect(screen.part("live")).to_have_attribute("href", shown.live + visit.live)
+    go_to(screen, shown.live + visit.link)
+    screen.await_look(**visit.look, layer=shown.layer)
+    if visit.spawn is not None:
+        open_at(screen, shown, *visit.spawn, shown.deepest)
+        pin = screen.page.get_by_role("img", name="Spawn").bounding_box()
+        assert pin is not None
+        assert (pin["x"] + pin["width"] / 2, pin["y"] + 34) == pytest.approx(middle_of(screen), abs=2)
+
+
+def test_the_pointer_at_plain_tiles_is_told_in_degrees(screen: Screen) -> None:
+    """A pixel of zoom 7 is 360 / (2^7 * 384) degrees wide, and lower than that by the latitude's cosine."""
+    open_at(screen, ANTS, 116.7, -28.0, 0)
+    x, y = middle_of(screen)
+    screen.page.mouse.move(x + 100, y - 50)
+    latitude, longitude = screen.part("coordinates").inner_text().replace("\u00b0", "").split(", ")
+    wide = 360 / (2**7 * 384)
+    expected = (-28.0 + 50 * wide * cos(radians(28)), 116.7 + 100 * wide)
+    assert (float(latitude), float(longitude)) == pytest.approx(expected, abs=2 * wide)
+    expect(screen.part("region")).to_be_hidden()
+    expect(screen.part("live")).to_be_hidden()

@@ -1,0 +1,25 @@
+"""What `scrapy maps` says below its table."""
+
+from tileharvest.commands.maps import reasons
+from tileharvest.walk.decision import Decision, Decisions
+
+FULL, PRUNED = Decision(False, "walk = full is set"), Decision(True, "walk = pruned is set")
+
+
+def test_layers_that_are_walked_alike_share_a_line_and_others_have_their_own() -> None:
+    walks = {
+        "new": Decisions({}),
+        "one": Decisions({"day": FULL, "night": FULL}),
+        "two": Decisions({"day": FULL, "night": PRUNED}),
+    }
+    assert reasons(walks) == [
+        "one: the next walk is full: walk = full is set",
+        "two, layer day: the next walk is full: walk = full is set",
+        "two, layer night: the next walk is pruned: walk = pruned is set",
+    ]
+
+
+def test_of_many_maps_a_line_tells_which_command_says_why() -> None:
+    few, many = ({f"map{n}": Decisions({"day": FULL}) for n in range(number)} for number in (20, 21))
+    assert len(reasons(few)) == 20
+    assert reasons(many) == ["scrapy plan NAME tells why a map is walked so"]

@@ -1,0 +1,175 @@
+"""Change indexes: what a quiet day costs by them, and what follows where one is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.end_to_end.pruned_stage import (
+    DAYS,
+    HOUR,
+    NOON,
+    Stage,
+    counts,
+    drawn_site,
+    latest,
+    the_walk,
+    walked,
+)
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.servers import rules
+from tests.servers.nginx import nginx
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.real_maps import Harvested
+    from tests.servers.misbehaving import Misbehaving
+    from tests.servers.nginx import LogLine
+
+QUIET_DAY: Final = "2021-05-13"
+BY_INDEX: Final = "what its change index does not tell of is skipped"
+NOTHING_CHANGED: Final = "its change index tells that nothing has changed since"
+
+
+def split(log: list[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
+    """The files of the site, and its tiles."""
+    tiles = [line for line in log if line.path.endswith(".png")]
+    return [line for line in log if line not in tiles], tiles
+
+
+def test_a_quiet_day_of_a_real_map_costs_two_requests_and_the_audit(
+    antworld: list[Harvested], project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    """2 % of 492 places below the 411 tiles are audited, each of which is as it was; then half as many."""
+    project.adopt(antworld[3].data)
+    with nginx(published(shared_maps, ANTWORLD, 4, tmp_path / "site")) as server:
+        project.add_map(ANTWORLD, server.url, full_every=10_000)
+        log = project.crawl(ANTWORLD, QUIET_DAY).stderr
+        files, tiles = split(list(server.log()))
+        assert [line.path for line in files] == ["/robots.txt", "/overviewerConfig.js"]
+        assert BY_INDEX in log
+        assert f"{NOTHING_CHANGED} {antworld[3].day}" in the_walk(log).reason
+        most = 0.02 * (len(antworld[3].images) + len(antworld[3].missing)) + 1
+        assert 3 <= len(tiles) <= most
+        assert counts(project)["skip"] + counts(project)["ign"] == len(antworld[3].images)
+        server.clear_log()
+        project.crawl(ANTWORLD, "2021-05-14")
+        files, fewer = split(list(server.log()))
+    # The site has the same address as on the day before.
+    assert [line.status for line in files] == [404, 304]
+    assert 3 <= len(fewer) <= most / 2 + 1
+    assert project.versions() == antworld[3].versions
+
+
+@pytest.mark.parametrize(
+    ("name", "renderer", "version", "files"),
+    [
+        # robots.txt and config.js
+        ("jgore43", "mapcrafter", 1, 2),
+        # Version 1 has no config.js: it is looked for; the page names the map, and map.settings the render.
+        ("richhall", "mapcrafter", 1, 4),
+        # robots.txt, two settings.json, and four files of regions.
+        ("labyrinthmc", "bluemap", 5, 7),
+    ],
+)
+def test_a_quiet_day_of_any_map_with_an_index_costs_its_files_and_the_audit(
+    name: str, renderer: str, version: int, files: int, project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    keys = {"layers": ["world"]} if renderer == "bluemap" else {}
+    with nginx(published(shared_maps, name, version, tmp_path / "site")) as server:
+        project.add_map(name, server.url, renderer=renderer, **keys)
+        project.crawl(name, DAYS[0], spider=renderer)
+        before = latest(project)
+        server.clear_log()
+        log = project.crawl(name, DAYS[1], spider=renderer).stderr
+        asked, tiles = split(list(server.log()))
+    assert len(asked) == files
+    assert {line.status for line in asked} <= {304, 404}
+    assert len(tiles) <= 0.02 * (2 * len(before) + 300) + 3
+    assert all(NOTHING_CHANGED in walk.reason for walk in walked(log).values())
+    assert latest(project) == before
+    assert counts(project)["skip"] >= len(before) - len(tiles)
+
+
+@pytest.fixture
+def stage(project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]) -> Stage:
+    """After its first harvest. The site says when it was rendered."""
+    files = drawn_site(tmp_path / "site")
+    files.configure(last_rendertime=NOON)
+    stage = Stage(files, misbehaving(files.folder), project)
+    stage.describe(audit=1)
+    stage.harvest(DAYS[0])
+    assert stage.is_up_to_date
+    return stage
+
+
+def test_a_change_that_the_index_did_not_tell_of_is_found_and_the_same_harvest_repairs_itself(
+    stage: Stage,
+) -> None:
+    for leaf in ("120", "302"):
+        stage.files.draw(leaf, NOON + 100 * HOUR)
+    log = stage.harvest(DAYS[1])
+    assert BY_INDEX in log
+    assert "had changed and its change index did not tell" in log
+    assert stage.is_up_to_date
+    assert stage.project.harvests("small")[-1]["walk"] == "repaired"
+    # Then all is asked, although the index again tells of nothing.
+    following = the_walk(stage.harvest(DAYS[2]))
+    assert not following.is_pruned
+    assert "its change index did not tell" in following.reason
+
+
+def test_an_index_that_was_wrong_is_relied_on_again_when_it_has_told_of_a_change(stage: Stage) -> None:
+    stage.files.draw_alone("120", NOON + 100 * HOUR)
+    stage.harvest(DAYS[1])
+    stage.harvest(DAYS[2])
+    stage.describe(audit=1, change_index=True)
+    assert BY_INDEX not in stage.harvest(DAYS[3])
+    stage.files.draw("013", NOON + 200 * HOUR)
+    stage.files.configure(last_rendertime=NOON + 200 * HOUR)
+    assert BY_INDEX not in stage.harvest(DAYS[4])
+    assert stage.is_up_to_date
+    assert BY_INDEX in stage.harvest(DAYS[5])
+
+
+def test_a_render_of_which_the_index_tells_is_asked_for_as_without_an_index(stage: Stage) -> None:
+    stage.files.draw("022", NOON + 100 * HOUR)
+    stage.files.configure(last_rendertime=NOON + 100 * HOUR)
+    walk = the_walk(stage.harvest(DAYS[1]))
+    assert "its change index tells that all of it may have changed" in walk.reason
+    assert stage.is_up_to_date
+
+
+def test_a_tile_that_has_failed_is_asked_although_the_index_tells_of_nothing(stage: Stage) -> None:
+    stage.files.configure(last_rendertime=NOON + HOUR)
+    path = stage.files.address("120")
+    stage.server.rules[path] = rules.status(500)
+    stage.files.draw("120", NOON + 100 * HOUR)
+    stage.harvest(DAYS[1], "-s", "RETRY_TIMES=0")
+    assert not stage.is_up_to_date
+    del stage.server.rules[path]
+    stage.describe(audit=0)
+    log = stage.harvest(DAYS[2])
+    assert "its change index tells that 1 tile may have changed" in log
+    assert stage.is_up_to_date
+    assert {digits for _, digits in stage.asked} == {"1", "12", "120"}
+
+
+@pytest.mark.parametrize("keys", [{"change_index": False}, {"walk": "full"}, {"walk": "pruned"}], ids=str)
+def test_an_index_is_left_alone_where_that_is_wished(stage: Stage, keys: dict[str, object]) -> None:
+    stage.describe(audit=0, **keys)
+    log = stage.harvest(DAYS[1])
+    assert "change index" not in log
+    assert len(stage.asked) >= 4
+
+
+def test_a_render_that_is_going_on_makes_the_index_of_no_use(stage: Stage) -> None:
+    stage.files.configure(last_rendertime=NOON, render_in_progress=True)
+    stage.files.draw("300", NOON + 100 * HOUR)
+    assert "change index" not in stage.harvest(DAYS[1])
+    assert stage.is_up_to_date

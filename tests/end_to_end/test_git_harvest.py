@@ -1,0 +1,188 @@
+"""Maps that are published through git, harvested by their repository, which a real server serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from tests.end_to_end.git_maps import MAPS, URL, dated, harvested_rows, rows
+from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, days, harvested_versions
+from tests.end_to_end.region_maps import DUCKMAP_ANEW
+from tests.servers.git_host import git_host
+from tests.servers.repositories import FastImport, files_of, git, moment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.end_to_end.git_maps import Drawn
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.real_maps import DrawnMap
+    from tests.servers.nginx import Nginx
+
+HARVESTED: Final = (ANTWORLD_MAP, DUCKMAP_ANEW)
+"""Those of which every version is harvested through git."""
+SEEN_ONCE: Final = [one for one in MAPS if one.name not in {drawn.name for drawn in HARVESTED}]
+DAY, NEXT_DAY, LATER = "2016-10-06", "2016-10-07", "2016-10-08"
+
+
+class Host(NamedTuple):
+    """A server of repositories, and the one that is on it."""
+
+    server: Nginx
+    repository: FastImport
+
+    @property
+    def url(self) -> str:
+        return f"{self.server.url}/{self.repository.folder.name}"
+
+    def publish(self, shared_maps: Path, name: str, version: int, day: str) -> None:
+        files = files_of(shared_maps, name, version)
+        self.repository.commit(
+            moment_of(day), {f"docs/{path}": body for path, body in files.items()}, whole=True
+        )
+        self.repository.written()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nginx, Path]]:
+    folder = tmp_path_factory.mktemp("repositories")
+    with git_host(folder) as server:
+        yield server, folder
+
+
+@pytest.fixture
+def host(served: tuple[Nginx, Path]) -> Host:
+    """The host, with a repository of the test's own."""
+    server, folder = served
+    return Host(server, FastImport(folder / f"{sum(1 for _ in folder.iterdir())}.git"))
+
+
+@pytest.mark.parametrize("drawn", HARVESTED, ids=lambda drawn: drawn.name)
+def test_the_history_is_that_of_harvests_over_http(
+    drawn: DrawnMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
+) -> None:
+    harvested = harvested_versions(shared_maps, common_folder, drawn)
+    project.add_map(drawn.name, URL, git={"url": host.url, "path": "docs"})
+    known = days(shared_maps, drawn.name)
+    for one in harvested:
+        host.publish(shared_maps, drawn.name, one.version, known[one.version - 1])
+        host.server.clear_log()
+        project.crawl(drawn.name, one.day, spider=drawn.renderer)
+        assert rows(project.versions()) == rows(one.versions)
+        # A file that has only another time is the same for git.
+        expected = {tile: "ign" if word == "nMod" else word for tile, word in one.outcomes.items()}
+        assert project.outcomes() == expected
+        log = list(host.server.log())
+        summary = project.harvests(drawn.name)[-1]
+        assert summary["requests"] == len(log) <= 7
+        # Packs are counted as they are kept: without what git says on the way, and with what deltas refer to.
+        sent = sum(line.size for line in log)
+        assert abs(summary["received_bytes"] - sent) < 0.1 * sent + 4000
+        assert all("TileHarvest/" in line.agent for line in log)
+        assert summary["walk"] == "git"
+    assert project.stored() == harvested[-1].stored
+
+
+@pytest.mark.parametrize("drawn", SEEN_ONCE, ids=lambda drawn: drawn.name)
+def test_a_harvest_goes_on_where_an_import_has_ended_as_harvests_over_http_do(
+    drawn: Drawn, host: Host, project: Project, shared_maps: Path, common_folder: Path
+) -> None:
+    """All versions but the last are imported, and the last one is harvested."""
+    *earlier, (last, day) = dated(shared_maps, drawn)
+    entry = {"url": host.url, "path": "docs"}
+    project.add_map(drawn.name, URL, renderer=drawn.renderer, git=entry)
+    for version, its_day in earlier:
+        host.publish(shared_maps, drawn.name, version, its_day)
+    if earlier:
+        project.scrapy("import", "git", str(host.repository.folder), drawn.name, "--path", "docs")
+    host.publish(shared_maps, drawn.name, last, day)
+    host.server.clear_log()
+    project.crawl(drawn.name, day, spider=drawn.renderer)
+    assert len(list(host.server.log())) <= 7
+    assert project.harvests(drawn.name)[-1]["walk"] == "git"
+    assert rows(project.versions()) == harvested_rows(shared_maps, common_folder, drawn)
+
+
+def test_a_quiet_day_costs_three_requests_and_no_tile(
+    host: Host, project: Project, shared_maps: Path
+) -> None:
+    host.publish(shared_maps, "alexjj", 1, DAY)
+    project.add_map("small", URL, git={"url": host.url, "path": "docs", "branch": "main"})
+    project.crawl("small", DAY)
+    host.server.clear_log()
+    # What a git leaves that is killed while it fetches.
+    (project.data / "git/harvest/small/shallow.lock").touch()
+    report = project.harvest("small", NEXT_DAY)
+    assert report["counts"]["ign"] == 29
+    log = list(host.server.log())
+    assert len(log) <= 3
+    assert sum(line.size for line in log) < 2000
+    # The map grows by a level, under other addresses.
+    host.publish(shared_maps, "alexjj", 2, LATER)
+    report = project.harvest("small", LATER)
+    assert {word: report["counts"][word] for word in ("ign", "upd", "add")} == {
+        "ign": 14,
+        "upd": 15,
+        "add": 33,
+    }
+
+
+def test_what_was_harvested_over_http_is_not_fetched_again(
+    host: Host, project: Project, small_history: Path, shared_maps: Path
+) -> None:
+    """Its stored bytes are read once, to know what git calls them."""
+    host.publish(shared_maps, "alexjj", 1, SMALL_DAY)
+    project.adopt(small_history)
+    project.add_map(SMALL, URL, git={"url": host.url, "path": "docs"})
+    before = rows(project.versions())
+    report = project.harvest(SMALL, NEXT_DAY)
+    assert report["counts"]["nMod"] == len(before)
+    assert rows(project.versions()) == before
+    config = files_of(shared_maps, "alexjj", 1)["overviewerConfig.js"]
+    assert report["received_bytes"] < 8000 + len(config)
+    assert project.harvest(SMALL, LATER)["counts"]["ign"] == len(before)
+
+
+def test_what_an_import_has_brought_is_not_fetched_again(
+    host: Host, project: Project, shared_maps: Path
+) -> None:
+    host.publish(shared_maps, "alexjj", 1, DAY)
+    project.add_map("small", URL, git={"url": host.url, "path": "docs"})
+    project.scrapy("import", "git", host.url, "small", "--path", "docs")
+    assert project.harvest("small", NEXT_DAY)["counts"]["ign"] == 29
+
+
+def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
+    host: Host, project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    host.publish(shared_maps, "alexjj", 1, DAY)
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234\n" % 1
+    files = files_of(shared_maps, "alexjj", 1)
+    commit = git(host.repository.folder, "rev-parse", "main").strip()
+    host.repository.commit(
+        moment_of(NEXT_DAY),
+        {f"lfs/{path}": pointer if path.endswith(".png") else body for path, body in files.items()},
+        extra=f"M 160000 {commit} other\n",
+    )
+    host.repository.written()
+    cases = {
+        "closed": ({"url": "http://127.0.0.1:9/map.git"}, "http://127.0.0.1:9/map.git cannot be fetched"),
+        "branch": ({"url": host.url, "branch": "pages"}, "cannot be fetched"),
+        "top": ({"url": host.url}, "name its folder, maybe docs, lfs"),
+        "submodule": ({"url": host.url, "path": "other"}, "other is a submodule"),
+        "pointers": ({"url": host.url, "path": "lfs"}, "is a Git-LFS pointer"),
+    }
+    for name, (entry, words) in cases.items():
+        project.add_map(name, URL, git=entry)
+        done = project.crawl(name, DAY, check=False)
+        assert (done.returncode, words in done.stderr) == (5, True), (name, done.stderr)
+    assert not project.versions()
+
+
+def test_without_the_git_program_a_line_says_what_to_install(project: Project, tmp_path: Path) -> None:
+    project.add_map("small", URL, git="https://git.example.net/map.git")
+    done = project.scrapy_from_nothing("crawl", "overviewer", "-a", "map=small", PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "the git program is not installed, and nothing was changed: install it" in done.stderr

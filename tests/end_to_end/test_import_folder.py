@@ -1,0 +1,75 @@
+"""Folders of published maps, imported as the state of a day."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, harvested_versions
+from tests.servers.published import published
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.rendering import Rendering
+
+URL: Final = "https://map.example.net/world/"
+
+
+def imported(project: Project, folder: Path, name: str, day: str) -> dict[str, int]:
+    """`scrapy import folder FOLDER NAME --day DAY`: the day's counts."""
+    done = project.scrapy("import", "folder", str(folder), name, "--day", day, "--json")
+    (told,) = json.loads(done.stdout)["days"]
+    return dict(told["counts"])
+
+
+def rows(project: Project) -> set[tuple[Any, ...]]:
+    return {version[:8] for version in project.versions()}
+
+
+def test_backups_in_any_order_give_the_harvested_history(
+    project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
+) -> None:
+    harvested = harvested_versions(shared_maps, common_folder, ANTWORLD_MAP)
+    project.add_map("antworld", URL)
+    for one in (harvested[2], harvested[0], harvested[3], harvested[1], harvested[0]):
+        folder = published(shared_maps, "antworld", one.version, tmp_path / "backup")
+        imported(project, folder, "antworld", one.day)
+    assert rows(project) == {version[:8] for version in harvested[-1].versions}
+    assert project.stored() == harvested[-1].stored
+    assert len(project.harvests("antworld")) == 4
+
+
+def test_a_backup_from_before_the_first_harvest_takes_nothing_from_it(
+    project: Project, harvested_map: Rendering, shared_maps: Path, tmp_path: Path
+) -> None:
+    """The same tiles were there a year before: their versions move there. The next harvest fetches none."""
+    before = {version.tile: (version.sha1, version.etag) for version in project.versions()}
+    folder = published(shared_maps, "alexjj", 1, tmp_path / "backup")
+    assert imported(project, folder, SMALL, "2015-10-06") == {"add": len(before)}
+    assert {version.day for version in project.versions()} == {"2015-10-06"}
+    assert {version.tile: (version.sha1, version.etag) for version in project.versions()} == before
+    report = project.harvest(SMALL, "2016-10-08")
+    assert report["counts"]["ign"] == len(before)
+
+
+def test_what_cannot_be_a_backup_is_told_in_one_line(project: Project, tmp_path: Path) -> None:
+    project.add_map("small", URL)
+    (tmp_path / "web/map").mkdir(parents=True)
+    (tmp_path / "web/map/overviewerConfig.js").write_text("var overviewerConfig = {", encoding="utf-8")
+    folder, map_folder = str(tmp_path / "web"), str(tmp_path / "web/map")
+    lines = [
+        (("folder", folder, "small"), 2, "add --day, such as --day 2024-05-01"),
+        (("folder", folder, "small", "--day", "yesterday"), 2, "--day yesterday is no date"),
+        (("folder", folder, "small", "--day", "9999-01-01"), 2, "has not begun: today is"),
+        (("folder", f"{folder}/none", "small", "--day", SMALL_DAY), 2, "is no folder; nothing was changed"),
+        (("folder", folder, "small", "--day", SMALL_DAY), 5, f"is it in {map_folder}?"),
+        (("folder", map_folder, "small", "--day", SMALL_DAY), 5, "is cut off or damaged"),
+        (("folder", map_folder, "smal", "--day", SMALL_DAY), 2, "did you mean 'small'?"),
+    ]
+    for arguments, status, words in lines:
+        done = project.scrapy("import", *arguments, check=False)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert words in done.stderr.splitlines()[-1]
+    assert not project.versions()

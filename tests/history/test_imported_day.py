@@ -1,0 +1,396 @@
+"""Days that are imported in any order, compared with harvests in the order of days."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import select
+
+from tests.history.making import DAY, LATER, A, B, D, began, empty, ended, found, image_of
+from tileharvest.errors import HistoryError
+from tileharvest.history.harvest_row import Beginning
+from tileharvest.history.harvests import begin
+from tileharvest.history.imported_day import (
+    DayRecord,
+    ImportedDay,
+    ImportedTile,
+    imported_days,
+    last_day_before,
+    record_day,
+)
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.past import Past, pasts
+from tileharvest.history.proofs import last_full
+from tileharvest.history.recorded_versions import story
+from tileharvest.history.schema import changes, harvest_counts, harvests, layers, tiles, versions
+from tileharvest.history.summaries import harvest_summaries, last_costs, map_summaries, precedent
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tileharvest.history.database import History
+
+LAYERS = ("day", "night")
+NOW = datetime(2026, 1, 2, 3, tzinfo=UTC)
+EVERYWHERE = [TileRange(0, -1023, 1023, -1023, 1023), TileRange(-1, -1022, 1022, -1022, 1022)]
+CELLS = [Tile(0, 2 * x + 1, 2 * y + 1) for x in (-6, -4, 2) for y in range(2)] + [D]
+Place = tuple[str, Tile]
+State = dict[Place, bytes]
+"""What there is on a day; what is not named is not there."""
+
+
+def random_days(seed: int, count: int = 7) -> dict[date, State]:
+    """What a site was on some days."""
+    random = Random(seed)
+    return {
+        DAY + timedelta(days=2 * number): {
+            (layer, tile): random.choice([b"one", b"two"])
+            for layer in LAYERS
+            for tile in CELLS
+            if random.random() < 0.7
+        }
+        for number in range(count)
+    }
+
+
+def validator_of(body: bytes) -> Validator:
+    return Validator(f'"{image_of(body).sha1[:8]}"')
+
+
+def described(day: date) -> list[Layer]:
+    return [Layer(name, Pyramid(8 if day < LATER else 9), "png") for name in LAYERS]
+
+
+def whole_day(day: date, there: Mapping[Place, bytes], **more: Any) -> ImportedDay:
+    named = [ImportedTile(*place, image_of(body), validator_of(body)) for place, body in there.items()]
+    kwargs: dict[str, Any] = {"areas": dict.fromkeys(LAYERS, EVERYWHERE), "tiles": named, **more}
+    return ImportedDay(
+        map_name="world",
+        source="folder",
+        day=day,
+        imported=NOW,
+        renderer="overviewer",
+        layers=described(day),
+        **kwargs,
+    )
+
+
+def harvested_day(
+    history: History, day: date, state: Mapping[Place, bytes], known: dict[Place, bytes]
+) -> None:
+    """Harvests in the usual way, with outcomes that are computed here."""
+    beginning = Beginning("world", day.isoformat(), day, NOW, "overviewer", described(day))
+    harvest = begin(history, beginning)
+    results = []
+    for place in state.keys() | known.keys():
+        body = state.get(place)
+        image = None if body is None else image_of(body)
+        if body is None:
+            outcome = Outcome.GONE
+        elif place not in known:
+            outcome = Outcome.ADDED
+        elif known[place] == body:
+            outcome, image = Outcome.IGNORED, None
+        else:
+            outcome = Outcome.UPDATED
+        validator = None if image is None or body is None else validator_of(body)
+        results.append(TileResult(*place, outcome, image=image, validator=validator))
+    harvest.record(results)
+    harvest.finish(NOW, "finished", settle_gone=True)
+    known.clear()
+    known.update(state)
+
+
+def rows_of(history: History) -> dict[str, list[Any]]:
+    """All that the history says, without ids, and with days in place of harvests."""
+    last = harvests.alias("last")
+    queries = {
+        "versions": select(
+            layers.c.name,
+            *(c for c in versions.c if c.name not in {"id", "layer", "harvest"}),
+            harvests.c.day.label("recorded"),
+        )
+        .join_from(versions, layers, layers.c.id == versions.c.layer)
+        .join(harvests, harvests.c.id == versions.c.harvest),
+        "tiles": select(
+            layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, versions.c.day, last.c.day, tiles.c.outcome
+        )
+        .join_from(tiles, layers, layers.c.id == tiles.c.layer)
+        .outerjoin(versions, versions.c.id == tiles.c.version)
+        .outerjoin(last, last.c.id == tiles.c.harvest),
+        "changes": select(layers.c.name, *(c for c in changes.c if c.name != "layer")).join_from(
+            changes, layers, layers.c.id == changes.c.layer
+        ),
+        "counts": select(harvests.c.day, layers.c.name, harvest_counts.c.outcome, harvest_counts.c.tiles)
+        .join_from(harvest_counts, layers, layers.c.id == harvest_counts.c.layer)
+        .join(harvests, harvests.c.id == harvest_counts.c.harvest),
+    }
+    with history.reading() as connection:
+        return {
+            name: sorted((tuple(row) for row in connection.execute(query)), key=repr)
+            for name, query in queries.items()
+        }
+
+
+def harvest_in_order(history: History, days: Mapping[date, State]) -> dict[str, list[Any]]:
+    known: dict[Place, bytes] = {}
+    for day in sorted(days):
+        harvested_day(history, day, days[day], known)
+    return rows_of(history)
+
+
+SEEDS = range(2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whole_days_in_any_order_give_what_harvests_in_their_order_give(history: History, seed: int) -> None:
+    days = random_days(seed)
+    expected = harvest_in_order(history, days)
+    empty(history)
+    for day in Random(seed).sample(sorted(days), len(days)):
+        record_day(history, whole_day(day, days[day]))
+    assert rows_of(history) == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_days_between_harvests_give_what_harvests_of_all_would(history: History, seed: int) -> None:
+    days = random_days(seed)
+    expected = harvest_in_order(history, days)
+    empty(history)
+    late = Random(seed).sample(sorted(days), 4)
+    harvest_in_order(history, {day: state for day, state in days.items() if day not in late})
+    for day in late:
+        record_day(history, whole_day(day, days[day]))
+    assert rows_of(history) == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_days_of_which_only_changes_are_known_may_come_in_any_order(history: History, seed: int) -> None:
+    random = Random(seed)
+    days = {
+        day: {place: str(day).encode() for place in sorted(state) if random.random() < 0.5}
+        for day, state in random_days(seed).items()
+    }
+    for day in sorted(days):
+        record_day(history, whole_day(day, days[day], areas=None))
+    expected = rows_of(history)
+    assert expected["versions"] == versions_of(days)
+    empty(history)
+    for day in random.sample(sorted(days), len(days)):
+        record_day(history, whole_day(day, days[day], areas=None))
+    assert rows_of(history) == expected
+
+
+def versions_of(days: Mapping[date, State]) -> list[Any]:
+    """The rows of versions, computed without a database: a version for each day that differs from before."""
+    latest: dict[Place, bytes] = {}
+    rows = []
+    for day in sorted(days):
+        for (layer, tile), body in days[day].items():
+            if latest.get((layer, tile)) != body:
+                image, etag = image_of(body), validator_of(body).etag
+                of_image = (image.sha1, "png", image.size, etag, None)
+                rows.append((layer, tile.zoom, tile.x, tile.y, day, *of_image, day))
+            latest[layer, tile] = body
+    return sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_day_that_is_recorded_again_takes_the_place_of_what_its_source_had(
+    history: History, seed: int
+) -> None:
+    days = random_days(seed)
+    expected = harvest_in_order(history, days)
+    empty(history)
+    others = random_days(seed + 1000)
+    for day in days:
+        record_day(history, whole_day(day, others[day], state="first"))
+    for day in Random(seed).sample(sorted(days), len(days)):
+        record_day(history, whole_day(day, days[day], state="second"))
+    found = rows_of(history)
+    assert found["versions"] == expected["versions"]
+    assert found["changes"] == expected["changes"]
+    assert imported_days(history, "world", "folder") == dict.fromkeys(days, "second")
+    for day in days:
+        record_day(history, whole_day(day, days[day], state="second"))
+    assert rows_of(history) == found
+
+
+def only(history: History, day: date, *named: ImportedTile, **more: Any) -> DayRecord:
+    return record_day(history, replace(whole_day(day, {}, areas=None, **more), tiles=named))
+
+
+def of(tile: Tile, body: bytes | None, etag: str | None = None) -> ImportedTile:
+    return ImportedTile("day", tile, None if body is None else image_of(body), Validator(etag))
+
+
+def told(history: History, tile: Tile) -> list[tuple[date, str | None, str | None]]:
+    """The versions of a tile: day, the first letters of the sha1, and ETag."""
+    layer = next(one.id for one in map_outline(history, "world").layers if one.name == "day")
+    return [
+        (one.day, None if one.image is None else one.image.sha1[:4], one.validator.etag)
+        for one in story(history, layer, tile)
+    ]
+
+
+def sha(body: bytes) -> str:
+    return image_of(body).sha1[:4]
+
+
+BEFORE = DAY - timedelta(days=10)
+BETWEEN = DAY + timedelta(days=1)
+
+
+def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add", A, b"castle", '"new"')])
+    ended(harvest)
+    assert only(history, BEFORE, of(A, b"castle", '"old"')).counts == {Outcome.ADDED: 1}
+    assert told(history, A) == [(BEFORE, sha(b"castle"), '"new"')]
+    assert harvest_summaries(history, "world")[1].counts == {Outcome.NOT_MODIFIED: 1}
+
+
+def test_what_a_later_harvest_has_seen_again_stays_shown_on_its_day(history: History) -> None:
+    first = began(history)
+    first.record([found("add", A, b"castle", '"1"')])
+    ended(first)
+    second = began(history, LATER)
+    second.record([found("ign", A)])
+    ended(second)
+    only(history, BETWEEN, of(A, b"ruin"))
+    assert [one[:2] for one in told(history, A)] == [
+        (DAY, sha(b"castle")),
+        (BETWEEN, sha(b"ruin")),
+        (LATER, sha(b"castle")),
+    ]
+    assert [one.counts for one in harvest_summaries(history, "world")] == [
+        {Outcome.ADDED: 1},
+        {Outcome.UPDATED: 1},
+        {Outcome.UPDATED: 1},
+    ]
+
+
+def test_what_an_import_of_changes_has_last_seen_unchanged_stays_shown_on_its_day(history: History) -> None:
+    only(history, DAY, of(A, b"castle"))
+    only(history, LATER, of(A, b"castle"))
+    only(history, BETWEEN, of(A, b"ruin"))
+    assert [one[:2] for one in told(history, A)] == [
+        (DAY, sha(b"castle")),
+        (BETWEEN, sha(b"ruin")),
+        (LATER, sha(b"castle")),
+    ]
+
+
+def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add", A)])
+    ended(harvest)
+    only(history, BEFORE, of(B, b"hut"))
+    assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut")), (DAY, None)]
+    assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1, Outcome.GONE: 1}
+
+
+def test_a_later_harvest_that_kept_other_tiles_tells_nothing_of_what_it_did_not_record(
+    history: History,
+) -> None:
+    harvest = began(history)
+    harvest.note_walk("full", "first", kept="a zone")
+    harvest.record([found("add", A)])
+    ended(harvest)
+    only(history, BEFORE, of(B, b"hut"), kept="everything")
+    assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut"))]
+
+
+def test_a_tile_that_failed_in_the_last_harvest_is_shown_as_it_was_imported(history: History) -> None:
+    first = began(history)
+    first.record([found("add", A, b"castle")])
+    ended(first)
+    second = began(history, LATER)
+    second.record([found("fail", A)])
+    ended(second)
+    only(history, BETWEEN, of(A, b"ruin"))
+    assert [one[1] for one in told(history, A)] == [sha(b"castle"), sha(b"ruin")]
+
+
+def test_what_a_harvest_found_on_the_same_day_stays(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add", A, b"castle")])
+    ended(harvest)
+    assert only(history, DAY, of(A, b"ruin"), of(B, b"hut")) == DayRecord({}, 2)
+    assert [one[1] for one in told(history, A)] == [sha(b"castle")]
+    assert told(history, B) == []
+
+
+def test_another_etag_of_the_same_bytes_becomes_the_version_s_own(history: History) -> None:
+    only(history, BEFORE, of(A, b"castle", '"1"'))
+    assert only(history, DAY, of(A, b"castle", '"2"')).counts == {Outcome.NOT_MODIFIED: 1}
+    assert only(history, LATER, of(A, b"castle")).counts == {Outcome.IGNORED: 1}
+    assert told(history, A) == [(BEFORE, sha(b"castle"), '"2"')]
+
+
+def test_an_image_that_the_archive_has_lost_counts_as_a_failure(history: History) -> None:
+    lost = ImportedTile("day", A, None, missing="the archive has no image of it")
+    assert only(history, BEFORE, lost, of(B, b"hut")).counts == {Outcome.ADDED: 1, Outcome.FAILED: 1}
+    assert told(history, A) == []
+
+
+def test_tiles_that_are_unchanged_need_not_be_named_to_be_counted(history: History) -> None:
+    only(history, BEFORE, of(A, b"castle"), of(B, b"hut"))
+    record = only(history, DAY, of(A, b"ruin"), is_complete=True, unchanged={"day": 1})
+    assert record.counts == {Outcome.IGNORED: 1, Outcome.UPDATED: 1}
+    assert harvest_summaries(history, "world")[1].walk == "imported"
+
+
+def test_nothing_is_imported_while_a_harvest_is_unfinished(history: History) -> None:
+    began(history)
+    with pytest.raises(HistoryError, match=r"map 'world' has an unfinished harvest.*run scrapy harvest"):
+        only(history, BEFORE, of(A, b"castle"))
+    assert len(harvest_summaries(history, "world")) == 1
+
+
+def test_an_imported_past_is_no_harvest_by_which_the_next_one_is_judged(history: History) -> None:
+    only(history, BEFORE, of(A, b"castle"))
+    assert precedent(history, "world") is None
+    assert last_costs(history) == {}
+    assert pasts(history, {"world": (DAY.isoformat(), DAY)}, ["world"]) == {"world": Past()}
+    ended(began(history))
+    only(history, BEFORE - timedelta(days=1), of(A, b"hut"))
+    last = precedent(history, "world")
+    assert last is not None
+    assert last.summary.day == DAY
+    assert [one.day for one in harvest_summaries(history, "world")] == [
+        BEFORE - timedelta(days=1),
+        BEFORE,
+        DAY,
+    ]
+    assert [one.day for one in map_summaries(history)] == [DAY]
+    assert last_day_before(history, "world", DAY) == BEFORE
+
+
+def test_a_day_without_a_layer_and_one_of_an_unknown_layer_cannot_be() -> None:
+    day = whole_day(DAY, {})
+    for wrong in ({"layers": []}, {"layers": [day.layers[0]] * 2}, {"imported": datetime(2026, 1, 1)}):  # noqa: DTZ001
+        with pytest.raises(ValueError, match=r"layer|time zone"):
+            replace(day, **wrong)
+    with pytest.raises(ValueError, match="a layer that it does not have"):
+        replace(day, tiles=[ImportedTile("cave", A, None)])
+
+
+def test_after_an_import_no_full_walk_is_left_that_the_next_harvest_could_rest_on(history: History) -> None:
+    harvest = began(history)
+    harvest.note_walk("full", "first", kept="everything")
+    ended(harvest)
+    assert last_full(history, "world") == {"world": (DAY, {"everything"})}
+    only(history, LATER, of(A, b"castle"), kept="everything")
+    # What a walk rests on must have been kept by all harvests since, and None is nobody's.
+    assert None in last_full(history, "world")["world"][1]

@@ -1,0 +1,408 @@
+"""Archives of KedamaDiff, made from a real map by what its sources say, become the history of the map."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.project import await_condition
+from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, days
+from tests.end_to_end.rendering import LAYER, Rendering
+from tests.importers.kedamadiff_script import KedamaDiff
+from tests.servers.published import published
+from tests.servers.s3 import lead_to
+from tests.servers.s3 import s3 as s3_server
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.recorded_versions import tile_versions
+from tileharvest.history.summaries import failing, harvest_summaries
+from tileharvest.importers.archive_files import ArchiveFiles
+from tileharvest.importers.images import ImportedImages
+from tileharvest.importers.kedamadiff import KedamaDiffArchive, tile_of
+from tileharvest.importers.kedamadiff_import import KedamaDiffImport
+from tileharvest.maps.description import MapDescription
+from tileharvest.store.files import FileStore
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project, RecordedVersion
+    from tests.end_to_end.real_maps import Harvested
+    from tests.servers.nginx import Nginx
+    from tileharvest.history.imported_day import DayRecord
+    from tileharvest.tiles.outcomes import Outcome
+
+NOW = datetime(2022, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Watched:
+    """What an import has told."""
+
+    days: list[date] = field(default_factory=list)
+    unread: list[tuple[date, str]] = field(default_factory=list)
+    missing: list[tuple[date, str, str]] = field(default_factory=list)
+    outcomes: dict[Outcome, int] = field(default_factory=dict)
+    expected: int = 0
+    done: int = 0
+    outside: int = 0
+
+    def expects(self, parts: int) -> None:
+        self.expected = parts
+
+    def passed(self, parts: int) -> None:
+        self.done += parts
+
+    def recorded(self, day: date, record: DayRecord) -> None:
+        self.days.append(day)
+        for outcome, number in record.counts.items():
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + number
+
+    def left_out(self, day: date, why: str) -> None:
+        self.unread.append((day, why))
+
+    def lacks(self, day: date, file: str, why: str) -> None:
+        self.missing.append((day, file, why))
+
+
+class Stopped(Exception):  # noqa: N818 - it is no error
+    """The process ends here."""
+
+
+def imported(
+    archive: Path,
+    data: Path,
+    description: MapDescription | None = None,
+    *,
+    watch: Watched | None = None,
+    savename: str | None = None,
+    layer: str | None = None,
+    keeps_missing: bool = False,
+) -> Watched:
+    watch = watch or Watched()
+    with (
+        History.open(f"sqlite:///{data / 'history.sqlite'}") as history,
+        ImportedImages(FileStore(data / "tiles")) as images,
+        KedamaDiffArchive.open(ArchiveFiles(str(archive)), savename) as opened,
+    ):
+        job = KedamaDiffImport(
+            opened,
+            description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/"),
+            history,
+            images,
+            lambda: NOW,
+            layer=layer,
+            keeps_missing=keeps_missing,
+        )
+        job.run(watch)
+        watch.outside = job.outside
+    return watch
+
+
+@pytest.fixture(scope="session")
+def archived(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> KedamaDiff:
+    """All days of a real map. It has both forms side by side: a test deletes the one that it is not about."""
+    folder = tmp_path_factory.mktemp("kedamadiff")
+    script = KedamaDiff(folder / "archive", "antworld_day")
+    for version, day in enumerate(days(shared_maps, ANTWORLD), start=1):
+        site = published(shared_maps, ANTWORLD, version, folder / "site")
+        script.visit(Rendering(site, ANTWORLD_DEPTH), day)
+    script.write_json()
+    script.write_database(LAYER, ANTWORLD_DEPTH)
+    return script
+
+
+@pytest.fixture(params=["crawl_records.sqlite3", "update_history.json"])
+def archive(request: pytest.FixtureRequest, archived: KedamaDiff, tmp_path: Path) -> KedamaDiff:
+    return copied(archived, tmp_path, request.param)
+
+
+@pytest.fixture
+def newer(archived: KedamaDiff, tmp_path: Path) -> KedamaDiff:
+    return copied(archived, tmp_path, "crawl_records.sqlite3")
+
+
+def copied(archived: KedamaDiff, folder: Path, form: str) -> KedamaDiff:
+    copy = KedamaDiff(folder / "archive", archived.savename, archived.records)
+    shutil.copytree(archived.folder, copy.folder, symlinks=True)
+    for file in copy.data.iterdir():
+        if file.name.startswith("crawl") != form.startswith("crawl"):
+            file.unlink()
+    return copy
+
+
+def told(versions: set[RecordedVersion], *, with_etags: bool) -> set[RecordedVersion]:
+    """KedamaDiff keeps no Last-Modified; its older form has newer ETags for the latest version alone."""
+    latest = {one.tile: max(other.day for other in versions if other.tile == one.tile) for one in versions}
+    return {
+        one._replace(last_modified=None, etag=one.etag if with_etags or one.day == latest[one.tile] else None)
+        for one in versions
+    }
+
+
+def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_fetch(
+    archive: KedamaDiff,
+    antworld: list[Harvested],
+    project: Project,
+    nginx: Callable[..., Nginx],
+    shared_maps: Path,
+    tmp_path: Path,
+) -> None:
+    is_newer = (archive.data / "crawl_records.sqlite3").exists()
+    options = {} if is_newer else {"layer": LAYER}
+    watch = imported(archive.folder, project.data, **options)  # type: ignore[arg-type]
+    assert [day.isoformat() for day in watch.days] == [one.day for one in antworld]
+    harvested = antworld[-1].versions
+    found = project.versions()
+    assert told(found, with_etags=is_newer) == told(harvested, with_etags=is_newer)
+    assert project.stored() == antworld[-1].stored
+    server = nginx(published(shared_maps, ANTWORLD, len(antworld), tmp_path / "site"))
+    project.add_map(ANTWORLD, server.url)
+    project.crawl(ANTWORLD, "2021-05-13")
+    last = project.harvests(ANTWORLD)[-1]
+    assert (last["counts"]["ign"], last["walk"]) == (len(antworld[-1].images), "full")
+    assert set(last["counts"]) == {"ign", "404"}
+    assert not [line for line in server.log() if line.method == "GET" and line.path.endswith(".png")]
+    assert told(project.versions(), with_etags=is_newer) == told(harvested, with_etags=is_newer)
+
+
+def test_a_second_import_brings_nothing_and_a_day_with_other_records_is_imported_anew(
+    newer: KedamaDiff, project: Project
+) -> None:
+    imported(newer.folder, project.data)
+    versions = project.versions()
+    again = imported(newer.folder, project.data)
+    assert (again.days, again.expected, again.done) == ([], 4, 4)
+    newer.change("UPDATE crawl_records SET ETag = '\"new\"' WHERE rowid = 1")
+    assert len(imported(newer.folder, project.data).days) == 1
+    changed = project.versions() ^ versions
+    assert {one.etag for one in changed} - {one.etag for one in versions} == {'"new"'}
+
+
+def test_an_import_that_was_stopped_goes_on_where_it_was(newer: KedamaDiff, project: Project) -> None:
+    class Impatient(Watched):
+        def recorded(self, day: date, record: DayRecord) -> None:
+            super().recorded(day, record)
+            if len(self.days) == 2:
+                raise Stopped
+
+    with pytest.raises(Stopped):
+        imported(newer.folder, project.data, watch=Impatient())
+    assert len(imported(newer.folder, project.data).days) == 2
+    stopped = project.versions()
+    shutil.rmtree(project.data)
+    imported(newer.folder, project.data)
+    assert project.versions() == stopped
+
+
+def test_what_was_deleted_and_what_stands_twice_is_no_version(newer: KedamaDiff, project: Project) -> None:
+    (name, day), *_ = [(name, one.day) for name, records in newer.records.items() for one in records[1:]]
+    newer.change(
+        "UPDATE crawl_records SET deleted = 'True' WHERE file_name = ? AND crawled_at = ?", name, day
+    )
+    newer.change("INSERT INTO crawl_records SELECT * FROM crawl_records WHERE deleted != 'True'")
+    newer.change("UPDATE crawl_records SET deleted = 1 WHERE rowid % 7 = 0 AND rowid > 600")
+    imported(newer.folder, project.data)
+    zoom, x, y = map(int, name.removesuffix(".jpg").split("_"))
+    of_tile = {one.day.replace("-", "") for one in project.versions() if one[1:4] == (zoom, x, y)}
+    assert of_tile == {one.day for one in newer.records[name]} - {day}
+    everything = sum(len(records) for records in newer.records.values())
+    assert len(project.versions()) == everything - 1
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
+    newer: KedamaDiff, project: Project, *, keeps: bool
+) -> None:
+    lost, damaged, *_ = newer.records
+    first = newer.records[lost][0].day
+    newer.image(first, lost).unlink()
+    newer.image(newer.records[damaged][0].day, damaged).write_bytes(b"version https://git-lfs.github.com")
+    watch = imported(newer.folder, project.data, keeps_missing=keeps)
+    assert {(file, why.partition(":")[0]) for _, file, why in watch.missing} == {
+        (lost, "the archive has no such image"),
+        (damaged, "the file is no image"),
+    }
+    with History.open_read_only(f"sqlite:///{project.database}") as history:
+        failed = failing(history, ANTWORLD)
+    names = {"_".join(map(str, (tile.zoom, tile.x, tile.y))) + ".jpg" for _, tile in failed}
+    assert names == ({name for name in (lost, damaged) if len(newer.records[name]) == 1} if keeps else set())
+
+
+def test_images_that_are_found_again_are_imported(newer: KedamaDiff, project: Project) -> None:
+    name = next(iter(newer.records))
+    file = newer.image(newer.records[name][0].day, name)
+    body = file.read_bytes()
+    file.unlink()
+    imported(newer.folder, project.data)
+    before = project.versions()
+    file.write_bytes(body)
+    assert len(imported(newer.folder, project.data).days) == 1
+    assert len(project.versions() - before) >= 1
+    assert imported(newer.folder, project.data).days == []
+
+
+def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project) -> None:
+    description = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", zooms=(-6, -4))
+    watch = imported(newer.folder, project.data, description)
+    zooms = {one.zoom for one in project.versions()}
+    assert zooms == {-6, -5, -4}
+    everything = sum(len(records) for records in newer.records.values())
+    assert watch.outside + len(project.versions()) == everything
+
+
+def test_its_days_may_lie_before_those_of_a_history_and_between_them(
+    newer: KedamaDiff, antworld: list[Harvested], project: Project
+) -> None:
+    project.adopt(antworld[-1].data)
+    watch = imported(newer.folder, project.data)
+    assert project.versions() == antworld[-1].versions
+    assert watch.outcomes == {}
+
+
+def test_the_layer_is_as_deep_as_the_archive_says_or_needs(newer: KedamaDiff, project: Project) -> None:
+    newer.change("UPDATE last_update SET total_depth = 3")
+    imported(newer.folder, project.data)
+    with History.open_read_only(f"sqlite:///{project.database}") as history:
+        (layer,) = map_outline(history, ANTWORLD).layers
+        described = layer.described(date(2021, 2, 13))
+        assert (layer.name, described.depth, described.tile_size) == (LAYER, ANTWORLD_DEPTH, 384)
+        assert {one.renderer for one in harvest_summaries(history, ANTWORLD)} == {"overviewer"}
+        assert tile_versions(history, ANTWORLD)
+
+
+@pytest.mark.parametrize(
+    ("file", "tile"),
+    [
+        ("-3_-440_216.jpg", Tile(-3, -440, 216)),
+        ("_0_3_3_3_2_0_1_2_0.jpg", Tile(-3, -440, 216)),
+        ("_1_2_2_2_2_2_2_2_2.jpg", Tile(-3, 8, 8)),
+        ("_3_0_0_0_0_0_0_0_0.jpg", Tile(-3, 8, -8)),
+        ("_1_2_2_2_2_2_2_2.jpg", Tile(-3, 8, 8)),
+    ],
+)
+def test_file_names_are_the_grids_or_paths_of_overviewer(file: str, tile: Tile) -> None:
+    """By the known values of depth 12; and of the same tile before the map has grown."""
+    assert tile_of(file, -3) == tile
+
+
+def test_a_folder_that_is_no_archive_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        imported(tmp_path / "none", tmp_path / "data")
+    with pytest.raises(ConfigurationError, match="is no archive of KedamaDiff: no data/SAVENAME/crawl"):
+        imported(tmp_path, tmp_path / "data")
+
+
+def test_of_several_maps_one_must_be_named(newer: KedamaDiff, tmp_path: Path) -> None:
+    shutil.copytree(newer.data, newer.data.parent / "v2_daytime")
+    with pytest.raises(ConfigurationError, match="antworld_day, v2_daytime: say which with --savename"):
+        imported(newer.folder, tmp_path / "data")
+    assert imported(newer.folder, tmp_path / "data", savename="antworld_day").days
+
+
+def test_the_layer_must_be_known_and_kept(archived: KedamaDiff, tmp_path: Path) -> None:
+    older = copied(archived, tmp_path, "update_history.json")
+    with pytest.raises(ConfigurationError, match="which layer of map 'antworld' is the archive of"):
+        imported(older.folder, tmp_path / "data")
+    description = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", layers=("night",))
+    with pytest.raises(ConfigurationError, match=r"keeps the layers night by maps\.toml, and not 'day'"):
+        imported(older.folder, tmp_path / "data", description, layer="day")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda newer: (newer.data / "crawl_records.sqlite3").write_bytes(b"SQLite format 3\0, cut off"),
+        lambda newer: newer.change("DROP TABLE crawl_records"),
+        lambda newer: newer.change("UPDATE crawl_records SET crawled_at = 'monday'"),
+        lambda newer: newer.change("UPDATE crawl_records SET coord_x = 2"),
+    ],
+    ids=["cut off", "no table", "no day", "no tile"],
+)
+def test_records_that_cannot_be_read_are_told_in_a_line(
+    newer: KedamaDiff, tmp_path: Path, damage: Callable[[KedamaDiff], object]
+) -> None:
+    damage(newer)
+    with pytest.raises(TileHarvestError, match=r"the records in .* cannot be read .*mend or restore"):
+        imported(newer.folder, tmp_path / "data")
+
+
+def test_an_archive_on_s3_is_read_as_one_in_a_folder(
+    newer: KedamaDiff, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = KedamaDiff(tmp_path / "small", "v1")
+    for name in list(newer.records)[:4]:
+        small.find(name, newer.image(newer.records[name][0].day, name).read_bytes(), '"1"', "20210213")
+    small.write_database(LAYER, ANTWORLD_DEPTH)
+    lost, *there = small.records
+    with s3_server() as bucket:
+        bucket.start_over("archive")
+        lead_to(bucket.url, monkeypatch)
+        for file in (
+            *(small.image("20210213", name) for name in there),
+            small.data / "crawl_records.sqlite3",
+        ):
+            name = file.relative_to(small.folder).as_posix()
+            assert bucket.ask("PUT", f"/archive/old/{name}", file.read_bytes()).status == 200
+        report = json.loads(project_import(project, "s3://archive/old", status=3).stdout)
+        assert [(day["day"], day["counts"]) for day in report["days"]] == [("2021-02-13", {"add": 3})]
+        assert [one["file"] for one in report["missing"]] == [lost]
+        failed = project_import(project, "s3://nowhere/old", status=1)
+        assert "s3://nowhere/old/data cannot be read" in failed.stderr
+
+
+def project_import(
+    project: Project, place: str, *more: str, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    if not project.maps_file.exists():
+        project.add_map(ANTWORLD, "http://127.0.0.1:9/")
+    done = project.scrapy("import", "kedamadiff", place, ANTWORLD, "--json", *more, check=False)
+    assert done.returncode == status, (done.stdout, done.stderr)
+    return done
+
+
+def test_the_command_tells_programs_and_people_what_it_has_brought(
+    newer: KedamaDiff, project: Project, antworld: list[Harvested]
+) -> None:
+    lost = next(iter(newer.records))
+    newer.image(newer.records[lost][0].day, lost).unlink()
+    report = json.loads(project_import(project, str(newer.folder), status=3).stdout)
+    assert [day["day"] for day in report["days"]] == [one.day for one in antworld]
+    assert [one["file"] for one in report["missing"]] == [lost]
+    shown = project.scrapy("import", "kedamadiff", str(newer.folder), ANTWORLD, check=False)
+    assert f"{report['missing'][0]['day']} imported" in shown.stdout
+    assert f"{lost}: the archive has no such image" in shown.stderr
+    assert 'write timezone = "Asia/Shanghai"' in shown.stderr
+    shutil.copytree(newer.data, newer.data.parent / "other")
+    assert project_import(project, str(newer.folder), status=2).stderr.startswith("error: ")
+    assert "did you mean 'kedamadiff'?" in project.scrapy("import", "kedama", "x", "y", check=False).stderr
+
+
+def test_a_killed_import_is_gone_on_with(
+    newer: KedamaDiff, project: Project, antworld: list[Harvested]
+) -> None:
+    project.add_map(ANTWORLD, "http://127.0.0.1:9/")
+    with project.running("import", "kedamadiff", str(newer.folder), ANTWORLD) as process:
+        await_condition(lambda: is_any_day_recorded(project), process)
+        process.kill()
+        process.wait()
+    project_import(project, str(newer.folder))
+    assert told(project.versions(), with_etags=True) == told(antworld[-1].versions, with_etags=True)
+    assert project.stored() == antworld[-1].stored
+
+
+def is_any_day_recorded(project: Project) -> bool:
+    with suppress(sqlite3.Error):
+        return bool(project.query("SELECT 1 FROM harvests LIMIT 1"))
+    return False

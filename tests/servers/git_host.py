@@ -1,0 +1,52 @@
+"""A host of git repositories: `git http-backend` behind nginx, as git's own manual sets it up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.servers.nginx import nginx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.servers.nginx import Nginx
+
+_BACKEND: Final = "git-http-backend"
+_PASSED: Final = """
+    client_max_body_size 0;
+    fastcgi_pass unix:{socket};
+    fastcgi_param SCRIPT_FILENAME {backend};
+    fastcgi_param GIT_PROJECT_ROOT "{folder}";
+    fastcgi_param GIT_HTTP_EXPORT_ALL "";
+    fastcgi_param GIT_PROTOCOL $http_git_protocol;
+    fastcgi_param PATH_INFO $uri;
+    fastcgi_param QUERY_STRING $query_string;
+    fastcgi_param REQUEST_METHOD $request_method;
+    fastcgi_param CONTENT_TYPE $content_type;
+    fastcgi_param CONTENT_LENGTH $content_length;
+"""
+
+
+@contextmanager
+def git_host(folder: Path) -> Iterator[Nginx]:
+    """Serves the repositories in the folder until the block ends: `folder/map.git` as `URL/map.git`."""
+    program = shutil.which("fcgiwrap", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
+    if program is None:
+        raise RuntimeError("fcgiwrap is not installed; on Debian: apt-get install fcgiwrap")
+    core = subprocess.run(["git", "--exec-path"], check=True, capture_output=True, text=True).stdout.strip()
+    with tempfile.TemporaryDirectory(prefix="fcgiwrap-") as workplace:
+        socket = Path(workplace) / "socket"
+        wrapper = subprocess.Popen([program, "-s", f"unix:{socket}"], stderr=subprocess.DEVNULL)
+        try:
+            passed = _PASSED.format(socket=socket, backend=Path(core) / _BACKEND, folder=folder)
+            with nginx(folder, location=passed) as server:
+                yield server
+        finally:
+            wrapper.terminate()
+            wrapper.wait()

@@ -1,0 +1,113 @@
+"""What a change index tells since an earlier reading, and the ground that a walk then keeps to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.walk.change_index import ChangeIndex, Ground, audited_share
+from tileharvest.walk.walk import Walk
+
+DEPTH = 3
+DEEP = Tile(0, 1, 1)
+PYRAMID = Pyramid(DEPTH)
+
+
+def ground(*tiles: Tile, pyramid: Pyramid = PYRAMID) -> Ground:
+    return Ground(((tile.zoom, tile.x, tile.y) for tile in tiles), pyramid)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "changed"),
+    [
+        (ChangeIndex("a", ((1, 1, "x"), (3, 1, "y"))), {(0, 1, 1), (0, 5, 1)}),
+        (ChangeIndex("a", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z"))), set()),
+        (ChangeIndex("b", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z"))), None),
+    ],
+    ids=["a tile's stamp, and a new tile", "nothing", "the layer's stamp"],
+)
+def test_an_index_tells_what_is_stamped_otherwise(
+    earlier: ChangeIndex, changed: set[tuple[int, int, int]] | None
+) -> None:
+    now = ChangeIndex("a", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z")))
+    assert now.changed_since(earlier) == changed
+
+
+def test_what_was_written_is_read_again() -> None:
+    index = ChangeIndex("a", ((1, -1, "x"),))
+    assert ChangeIndex.read(index.written()) == index
+    its = ground(DEEP, Tile(-1, -2, 2))
+    assert Ground.read(its.written(), PYRAMID).cells == its.cells
+
+
+def test_the_ground_is_all_above_and_below_its_tiles_and_nothing_beside() -> None:
+    its = ground(Tile(-1, 2, 2))
+    assert its.has(Tile(-2, 4, 4))
+    assert its.has(Tile(-1, 2, 2))
+    assert all(map(its.has, Tile(-1, 2, 2).children()))
+    assert not its.has(Tile(-1, 6, 2))
+    assert not its.has(Tile(-2, -4, 4))
+    assert not its.has(Tile(0, 5, 1))
+
+
+def walked_over(walk: Walk, its: Ground) -> set[Tile]:
+    found, coming = set[Tile](), list(walk.start_on(its))
+    while coming:
+        tile = coming.pop()
+        found.add(tile)
+        coming += filter(its.has, PYRAMID.children(tile) if tile.zoom < 0 else ())
+    return found
+
+
+def test_a_walk_on_a_ground_and_around_it_comes_to_all_tiles() -> None:
+    """What lies below those around it is asked in full."""
+    walk, its = Walk(PYRAMID), ground(DEEP)
+    around = set(walk.around(its))
+    below = {child for tile in around for child in descendants(tile)}
+    within = walked_over(walk, its)
+    everything = {tile for first in PYRAMID.start() for tile in (first, *descendants(first))}
+    assert within == {DEEP, DEEP.parent(), DEEP.ancestor(2)}
+    assert not (around | below) & within
+    assert within | around | below == everything
+
+
+def descendants(tile: Tile) -> set[Tile]:
+    if tile.zoom == 0:
+        return set()
+    return {one for child in tile.children() for one in (child, *descendants(child))}
+
+
+def test_where_nothing_has_changed_the_walk_does_not_start_and_goes_on_from_there() -> None:
+    walk = Walk(PYRAMID)
+    assert walk.start_on(ground()) == ()
+    assert walk.around(ground()) == walk.start()
+
+
+def test_land_that_lies_apart_is_where_an_endless_walk_starts() -> None:
+    seed, far = Tile.at(-1, 0, 0), Tile.at(0, 400, 400)
+    pyramid = Pyramid.endless(2, (seed,))
+    its = ground(far, pyramid=pyramid)
+    assert Walk(pyramid).start_on(its) == (far.parent(),)
+    assert {seed, *pyramid.beside(far.parent())} <= set(Walk(pyramid).around(its))
+
+
+@pytest.mark.parametrize(
+    ("share", "confirmed", "least"),
+    [(0.02, 0, 0.02), (0.02, 1, 0.01), (0.02, 3, 0.0025), (1, 9, 1), (0, 4, 0), (0.5, 10_000, 0)],
+)
+def test_the_audit_becomes_smaller_with_each_harvest_in_which_the_index_was_right(
+    share: float, confirmed: int, least: float
+) -> None:
+    assert audited_share(share, confirmed) == pytest.approx(least, abs=1e-6)
+
+
+def test_an_index_is_audited_by_three_tiles_at_least_and_is_right_about_bytes_that_were_written_again() -> (
+    None
+):
+    known = [Tile.at(0, column, 0) for column in range(50)]
+    audit = Walk(Pyramid(7)).audit_index(known, 0.0, "seed")
+    assert len(audit.tiles) == 3
+    assert audit.broken(dict.fromkeys(audit.tiles, Outcome.NOT_MODIFIED)) == []
+    assert audit.broken(dict.fromkeys(audit.tiles, Outcome.UPDATED)) == list(audit.tiles)

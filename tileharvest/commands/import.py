@@ -1,0 +1,236 @@
+"""`scrapy import FORM SOURCE NAME`: a map's past from git, a folder or an archive becomes its history."""  # noqa: N999 - the command's word
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.import_display import ImportDisplay
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.settings import progress_interval
+from tileharvest.commands.terminal import console, say, write_json, write_line, write_outcomes
+from tileharvest.errors import ConfigurationError, ExitStatus, nearest
+from tileharvest.history.database import History
+from tileharvest.history.settings import database_url
+from tileharvest.importers.folder_import import SOURCE, import_folder
+from tileharvest.importers.git_import import GitSource, page_of
+from tileharvest.importers.images import ImportedImages
+from tileharvest.importers.imported_map import ImportedMap
+from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
+from tileharvest.maps.settings import data_folder, described_map, maps_file
+from tileharvest.store.settings import store_opener
+from tileharvest.tiles.outcomes import Outcome, counts_as_plain
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.importers.watch import ImportWatch
+    from tileharvest.maps.description import MapDescription
+
+    Work: TypeAlias = Callable[[History, ImportedImages, ImportWatch], None]
+    """An import that is ready to run."""
+
+_OPTIONS: Final = {
+    "git": ("path", "branch", "rewritten"),
+    "folder": ("day",),
+    "kedamadiff": ("savename", "layer", "keep_missing"),
+}
+"""By form, the options that it has besides those of all."""
+
+
+class Command(MapCommand, ScrapyCommand):
+    form = (
+        "[options] git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER-OR-S3 NAME"
+    )
+    summary = "Make history of a map's past that lies in git, in a folder, or in an archive of KedamaDiff"
+    details = (
+        "Each day on which the map was committed, or that the archive has, becomes a harvest of that day; a"
+        " folder becomes one of the day that is told. The map's entry in maps.toml says what is kept. To run"
+        " it again imports only what is new. Exit status: 0 done, 1 error, 2 wrong usage, 3 some days or"
+        " tiles could not be read, 5 the source cannot be reached or has no map."
+    )
+    arguments = range(3, 4)
+    usage = "say what, from where and into which map: scrapy {word} git ADDRESS NAME"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--path",
+            action="append",
+            default=[],
+            metavar="PATH[@COMMIT]",
+            help="git: the map's folder in the repository; if it has moved, also PATH@COMMIT, from where on",
+        )
+        parser.add_argument("--branch", help="git: this branch (default: the one that a clone checks out)")
+        parser.add_argument(
+            "--rewritten",
+            action="store_true",
+            help="git: go on though the branch was rewritten since the last import",
+        )
+        parser.add_argument("--day", help="folder: the day whose state it has, such as 2024-05-01")
+        parser.add_argument("--savename", help="kedamadiff: the map's folder in an archive of several maps")
+        parser.add_argument("--layer", help="kedamadiff: the layer that the archive is of")
+        parser.add_argument(
+            "--keep-missing",
+            action="store_true",
+            help="kedamadiff: count tiles whose images are missing as failures",
+        )
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        form, source, name = args
+        _refuse_other_options(form, opts)
+        entry = _new_entry(settings, form, source, name, opts)
+        if entry is None:
+            description = described_map(settings, name)
+        else:
+            description = checked_entry(maps_file(settings), name, entry)
+        if form == "folder":
+            work = _of_folder(description, Path(source), opts.day)
+        elif form == "kedamadiff":
+            work = _of_kedamadiff(description, source, opts)
+        else:
+            work = _of_git(settings, description, source, opts)
+        interval = progress_interval(settings)
+        with (
+            ImportDisplay(name, console(sys.stderr), interval, as_json=opts.json) as display,
+            History.open(database_url(settings)) as history,
+            ImportedImages(store_opener(settings)()) as images,
+        ):
+            work(history, images, display)
+        _tell(name, display, as_json=opts.json)
+        if entry is not None:
+            add_map(maps_file(settings), name, entry)
+            say(
+                f"added map '{name}' to {maps_file(settings)}; its page may be {entry['url']}: is that right?"
+            )
+        if display.unread or display.missing or display.counts[Outcome.FAILED]:
+            self.exitcode = ExitStatus.FAILED_TILES
+
+
+def _new_entry(
+    settings: BaseSettings, form: str, address: str, name: str, opts: argparse.Namespace
+) -> dict[str, Any] | None:
+    """Returns the entry of a map that maps.toml does not have, where the repository's host shows its page."""
+    file, path = maps_file(settings), opts.path[-1].partition("@")[0] if opts.path else ""
+    page = page_of(address, path) if form == "git" else None
+    if page is None or (file.exists() and name in load_maps(file)):
+        return None
+    more = {key: value for key, value in (("branch", opts.branch), ("path", path)) if value}
+    return {"url": page, "git": {"url": address, **more} if more else address}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _of_git(
+    settings: BaseSettings, description: MapDescription, address: str, opts: argparse.Namespace
+) -> Work:
+    """Fetches the repository where it lies elsewhere. Raises ConfigurationError and SiteError."""
+    cache = data_folder(settings) / "git" / "import" / description.name
+    if not Path(address).is_dir():
+        say(f"fetching {address}: the first time this may take a while")
+    git = GitSource.open(address, cache, opts.branch, opts.path)
+    zone = description.zone_info
+    today = _now().astimezone(zone).date()
+
+    def run(history: History, images: ImportedImages, watch: ImportWatch) -> None:
+        into = ImportedMap(description, history, images, git.name, _now)
+        asyncio.run(git.import_into(into, zone, today, watch, rewritten=opts.rewritten))
+
+    return run
+
+
+def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Work:
+    if day is None:
+        raise ConfigurationError(
+            "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
+        )
+    try:
+        its_day = date.fromisoformat(day)
+    except ValueError:
+        raise ConfigurationError(f"--day {day} is no date: write it as 2024-05-01") from None
+    today = _now().astimezone(description.zone_info).date()
+    if its_day > today:
+        raise ConfigurationError(
+            f"--day {day} has not begun: today is {today} in the map's time zone, {description.timezone}"
+        )
+
+    def run(history: History, images: ImportedImages, watch: ImportWatch) -> None:
+        into = ImportedMap(description, history, images, SOURCE, _now)
+        asyncio.run(import_folder(into, folder, its_day, watch))
+
+    return run
+
+
+def _of_kedamadiff(description: MapDescription, place: str, opts: argparse.Namespace) -> Work:
+    # Obstore, which reads both folders and buckets, loads slowly.
+    from tileharvest.importers.archive_files import ArchiveFiles  # noqa: PLC0415
+    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive  # noqa: PLC0415
+    from tileharvest.importers.kedamadiff_import import KedamaDiffImport  # noqa: PLC0415
+
+    files = ArchiveFiles(place)
+
+    def run(history: History, images: ImportedImages, watch: ImportWatch) -> None:
+        with KedamaDiffArchive.open(files, opts.savename) as archive:
+            job = KedamaDiffImport(
+                archive,
+                description,
+                history,
+                images,
+                _now,
+                layer=opts.layer,
+                keeps_missing=opts.keep_missing,
+            )
+            job.run(watch)
+        if job.outside:
+            say(f"{job.outside:,} records are of tiles that map '{description.name}' does not keep")
+        if description.timezone != ZONE:
+            say(
+                f"the archive's days are those of {ZONE} unless KedamaDiff was configured otherwise, and the"
+                f' map\'s are of {description.timezone}: write timezone = "{ZONE}" into its entry'
+            )
+
+    return run
+
+
+def _refuse_other_options(form: str, opts: argparse.Namespace) -> None:
+    """Raises ConfigurationError for an unknown form, and for an option of another one."""
+    if form not in _OPTIONS:
+        there = f"there are {', '.join(_OPTIONS)}"
+        raise ConfigurationError(f"nothing can be imported from '{form}'; {nearest(form, _OPTIONS, there)}")
+    for other, options in _OPTIONS.items():
+        for option in options:
+            if other != form and getattr(opts, option):
+                raise ConfigurationError(f"--{option} is for scrapy import {other}; nothing was changed")
+
+
+def _tell(name: str, display: ImportDisplay, *, as_json: bool) -> None:
+    if as_json:
+        days = [
+            {"day": day.isoformat(), "counts": counts_as_plain(one.counts), "left_out": one.left_out}
+            for day, one in display.days.items()
+        ]
+        unread = [{"day": day.isoformat(), "problem": why} for day, why in display.unread.items()]
+        missing = [
+            {"day": day.isoformat(), "file": file, "problem": why} for day, file, why in display.missing
+        ]
+        write_json({"map": name, "days": days, "unread": unread, "missing": missing})
+        return
+    if not display.days:
+        write_line(f"map '{name}' has all of it already: nothing was imported")
+        return
+    first, last = min(display.days), max(display.days)
+    when = f"{first} imported" if first == last else f"{len(display.days):,} days imported, {first} to {last}"
+    write_outcomes(f"{name}: {when}", display.counts)
+    taken = sum(one.left_out for one in display.days.values())
+    if taken:
+        write_line(f"{taken:,} tiles were left out: on these days a harvest had asked the site itself")

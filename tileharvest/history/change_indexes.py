@@ -1,0 +1,203 @@
+"""Change indexes as harvests have read them: the ground that they tell of, and how far they are trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
+
+from tileharvest.history.schema import (
+    change_indexes,
+    harvest_counts,
+    harvest_layers,
+    harvests,
+    index_readings,
+    layers,
+    maps,
+    proofs,
+    replace_into,
+    tiles,
+)
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.walk.change_index import ChangeIndex, Ground, StoredIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date
+
+    from sqlalchemy import Connection, Select
+
+    from tileharvest.history.database import History
+    from tileharvest.tiles.grid import Cell
+
+_ITS_READINGS: Final = select(index_readings).where(index_readings.c.harvest == bindparam("in_harvest"))
+_NOTED_GROUND: Final = select(index_readings.c.ground).where(
+    index_readings.c.harvest == bindparam("in_harvest"), index_readings.c.layer == bindparam("in_layer")
+)
+_GROUND: Final = _NOTED_GROUND.where(
+    ~exists().where(
+        proofs.c.layer == bindparam("in_layer"),
+        proofs.c.harvest == bindparam("in_harvest"),
+        proofs.c.withdrawn.is_not(None),
+    )
+)
+"""None where trust in the layer was withdrawn."""
+_FORM: Final = (
+    select(harvest_layers.c.depth, layers.c.factor)
+    .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
+    .where(
+        harvest_layers.c.harvest == bindparam("in_harvest"), harvest_layers.c.layer == bindparam("in_layer")
+    )
+)
+_FAILING: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
+    tiles.c.layer == bindparam("in_layer"), tiles.c.failures > 0
+)
+_FOUND_CHANGED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
+    tiles.c.layer == bindparam("in_layer"),
+    tiles.c.harvest == bindparam("in_harvest"),
+    tiles.c.outcome.in_(
+        [outcome.value for outcome in (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.GONE)]
+    ),
+)
+_FAILED: Final = select(harvest_counts.c.tiles).where(
+    harvest_counts.c.harvest == bindparam("in_harvest"),
+    harvest_counts.c.layer == bindparam("in_layer"),
+    harvest_counts.c.outcome == Outcome.FAILED.value,
+)
+_STORED: Final = (
+    select(maps.c.name.label("map_name"), layers.c.name, change_indexes)
+    .join_from(change_indexes, layers, layers.c.id == change_indexes.c.layer)
+    .join(maps, maps.c.id == layers.c.map)
+)
+_STORED_OF_ONE: Final = _STORED.where(maps.c.name == bindparam("map_name"))
+
+
+def stored_indexes(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredIndex]]:
+    """Returns what is known of the index of each layer, by map and layer; of one map only, where it is named.
+
+    Layers and maps of which no complete harvest has read one are left out. Raises HistoryError.
+    """
+    query = _STORED if map_name is None else _STORED_OF_ONE
+    found: dict[str, dict[str, StoredIndex]] = {}
+    with history.reading() as connection:
+        for row in connection.execute(query, {"map_name": map_name}):
+            index = ChangeIndex.read(row.state)
+            stored = StoredIndex(index, row.day, row.confirmed, row.withdrawn, row.withdrawn_day)
+            found.setdefault(row.map_name, {})[row.name] = stored
+    return found
+
+
+def note_readings(
+    connection: Connection,
+    harvest: int,
+    layer_ids: Mapping[str, int],
+    read: Mapping[str, ChangeIndex],
+    relied_on: Mapping[str, StoredIndex],
+) -> None:
+    """Notes what a harvest has read before it asked for any tile, by layer.
+
+    The ground of a layer whose index is relied on is what the index tells of since that was stored, with the
+    tiles that have failed since: nobody knows how they are. Call it once in a harvest.
+    """
+    rows = []
+    for name, index in read.items():
+        changed = None
+        if name in relied_on:
+            changed = index.changed_since(relied_on[name].index)
+        ground = None
+        if changed is not None:
+            cells = changed.union(_cells(connection, _FAILING, in_layer=layer_ids[name]))
+            ground = Ground(cells, _pyramid_of(connection, harvest, layer_ids[name])).written()
+        rows.append(
+            {"harvest": harvest, "layer": layer_ids[name], "state": index.written(), "ground": ground}
+        )
+    if rows:
+        # Nobody asks any more what earlier harvests have read.
+        its_layers = [row["layer"] for row in rows]
+        connection.execute(delete(index_readings).where(index_readings.c.layer.in_(its_layers)))
+        connection.execute(insert(index_readings), rows)
+
+
+def ground_of(connection: Connection, harvest: int, layer: int, *, is_kept: bool = True) -> Ground | None:
+    """Returns the ground to which the harvest's walk over the layer keeps, or None where it may ask for all.
+
+    Unless `is_kept` it is that to which it has kept at first, although the index is not relied on any more.
+    """
+    query = _GROUND if is_kept else _NOTED_GROUND
+    text: str | None = connection.execute(query, {"in_harvest": harvest, "in_layer": layer}).scalar()
+    return None if text is None else Ground.read(text, _pyramid_of(connection, harvest, layer))
+
+
+def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> None:
+    """Notes that the index of the layer is not to be relied on. A first reason of the harvest is kept."""
+    is_news = or_(change_indexes.c.harvest != harvest, change_indexes.c.withdrawn.is_(None))
+    connection.execute(
+        update(change_indexes)
+        .where(change_indexes.c.layer == layer, is_news)
+        .values(harvest=harvest, confirmed=0, withdrawn=reason, withdrawn_day=day)
+    )
+
+
+def settle_indexes(connection: Connection, harvest: int) -> None:
+    """Keeps what a complete harvest has read of each layer's index, and whether it has told of all changes.
+
+    Call it when all else about the harvest is settled, but for the proofs. An index that did not tell of a
+    change is not relied on any more. It is again when a later harvest has found changes, and all of them were
+    told of. A harvest that has withdrawn it itself leaves it so.
+    """
+    for reading in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
+        day = connection.execute(select(harvests.c.day).where(harvests.c.id == harvest)).scalar_one()
+        known = connection.execute(
+            select(change_indexes).where(change_indexes.c.layer == reading.layer)
+        ).one_or_none()
+        row: dict[str, Any] = {
+            "layer": reading.layer,
+            "harvest": harvest,
+            "day": day,
+            "state": reading.state,
+            "confirmed": 0,
+            "withdrawn": None,
+            "withdrawn_day": None,
+        }
+        if known is not None:
+            row |= _verdict(connection, harvest, day, reading, known)
+        new = replace_into(connection.dialect.name, change_indexes, "layer")
+        connection.execute(new, row)
+        # It has been taken over.
+        connection.execute(delete(index_readings).where(index_readings.c.layer == reading.layer))
+
+
+def _verdict(connection: Connection, harvest: int, day: date, reading: Any, known: Any) -> dict[str, Any]:
+    """Returns how far the index is trusted after the harvest, given how far it was."""
+    as_before = {name: getattr(known, name) for name in ("confirmed", "withdrawn", "withdrawn_day")}
+    if known.withdrawn is not None and known.harvest == harvest:
+        return as_before
+    ground = reading.ground
+    pyramid = _pyramid_of(connection, harvest, reading.layer)
+    if ground is not None:
+        told: Ground | None = Ground.read(ground, pyramid)
+    elif connection.execute(_FAILED, {"in_harvest": known.harvest, "in_layer": reading.layer}).first():
+        # What had changed then may be found now, and the index has told of it before.
+        return as_before
+    else:
+        changed = ChangeIndex.read(reading.state).changed_since(ChangeIndex.read(known.state))
+        told = None if changed is None else Ground(changed, pyramid)
+    found = _cells(connection, _FOUND_CHANGED, in_harvest=harvest, in_layer=reading.layer)
+    untold = [] if told is None else [cell for cell in found if cell not in told]
+    if untold:
+        zoom, x, y = untold[0]
+        reason = f"it did not tell of tile {zoom}_{x}_{y}, which had changed, found on {day}"
+        return {"confirmed": 0, "withdrawn": reason, "withdrawn_day": day}
+    if known.withdrawn is None:
+        return {**as_before, "confirmed": known.confirmed + 1}
+    return {"confirmed": 0, "withdrawn": None, "withdrawn_day": None} if found else as_before
+
+
+def _cells(connection: Connection, query: Select[Any], **its: int) -> list[Cell]:
+    return [(zoom, x, y) for zoom, x, y in connection.execute(query, its)]
+
+
+def _pyramid_of(connection: Connection, harvest: int, layer: int) -> Pyramid:
+    depth, factor = connection.execute(_FORM, {"in_harvest": harvest, "in_layer": layer}).one()
+    return Pyramid.kept(depth, factor)

@@ -1,0 +1,454 @@
+"""An imported day: what an archive holds of a map on one day, recorded as a harvest of that day.
+
+Days may come in any order, also before the history's first and between two harvests. `docs/decisions/023`
+tells what then becomes of the versions that follow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sqlalchemy import Text, bindparam, exists, func, insert, or_, select, tuple_, update
+
+from tileharvest.errors import HistoryError
+from tileharvest.history.harvest_row import HarvestRow, describe_layers
+from tileharvest.history.inserted_rows import correct_counts, write_counts, write_insertions
+from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted
+from tileharvest.history.outlines import own_map_id
+from tileharvest.history.schema import (
+    CHANGES_WALK,
+    FINISHED,
+    IMPORTED_WALK,
+    PUSHED_WALK,
+    TILE,
+    harvest_layers,
+    harvests,
+    insert_into,
+    is_same_tile,
+    maps,
+    tiles,
+    versions,
+)
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Image, Validator, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import date, datetime
+
+    from sqlalchemy import Connection, RowMapping
+
+    from tileharvest.history.database import History
+    from tileharvest.history.insertion import Insertion
+    from tileharvest.history.schema import Insert
+    from tileharvest.tiles.grid import Cell, Tile, TileRange
+    from tileharvest.tiles.layers import Layer
+
+_AT_ONCE: Final = 500
+"""Tiles in one query, each with three parameters: a database allows only so many."""
+_SEEN_AGAIN: Final = frozenset({Outcome.IGNORED, Outcome.NOT_MODIFIED})
+
+
+class ImportedTile(NamedTuple):
+    """What an archive holds of one tile on a day."""
+
+    layer: str
+    tile: Tile
+    image: Image | None
+    """The store must hold it already. None: the tile was not there."""
+    validator: Validator = Validator()
+    """What the site said with it. An empty one says nothing: then equal bytes count as unchanged."""
+    missing: str | None = None
+    """Why the archive knows of the tile without having its image: it counts as `fail` on that day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedDay:
+    """One day of an archive. Raises ValueError where its parts do not belong together."""
+
+    map_name: str
+    source: str
+    """Names the archive among those that are imported into the map, such as `git` or `kedamadiff v4`. A day
+    is recorded once for each source, and recorded again in place of what the source had before."""
+    state: str = ""
+    """Tells one state of the source on that day from another, such as a commit's id."""
+    day: date
+    imported: datetime
+    """When it is imported, with a time zone."""
+    renderer: str
+    layers: Sequence[Layer]
+    tiles: Sequence[ImportedTile]
+    """Each tile once. It holds about 0.5 KB for each."""
+    areas: Mapping[str, Sequence[TileRange]] | None = None
+    """By layer, where a tile that is not named was not there. None: a tile that is not named was as before,
+    or nothing is known of it."""
+    is_complete: bool = False
+    """Whether, without areas, all that is not named was as it was in the history's last harvest before."""
+    unchanged: Mapping[str, int] = field(default_factory=dict)
+    """By layer, how many tiles were as before and are not named, for the counts."""
+    kept: str | None = None
+    """Which tiles the map keeps, in the words that its harvests note. Of a harvest that kept others it is not
+    known what it asked for, so it only counts where it has recorded a version. None: that does not matter."""
+    stored_bytes: int = 0
+    """Bytes of its images that were not in the store before."""
+
+    def __post_init__(self) -> None:
+        names = {layer.name for layer in self.layers}
+        if not names or len(names) != len(self.layers):
+            raise ValueError("an imported day has at least one layer, and each once")
+        if self.imported.tzinfo is None:
+            raise ValueError(f"{self.imported} has no time zone")
+        if not {one.layer for one in self.tiles} | set(self.areas or ()) <= names:
+            raise ValueError("an imported day names a layer that it does not have")
+
+    @property
+    def segment(self) -> str:
+        """The segment of its harvest. Harvests of a site have others, so none is taken for done."""
+        return f"{_segments_of(self.source)}{self.day}"
+
+
+@dataclass(frozen=True, slots=True)
+class DayRecord:
+    """What recording an imported day has found."""
+
+    counts: Mapping[Outcome, int]
+    left_out: int
+    """Tiles of which a harvest, or another source, had found something on the same day: that stays."""
+
+
+def imported_days(history: History, map_name: str, source: str) -> dict[date, str]:
+    """Returns the days of this source that the map's history has, in order, each with its state."""
+    its = _segments_of(source)
+    query = (
+        select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.walk.in_((IMPORTED_WALK, CHANGES_WALK)))
+        .order_by(harvests.c.day)
+    )
+    with history.reading() as connection:
+        rows = connection.execute(query).all()
+    return {day: state or "" for day, segment, state in rows if segment == f"{its}{day}"}
+
+
+def last_day_before(history: History, map_name: str, day: date) -> date | None:
+    """Returns the last day before this one of which the map has a harvest, imported or not."""
+    with history.reading() as connection:
+        found: date | None = connection.execute(_LAST_DAY, {"of_map": map_name, "on_day": day}).scalar()
+    return found
+
+
+def record_day(history: History, day: ImportedDay) -> DayRecord:
+    """Records the day as a finished harvest, in one transaction. To record it again changes nothing.
+
+    The versions are then those that harvests in the order of their days would have made, and so are the
+    outcomes and the changes of the harvests that follow it. Days of which only changes are known should
+    come in their order: that such a day has seen a tile unchanged is known of the last one alone. The images
+    must be in the store. Takes about 100 microseconds per named tile; with `areas` it also goes to each tile
+    that is known there. Raises
+    HistoryError, having changed nothing, while the map has an unfinished harvest, which compares with what
+    it has read before.
+    """
+    return history.write(lambda connection: _Recording.begin(connection, day).run())
+
+
+def _segments_of(source: str) -> str:
+    return f"import {source} "
+
+
+class _Sight(NamedTuple):
+    """What the history has of a tile."""
+
+    around: Surroundings
+    harvest: int | None
+    """The last one with a result for the tile."""
+    outcome: Outcome | None
+    is_later: bool
+    """Whether that harvest is of a later day."""
+    is_taken: bool
+    """Whether another harvest has found something of the tile on the same day."""
+
+
+_UNSEEN: Final = _Sight(Surroundings(), None, None, is_later=False, is_taken=False)
+
+_BEFORE: Final = versions.alias("before")
+_AT: Final = versions.alias("at")
+_AFTER: Final = versions.alias("after")
+_OTHER: Final = versions.alias("other")
+_HAS: Final = ("id", "day", "sha1", "extension", "size", "etag", "last_modified", "harvest")
+
+
+def _nearest(*, is_before: bool) -> Any:
+    day = _OTHER.c.day
+    near = (day < bindparam("on_day")) if is_before else (day > bindparam("on_day"))
+    query = select(_OTHER.c.id).where(is_same_tile(_OTHER, tiles), near)
+    return query.order_by(day.desc() if is_before else day).limit(1).scalar_subquery()
+
+
+_SIGHTS: Final = (
+    select(
+        *(tiles.c[name] for name in TILE[1:]),
+        tiles.c.harvest,
+        tiles.c.outcome,
+        harvests.c.day.label("last_day"),
+        *(table.c[name].label(f"{table.name}_{name}") for table in (_BEFORE, _AT, _AFTER) for name in _HAS),
+    )
+    .select_from(
+        tiles.outerjoin(harvests, harvests.c.id == tiles.c.harvest)
+        .outerjoin(_BEFORE, _BEFORE.c.id == _nearest(is_before=True))
+        .outerjoin(_AT, is_same_tile(_AT, tiles) & (_AT.c.day == bindparam("on_day")))
+        .outerjoin(_AFTER, _AFTER.c.id == _nearest(is_before=False))
+    )
+    .where(
+        tiles.c.layer == bindparam("in_layer"),
+        tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
+    )
+)
+_WAS_THERE: Final = (
+    select(versions.c.sha1)
+    .where(is_same_tile(versions, tiles), versions.c.day < bindparam("on_day"))
+    .order_by(versions.c.day.desc())
+    .limit(1)
+    .scalar_subquery()
+    .is_not(None)
+)
+_IS_TOLD: Final = exists().where(is_same_tile(versions, tiles), versions.c.day == bindparam("on_day"))
+_KNOWN_IN_AREA: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
+    tiles.c.layer == bindparam("in_layer"),
+    tiles.c.zoom == bindparam("in_zoom"),
+    tiles.c.x.between(bindparam("x_from"), bindparam("x_to")),
+    tiles.c.y.between(bindparam("y_from"), bindparam("y_to")),
+    or_(_WAS_THERE, _IS_TOLD),
+)
+
+_LAST_DAY: Final = (
+    select(func.max(harvests.c.day))
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .where(maps.c.name == bindparam("of_map"), harvests.c.day < bindparam("on_day"))
+)
+_HARVEST: Final = select(harvests.c.id).where(
+    harvests.c.map == bindparam("in_map"), harvests.c.segment == bindparam("in_segment")
+)
+_NEW_HARVEST: Final = insert(harvests).returning(harvests.c.id)
+_SAME_HARVEST: Final = update(harvests).where(harvests.c.id == bindparam("its_id"))
+_CLAIM: Final = (
+    select(harvests.c.id, harvests.c.day)
+    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+    .where(
+        harvest_layers.c.layer == bindparam("in_layer"),
+        harvests.c.id != bindparam("but"),
+        harvests.c.reason == FINISHED,
+        func.coalesce(harvests.c.walk, "").not_in((PUSHED_WALK, CHANGES_WALK)),
+        harvests.c.day >= bindparam("from_day"),
+        # Where it does not matter what is kept, each harvest is compared with itself.
+        or_(
+            harvests.c.kept.is_(None),
+            harvests.c.kept == func.coalesce(bindparam("which", type_=Text), harvests.c.kept),
+        ),
+    )
+    .order_by(harvests.c.day, harvests.c.id)
+    .limit(1)
+)
+
+
+@dataclass(slots=True)
+class _Recording:
+    """Records one day within a transaction."""
+
+    connection: Connection
+    day: ImportedDay
+    harvest: int
+    layer_ids: Mapping[str, int]
+    counts: Counter[tuple[int, Outcome]] = field(default_factory=Counter)
+    """Of the day's own harvest, by layer and outcome."""
+    later: Counter[tuple[int, int, Outcome]] = field(default_factory=Counter)
+    """How many more tiles later harvests have now, by harvest, layer and outcome."""
+    left_out: int = 0
+
+    @classmethod
+    def begin(cls, connection: Connection, day: ImportedDay) -> _Recording:
+        map_id = own_map_id(connection, day.map_name)
+        if HarvestRow.unfinished(connection, map_id) is not None:
+            raise HistoryError(
+                f"map '{day.map_name}' has an unfinished harvest, so nothing can be imported into it now;"
+                f" what was imported before is kept; run scrapy harvest {day.map_name} to its end, and import"
+                " again"
+            )
+        row = {
+            "map": map_id,
+            "segment": day.segment,
+            "day": day.day,
+            "started": day.imported,
+            "ended": day.imported,
+            "renderer": day.renderer,
+            "reason": FINISHED,
+            "requests": 0,
+            "received_bytes": 0,
+            "stored_bytes": day.stored_bytes,
+            "walk": IMPORTED_WALK if day.is_complete or day.areas is not None else CHANGES_WALK,
+            "walk_reason": day.state,
+        }
+        its = {"in_map": map_id, "in_segment": day.segment}
+        harvest: int | None = connection.execute(_HARVEST, its).scalar()
+        if harvest is None:
+            harvest = connection.execute(_NEW_HARVEST, row).scalar_one()
+        else:
+            connection.execute(_SAME_HARVEST, {"its_id": harvest, **row})
+        return cls(connection, day, harvest, describe_layers(connection, map_id, harvest, day.layers))
+
+    def run(self) -> DayRecord:
+        named: defaultdict[str, dict[Cell, ImportedTile]] = defaultdict(dict)
+        for one in self.day.tiles:
+            named[one.layer][one.tile.zoom, one.tile.x, one.tile.y] = one
+        for name, layer in self.layer_ids.items():
+            claim = self._claim(layer)
+            if claim is not None and claim.day == self.day.day:
+                self.left_out += len(named[name])
+                continue
+            seen = {cell: one for cell, one in named[name].items() if one.missing is None}
+            lacking = [one for one in named[name].values() if one.missing is not None]
+            absent = dict.fromkeys(self._not_named(name, layer, named[name]))
+            for part in _parts({**absent, **seen}):
+                self._insert(layer, part, seen, claim)
+            self._note_missing(layer, lacking)
+            self.counts[layer, Outcome.IGNORED] += self.day.unchanged.get(name, 0)
+        write_counts(self.connection, self.harvest, self.counts)
+        correct_counts(self.connection, self.later)
+        counted: Counter[Outcome] = Counter()
+        for (_, outcome), number in self.counts.items():
+            counted[outcome] += number
+        return DayRecord({one: counted[one] for one in Outcome if counted[one]}, self.left_out)
+
+    def _claim(self, layer: int) -> Claim | None:
+        """Returns the first harvest, from this day on, that asked for every tile of the layer."""
+        asked = {"in_layer": layer, "from_day": self.day.day, "but": self.harvest, "which": self.day.kept}
+        row = self.connection.execute(_CLAIM, asked).first()
+        return None if row is None else Claim(*row)
+
+    def _not_named(self, name: str, layer: int, named: Mapping[Cell, ImportedTile]) -> list[Cell]:
+        """Returns the tiles of the day's areas that were there before, or are told of, and are not named."""
+        areas = (self.day.areas or {}).get(name, ())
+        found: set[Cell] = set()
+        for area in areas:
+            asked = {
+                "in_layer": layer,
+                "on_day": self.day.day,
+                "in_zoom": area.zoom,
+                "x_from": area.x_from,
+                "x_to": area.x_to,
+                "y_from": area.y_from,
+                "y_to": area.y_to,
+            }
+            rows = self.connection.execute(_KNOWN_IN_AREA, asked)
+            found.update(cell for zoom, x, y in rows if (cell := (zoom, x, y)) not in named)
+        return sorted(found)
+
+    def _insert(
+        self, layer: int, cells: Sequence[Cell], seen: Mapping[Cell, ImportedTile], claim: Claim | None
+    ) -> None:
+        sights = self._sights(layer, cells, claim)
+        changed: dict[Cell, Insertion] = {}
+        rows = []
+        for cell in cells:
+            sight = sights.get(cell, _UNSEEN._replace(around=Surroundings(claim=claim)))
+            if sight.is_taken:
+                self.left_out += 1
+                continue
+            one = seen.get(cell)
+            image, validator = (one.image, one.validator) if one else (None, Validator())
+            change = inserted(image, validator, self.day.day, sight.around)
+            changed[cell] = change
+            if change.outcome is not None:
+                self.counts[layer, change.outcome] += 1
+            rows.append(self._tile_row(layer, cell, sight, change))
+        self._write_tiles([row for row in rows if row])
+        write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
+
+    def _tile_row(self, layer: int, cell: Cell, sight: _Sight, change: Insertion) -> dict[str, Any] | None:
+        """Returns what the tile's row is to say of its last result; None where that stays."""
+        last: tuple[int, Outcome | None] | None = (self.harvest, change.outcome)
+        if sight.is_later or (change.outcome is None and sight.harvest != self.harvest):
+            last = None
+        if change.recount is not None:
+            later, before, now = change.recount
+            is_last = sight.harvest == later
+            before = sight.outcome if is_last else before
+            if before is Outcome.REPLACED:
+                return None
+            for found, number in ((before, -1), (now, 1)):
+                if found is not None:
+                    self.later[later, layer, found] += number
+            if is_last or not sight.is_later:
+                # Where it has found nothing new any more, this day's result is the last.
+                last = (self.harvest, change.outcome) if now is None else (later, now)
+        if last is None:
+            return None
+        harvest, outcome = last
+        told = {"harvest": harvest, "outcome": outcome and outcome.value, "reason": None, "failures": 0}
+        return {**dict(zip(TILE, (layer, *cell), strict=True)), **told}
+
+    def _sights(self, layer: int, cells: Sequence[Cell], claim: Claim | None) -> dict[Cell, _Sight]:
+        asked = {"in_layer": layer, "on_day": self.day.day, "cells": list(cells)}
+        found = {}
+        for row in self.connection.execute(_SIGHTS, asked):
+            has = row._mapping
+            outcome = None if row.outcome is None else Outcome(row.outcome)
+            is_later = row.last_day is not None and row.last_day > self.day.day
+            its_claim = claim
+            if is_later and outcome is Outcome.FAILED and claim is not None and row.harvest == claim.harvest:
+                its_claim = None
+            elif is_later and outcome in _SEEN_AGAIN and (claim is None or row.last_day < claim.day):
+                its_claim = Claim(row.harvest, row.last_day)
+            at = _recorded(has, "at")
+            around = Surroundings(_recorded(has, "before"), at, _recorded(has, "after"), its_claim)
+            found[row.zoom, row.x, row.y] = _Sight(
+                around,
+                row.harvest,
+                outcome,
+                is_later=is_later,
+                is_taken=at is not None and at.harvest != self.harvest,
+            )
+        return found
+
+    def _write_tiles(self, rows: Sequence[dict[str, Any]]) -> None:
+        if rows:
+            self.connection.execute(_upsert_tiles(self.connection.dialect.name), rows)
+
+    def _note_missing(self, layer: int, lacking: Iterable[ImportedTile]) -> None:
+        """Notes tiles whose images the archive has lost, unless a later harvest has told of them."""
+        for one in lacking:
+            cell = (one.tile.zoom, one.tile.x, one.tile.y)
+            sight = self._sights(layer, [cell], None).get(cell, _UNSEEN)
+            if sight.is_taken:
+                self.left_out += 1
+                continue
+            self.counts[layer, Outcome.FAILED] += 1
+            if not sight.is_later:
+                told = ("reason", "failures", "harvest", "outcome")
+                values = (one.missing, 1, self.harvest, Outcome.FAILED.value)
+                self._write_tiles([dict(zip((*TILE, *told), (layer, *cell, *values), strict=True))])
+
+
+@cache
+def _upsert_tiles(dialect: str) -> Insert:
+    told = ("harvest", "outcome", "reason", "failures")
+    statement = insert_into(dialect, tiles).values({name: bindparam(name) for name in (*TILE, *told)})
+    new = {name: statement.excluded[name] for name in told}
+    return statement.on_conflict_do_update(index_elements=[tiles.c[name] for name in TILE], set_=new)
+
+
+def _parts(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
+    ordered = sorted(cells)
+    for start in range(0, len(ordered), _AT_ONCE):
+        yield ordered[start : start + _AT_ONCE]
+
+
+def _recorded(row: RowMapping, name: str) -> Recorded | None:
+    has = {column: row[f"{name}_{column}"] for column in _HAS}
+    if has["id"] is None:
+        return None
+    image = None if has["sha1"] is None else Image(has["sha1"], has["extension"], has["size"])
+    version = Version(has["day"], image, Validator(has["etag"], has["last_modified"]))
+    return Recorded(has["id"], version, has["harvest"])

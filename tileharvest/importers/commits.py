@@ -1,0 +1,160 @@
+"""The commits of a repository as days of a map: which folder it lay in, and what changed in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.importers.snapshot import maps_within
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import date
+    from zoneinfo import ZoneInfo
+
+    from tileharvest.importers.repository import Blobs, Commit, Repository
+
+
+_SHOWN: Final = 5
+"""Folders that a message names at most."""
+
+
+def etag_of(blob: str) -> str:
+    """Returns the ETag of bytes with this id. A history has it for what came through git."""
+    return f'"git:{blob}"'
+
+
+def is_git_etag(etag: str | None) -> bool:
+    """Returns whether an ETag is one of `etag_of`."""
+    return etag is not None and etag.startswith('"git:')
+
+
+def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteError:
+    """Returns what is said where a commit has no map in a folder. `why` says what was looked for."""
+    place = f"{repository.name}{f', folder {folder}' if folder else ''}"
+    entries = list(repository.tree(commit))
+    maps = [one for one in maps_within(entry.path for entry in entries) if one != (folder or ".")]
+    submodule = repository.submodule_above(commit, folder)
+    if not maps and submodule is None:
+        submodule = next((entry.path for entry in entries if entry.is_submodule), None)
+    if submodule is not None:
+        hint = f"{submodule} is a submodule, a repository of its own: name that one, as .gitmodules has it"
+    elif maps:
+        hint = f"name its folder, maybe {', '.join(maps[:_SHOWN])}"
+    else:
+        hint = why
+    return SiteError(f"no map was found in {place}; nothing was changed: {hint}")
+
+
+class CommitSnapshot:
+    """The files of a commit below the map's folder."""
+
+    def __init__(self, name: str, ids: Mapping[str, str], folder: str, blobs: Blobs) -> None:
+        """`ids` are those of the bytes, by paths from the top of the repository, and may hold others.
+        `folder` is the map's, without a slash at its end; empty for the top itself."""
+        self.name = name
+        self._ids = ids
+        self._prefix = f"{folder}/" if folder else ""
+        self._blobs = blobs
+
+    def __contains__(self, path: str) -> bool:
+        return f"{self._prefix}{path}" in self._ids
+
+    def id(self, path: str) -> str:
+        """Returns the id of the bytes at a path that is there."""
+        return self._ids[f"{self._prefix}{path}"]
+
+    def validator(self, path: str) -> Validator:
+        return Validator(etag_of(self.id(path)))
+
+    def read(self, paths: Sequence[str]) -> Iterator[bytes]:
+        return self._blobs.read([self.id(path) for path in paths])
+
+    def paths(self) -> Iterable[str]:
+        start = len(self._prefix)
+        return (path[start:] for path in self._ids if path.startswith(self._prefix))
+
+
+@dataclass(frozen=True, slots=True)
+class MapFolder:
+    """Where the map lies in the repository, from a commit on."""
+
+    path: str
+    """From the top, without slashes at its ends; empty for the top itself."""
+    since: frozenset[str] | None = None
+    """That commit and those that follow it; None: from the first one on."""
+
+
+class CommitDay(NamedTuple):
+    """A day on which the map was committed."""
+
+    day: date
+    commit: str
+    """The last one of the day: what it holds is what the day ended with."""
+    folder: str | None
+    """The map's folder then; None where it lay in none yet."""
+    changes: Mapping[str, str | None]
+    """What all commits of the day have changed, by paths from the top of the repository."""
+    commits: int
+    """How many they are."""
+
+
+def map_folders(repository: Repository, tip: str, said: Sequence[str], otherwise: str) -> list[MapFolder]:
+    """Returns the folders that a person names, each as PATH or as PATH@COMMIT: in that folder from that
+    commit on. Raises ConfigurationError for a commit that is none of the branch's."""
+    folders = []
+    for one in said or [otherwise]:
+        path, at, revision = one.rpartition("@")
+        if not at:
+            path, revision = one, ""
+        since = None
+        if revision:
+            try:
+                since = repository.since(tip, repository.commit(revision))
+            except SiteError:
+                raise ConfigurationError(
+                    f"--path {one}: {repository.name} has no commit '{revision}'; nothing was changed"
+                ) from None
+        folders.append(MapFolder(path.strip("/").removeprefix("./").removesuffix("."), since))
+    if sum(folder.since is None for folder in folders) > 1:
+        raise ConfigurationError(
+            "--path is there twice without a commit: write the later one as PATH@COMMIT, with the commit from"
+            " which on the map lies there"
+        )
+    return sorted(folders, key=lambda folder: (folder.since is not None, -len(folder.since or ())))
+
+
+def folder_at(folders: Sequence[MapFolder], commit: str) -> str | None:
+    """Returns the map's folder at a commit: that of the latest range which the commit belongs to."""
+    found = None
+    for folder in folders:
+        if folder.since is None or commit in folder.since:
+            found = folder.path
+    return found
+
+
+def commit_days(
+    commits: Iterable[Commit], folders: Sequence[MapFolder], zone: ZoneInfo, today: date
+) -> Iterator[CommitDay]:
+    """Yields the days on which the map's folder was touched, with the day's last commit.
+
+    A commit counts for the day on which it was committed, in the map's time zone. One that is dated before
+    the commit that it follows, or after today, has a wrong clock: it counts for the nearest day that can be.
+    """
+    present: CommitDay | None = None
+    for commit in commits:
+        folder = folder_at(folders, commit.id)
+        day = min(commit.moment.astimezone(zone).date(), today)
+        if present is not None:
+            day = max(day, present.day)
+        if present is not None and day == present.day:
+            changes = {**present.changes, **commit.changes}
+            present = CommitDay(day, commit.id, folder, changes, present.commits + 1)
+            continue
+        if present is not None:
+            yield present
+        present = CommitDay(day, commit.id, folder, commit.changes, 1)
+    if present is not None:
+        yield present

@@ -1,0 +1,87 @@
+"""The import of a folder: a rendered map on this computer becomes a harvest of one day."""
+
+from __future__ import annotations
+
+import os
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.importers.snapshot import maps_within
+from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import date
+    from pathlib import Path
+
+    from tileharvest.importers.imported_map import ImportedMap
+    from tileharvest.importers.watch import ImportWatch
+
+SOURCE: Final = "folder"
+"""What the history calls all folders: of one day the last one counts."""
+
+
+class FolderSnapshot:
+    """A folder on this computer. Raises ConfigurationError where there is none.
+
+    The names are read once; a file that vanishes afterwards raises SiteError when it is read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise ConfigurationError(f"{folder} is no folder; nothing was changed")
+        self.name = f"folder {folder}"
+        self._folder = str(folder)
+        self._paths = frozenset(_files_below(self._folder))
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._paths
+
+    def validator(self, path: str) -> Validator:
+        """Returns the file's time as a server gives it. It is no proof: copies of a folder lose the times."""
+        try:
+            modified = os.stat(f"{self._folder}/{path}").st_mtime  # noqa: PTH116 - a Path takes ten times as long
+        except OSError:
+            return Validator()
+        return Validator(last_modified=formatdate(modified, usegmt=True))
+
+    def read(self, paths: Sequence[str]) -> Iterator[bytes]:
+        for path in paths:
+            try:
+                with open(f"{self._folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123
+                    yield file.read()
+            except OSError as error:
+                raise SiteError(
+                    f"{self._folder}/{path} cannot be read ({error.strerror}); the day was not imported, and"
+                    " nothing was changed: make it readable and run again"
+                ) from error
+
+    def paths(self) -> Iterable[str]:
+        return self._paths
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        prefix = place[len(folder) :].lstrip("/")
+        prefix = f"{prefix}/" if prefix else ""
+        yield from (f"{prefix}{name}" for name in names)
+
+
+async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:
+    """Imports the folder in which the map's page lies, in one transaction. To repeat it changes nothing.
+
+    Raises ConfigurationError where there is no folder; SiteError where it has no map, or cannot be read;
+    and MovedError where most tiles that are known of that day are missing.
+    """
+    snapshot = FolderSnapshot(folder)
+    watch.expects(1)
+    try:
+        record = await imported.add(snapshot, None, day, snapshot.name)
+    except UnrecognisedError as error:
+        maps = maps_within(snapshot.paths())
+        hint = f"is it in {folder / maps[0]}?" if maps else str(error)
+        raise SiteError(f"no map was found in {folder}; nothing was changed: {hint}") from None
+    watch.recorded(day, record)
+    watch.passed(1)

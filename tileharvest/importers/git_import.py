@@ -1,0 +1,164 @@
+"""The import of a git repository: every day on which the map was committed becomes a harvest of that day."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.importers.commits import CommitSnapshot, commit_days, map_folders, no_map
+from tileharvest.importers.repository import Repository
+from tileharvest.importers.snapshot import LfsPointerError
+from tileharvest.maps.description import GitEntry
+from tileharvest.renderers.site import UnrecognisedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date
+    from zoneinfo import ZoneInfo
+
+    from tileharvest.importers.commits import MapFolder
+    from tileharvest.importers.imported_map import ImportedMap
+    from tileharvest.importers.watch import ImportWatch
+
+_PAGES: Final = re.compile(
+    r"(?:https?://|ssh://git@|git@)(?:www\.)?(?P<host>github|gitlab)\.com[/:](?P<owner>[\w-]+)/"
+    r"(?P<name>[\w./-]+?)(?:\.git)?/?",
+    re.ASCII | re.IGNORECASE,
+)
+"""Repositories of two hosts; GitLab's may lie in groups within groups."""
+
+
+class GitSource:
+    """A branch of a repository in which a map lies."""
+
+    def __init__(self, repository: Repository, tip: str, folders: Sequence[MapFolder]) -> None:
+        self._repository = repository
+        self._tip = tip
+        self._folders = folders
+
+    @classmethod
+    def open(cls, address: str, cache: Path, branch: str | None, paths: Sequence[str]) -> GitSource:
+        """Opens a folder of this computer in place, or fetches what is at an address into the folder `cache`.
+
+        Fetching again brings only what is new. Raises ConfigurationError for what is neither, and SiteError
+        where the address cannot be reached.
+        """
+        if Path(address).is_dir():
+            repository, prefix = Repository.in_place(Path(address))
+            return cls._at(repository, _tip(repository, branch), paths, prefix)
+        try:
+            GitEntry(url=address)
+        except ValueError:
+            raise ConfigurationError(
+                f"{address} is neither a folder nor an address such as https://github.com/owner/map; nothing"
+                " was changed"
+            ) from None
+        repository = Repository.bare(cache, address)
+        repository.unlock()
+        return cls._at(repository, repository.fetch(branch), paths, "")
+
+    @classmethod
+    def _at(cls, repository: Repository, tip: str, paths: Sequence[str], prefix: str) -> GitSource:
+        return cls(repository, tip, map_folders(repository, tip, paths, prefix))
+
+    @property
+    def name(self) -> str:
+        """What the history calls it."""
+        return f"git {self._repository.origin}"
+
+    async def import_into(
+        self, imported: ImportedMap, zone: ZoneInfo, today: date, watch: ImportWatch, *, rewritten: bool
+    ) -> None:
+        """Imports all days that were not imported yet. Each is one transaction, so that a killed import goes
+        on where it was.
+
+        Raises SiteError where the branch no longer has the commit that was imported last, unless `rewritten`
+        says that this is known: then its days from that one on are imported. Raises SiteError where no
+        commit has a map, StoreError and HistoryError.
+        """
+        done = imported.days()
+        first = self._first_day(done, rewritten=rewritten)
+        paths = sorted({folder.path for folder in self._folders})
+        paths = [] if "" in paths else paths
+        watch.expects(self._repository.count(self._tip, paths))
+        ids: dict[str, str] = {}
+        why = ""
+        is_any = bool(done)
+        with self._repository.blobs() as blobs:
+            commits = self._repository.commits(self._tip, paths)
+            before: str | None = None
+            for one in commit_days(commits, self._folders, zone, today):
+                _apply(ids, one.changes)
+                changed = _below(one.folder, one.changes)
+                is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
+                if one.folder is not None and changed and is_new:
+                    snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, one.folder, blobs)
+                    moved = before is not None and before != one.folder
+                    try:
+                        record = await imported.add(snapshot, None if moved else changed, one.day, one.commit)
+                    except LfsPointerError:
+                        # All later commits have such pointers, too.
+                        raise
+                    except SiteError as error:
+                        why = str(error)
+                        if is_any or not isinstance(error, UnrecognisedError):
+                            watch.left_out(one.day, why)
+                    else:
+                        is_any = True
+                        watch.recorded(one.day, record)
+                before = one.folder
+                watch.passed(one.commits)
+        if not is_any:
+            raise no_map(self._repository, self._tip, self._folders[-1].path, why)
+
+    def _first_day(self, done: Mapping[date, str], *, rewritten: bool) -> date | None:
+        """Returns the day before which nothing is imported; None where that does not matter."""
+        last = max(done, default=None)
+        if last is None or self._repository.has(self._tip, done[last]):
+            return None
+        if not rewritten:
+            raise SiteError(
+                f"the branch of {self._repository.name} was rewritten (a forced push): it no longer has"
+                f" commit {done[last][:10]} of {last}, which was imported last; nothing was changed; add"
+                " --rewritten to import what the branch has now of that day and later ones"
+            )
+        return last
+
+
+def _tip(repository: Repository, branch: str | None) -> str:
+    try:
+        return repository.commit(branch or "HEAD")
+    except SiteError:
+        what = f"no branch '{branch}'" if branch else "no commit yet"
+        raise ConfigurationError(f"{repository.name} has {what}; nothing was changed") from None
+
+
+def _apply(ids: dict[str, str], changes: Mapping[str, str | None]) -> None:
+    for path, blob in changes.items():
+        if blob is None:
+            ids.pop(path, None)
+        else:
+            ids[path] = blob
+
+
+def _below(folder: str | None, paths: Iterable[str]) -> set[str]:
+    """Returns the paths below a folder, relative to it."""
+    if not folder:
+        return set(paths)
+    start = len(folder) + 1
+    return {path[start:] for path in paths if path.startswith(f"{folder}/")}
+
+
+def page_of(address: str, path: str) -> str | None:
+    """Returns the address at which GitHub's or GitLab's pages publish a repository's folder, where they do;
+    None for other hosts. A folder `docs` is published as if it were the top."""
+    found = _PAGES.fullmatch(address)
+    if found is None:
+        return None
+    host, owner, name = found["host"].lower(), found["owner"], found["name"]
+    own = f"{owner}.{host}.io".lower()
+    site = f"https://{own}/" if name.lower() == own else f"https://{own}/{name}/"
+    return site if path.strip("/") in ("", ".", "docs") else f"{site}{quote(path.strip('/'))}/"

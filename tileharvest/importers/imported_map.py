@@ -1,0 +1,118 @@
+"""A map whose past is imported: snapshot after snapshot becomes a day of its history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileharvest.harvest.walks import kept_in_words
+from tileharvest.history.imported_day import (
+    ImportedDay,
+    ImportedTile,
+    imported_days,
+    last_day_before,
+    record_day,
+)
+from tileharvest.history.recorded_versions import versions_until
+from tileharvest.importers.replay import Replay
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import date, datetime
+
+    from tileharvest.history.database import History
+    from tileharvest.history.imported_day import DayRecord
+    from tileharvest.importers.images import ImportedImages
+    from tileharvest.importers.replay import Found
+    from tileharvest.importers.snapshot import Snapshot
+    from tileharvest.maps.description import MapDescription
+
+
+class ImportedMap:
+    """Imports one source's snapshots into the history of a map."""
+
+    def __init__(
+        self,
+        description: MapDescription,
+        history: History,
+        images: ImportedImages,
+        source: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`source` names where the snapshots come from, as `ImportedDay` has it."""
+        self._description = description
+        self._history = history
+        self._source = source
+        self._clock = clock
+        self._images = images
+        self._replay: Replay | None = None
+        self._day: date | None = None
+        """The last day that was recorded here."""
+
+    def days(self) -> dict[date, str]:
+        """Returns the days that were imported from this source, in order, each with its state."""
+        return imported_days(self._history, self._description.name, self._source)
+
+    async def add(self, snapshot: Snapshot, changed: set[str] | None, day: date, state: str) -> DayRecord:
+        """Records the snapshot as a harvest of the day. The images come first.
+
+        `changed` are the paths that may be others than in the snapshot before; None: all may be. Raises
+        SiteError where the snapshot cannot be read as a map, and MovedError where most of the known tiles are
+        missing; the day is left out then, and the next one may be added. Raises StoreError and HistoryError.
+        """
+        is_next = self._replay is not None and self._day == last_day_before(
+            self._history, self._description.name, day
+        )
+        if self._replay is None or not is_next:
+            # The history has been told something else since, or this is the first day.
+            latest = versions_until(self._history, self._description.name, day)
+            self._replay = Replay(self._description, latest, self._images.put)
+        found = await self._replay.advance(snapshot, changed if is_next else None, day)
+        new_bytes = self._images.durable()
+        layers = [part.layer for part in found.site.layers.values()]
+        tiles = self._changed(found) if is_next else self._all(found)
+        record = record_day(
+            self._history,
+            ImportedDay(
+                map_name=self._description.name,
+                source=self._source,
+                state=state,
+                day=day,
+                imported=self._clock(),
+                renderer=found.site.site.renderer,
+                layers=layers,
+                tiles=tiles,
+                areas=None
+                if is_next
+                else {name: part.walk.kept() for name, part in found.site.layers.items()},
+                is_complete=True,
+                unchanged=self._unchanged(tiles) if is_next else {},
+                kept=kept_in_words(self._description, {layer.name: layer.depth for layer in layers}),
+                stored_bytes=new_bytes,
+            ),
+        )
+        self._day = day
+        return record
+
+    def _changed(self, found: Found) -> list[ImportedTile]:
+        return [
+            ImportedTile(one.layer, one.tile, one.image, one.validator or Validator(), missing=one.reason)
+            for one in found.results
+        ]
+
+    def _all(self, found: Found) -> list[ImportedTile]:
+        """Returns all tiles of the day by name. What is not named was not there."""
+        assert self._replay is not None
+        failed = [one for one in self._changed(found) if one.missing is not None]
+        names = {(one.layer, one.tile) for one in failed}
+        return failed + [
+            ImportedTile(layer, tile, version.image, version.validator)
+            for (layer, tile), version in self._replay.latest.items()
+            if version.image is not None and layer in found.site.layers and (layer, tile) not in names
+        ]
+
+    def _unchanged(self, named: list[ImportedTile]) -> Mapping[str, int]:
+        assert self._replay is not None
+        unchanged = self._replay.present.copy()
+        unchanged.subtract(one.layer for one in named if one.image is not None)
+        return {layer: number for layer, number in unchanged.items() if number > 0}

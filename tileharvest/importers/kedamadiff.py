@@ -1,0 +1,216 @@
+"""KedamaDiff's archives: the records and images of the script that this project continues.
+
+An archive is the folder that holds `data/` and `images/`, or such a place on S3:
+
+- `images/SAVENAME/YYYYMMDD/FILE`, an image for each version of a tile;
+- `data/SAVENAME/crawl_records.sqlite3` with a row for each of them (`util/update_history_DBConn.py` of
+  xmoiduts/KedamaDiff), or, of older archives, `update_history.json` with `latest_ETag.json`.
+
+FILE is `-3_-440_216.jpg`: zoom, x and y in our grid. Until February 2018 it was Overviewer's path, such as
+`_1_2_2_2_0_0_2_0.jpg`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.tiles.grid import Tile, tile_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tileharvest.importers.archive_files import ArchiveFiles
+
+ZONE: Final = "Asia/Shanghai"
+"""The time zone of an archive's days, unless its owner has changed the script's configuration."""
+
+_RECORDS: Final = "crawl_records.sqlite3"
+_UPDATES: Final = "update_history.json"
+_LATEST: Final = "latest_ETag.json"
+_USUAL_ZOOM: Final = -3
+"""The zoom of an archive whose files are named by paths: KedamaDiff's own configuration has no other."""
+_DAY: Final = re.compile(r"\d{8}", re.ASCII)
+_PATH: Final = re.compile(r"(?:_[0-3])+", re.ASCII)
+
+# SQLite has kept False and True as words until 3.23, and as numbers since; KedamaDiff writes the words.
+_FROM: Final = "FROM crawl_records WHERE deleted IS NULL OR lower(CAST(deleted AS TEXT)) NOT IN ('1', 'true')"
+_ROWS: Final = (
+    f"SELECT file_name, crawled_at, ETag, zoom_level, coord_x, coord_y {_FROM} ORDER BY crawled_at, rowid"
+)
+
+
+class ArchivedTile(NamedTuple):
+    """A record: on that day the tile was new, or other than before."""
+
+    tile: Tile
+    file: str
+    """The name of its image in the folder of the day."""
+    etag: str | None
+    """That of the last answer with these bytes, which may have come on a later day."""
+
+
+@dataclass(frozen=True, slots=True)
+class KedamaDiffArchive:
+    """The records of one map in an archive. Get it from `open`."""
+
+    files: ArchiveFiles
+    savename: str
+    """The name of the map's folders."""
+    records: Path | None
+    """A copy of the database, or the database itself; None for an archive of the older form."""
+    zoom: int = _USUAL_ZOOM
+    """That of files which are named by paths."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What the archive says of the map: `map_name`, `total_depth` and `renderer`, as far as it does."""
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, files: ArchiveFiles, savename: str | None = None, zoom: int = _USUAL_ZOOM
+    ) -> Iterator[KedamaDiffArchive]:
+        """Opens the archive for as long as a block lasts. A database on S3 is copied for that.
+
+        Raises ConfigurationError where there is no archive, or several and no name says which, and
+        TileHarvestError where its database cannot be read.
+        """
+        name = _named(files, savename)
+        place = f"data/{name}/{_RECORDS}"
+        if not files.has(place):
+            yield cls(files, name, None, zoom)
+            return
+        with TemporaryDirectory(prefix="tileharvest-") as folder:
+            copy = Path(folder, _RECORDS)
+            files.copy(place, copy)
+            with _readable(files, place):
+                attributes = _attributes(copy)
+            yield cls(files, name, copy, zoom, attributes)
+
+    @property
+    def source(self) -> str:
+        """What the history calls the archive."""
+        return f"kedamadiff {self.savename}"
+
+    def image(self, day: date, file: str) -> bytes | None:
+        """Returns the bytes of an image; None where the archive has none. Raises TileHarvestError."""
+        return self.files.read(f"images/{self.savename}/{day:%Y%m%d}/{file}")
+
+    def count(self) -> int:
+        """Returns how many days it has. Raises as `days` does."""
+        with _readable(self.files, f"data/{self.savename}"):
+            if self.records is None:
+                return len({day for day, _ in self._of_json()})
+            with closing(sqlite3.connect(f"{self.records.as_uri()}?mode=ro", uri=True)) as connection:
+                return int(connection.execute(f"SELECT count(DISTINCT crawled_at) {_FROM}").fetchone()[0])
+
+    def days(self) -> Iterator[tuple[date, list[ArchivedTile]]]:
+        """Yields the days in order, each tile of a day once: of several records the last one counts.
+
+        Holds the records of one day; of an archive of the older form all of them. Raises TileHarvestError
+        for records that cannot be read.
+        """
+        with _readable(self.files, f"data/{self.savename}"):
+            rows = self._of_json() if self.records is None else self._of_database(self.records)
+            for day, records in groupby(rows, key=lambda row: row[0]):
+                yield day, list({one.tile: one for _, one in records}.values())
+
+    def _of_database(self, file: Path) -> Iterator[tuple[date, ArchivedTile]]:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+            for name, day, etag, zoom, x, y in connection.execute(_ROWS):
+                yield _day(str(day)), ArchivedTile(Tile(zoom, x, y), name, _quoted(etag))
+
+    def _of_json(self) -> Iterator[tuple[date, ArchivedTile]]:
+        folder = f"data/{self.savename}"
+        updates = json.loads(self.files.read(f"{folder}/{_UPDATES}") or b"{}")
+        latest = json.loads(self.files.read(f"{folder}/{_LATEST}") or b"{}")
+        rows: list[tuple[date, ArchivedTile]] = []
+        for name, saved in updates.items():
+            tile = tile_of(name, self.zoom)
+            newest = latest.get(name, {}).get("ETag")
+            for number, one in enumerate(saved, start=1):
+                etag = newest if newest and number == len(saved) else one.get("ETag")
+                day = _day(one["Save_in"].rstrip("/").rpartition("/")[2])
+                rows.append((day, ArchivedTile(tile, name, _quoted(etag))))
+        # Sorting keeps the order of a file's records of one day.
+        return iter(sorted(rows, key=lambda row: row[0]))
+
+
+def tile_of(file: str, zoom: int) -> Tile:
+    """Returns the tile of an image's name. `zoom` is that of a name that is a path.
+
+    A path has as many digits as the map had levels down to that zoom then, so it need not be told how deep
+    the map was. Raises ValueError for any other name.
+    """
+    stem = file.rpartition(".")[0]
+    if _PATH.fullmatch(stem) is None:
+        return Tile.parse(stem)
+    path = stem.replace("_", "/")
+    at_deepest = tile_at(path, path.count("/"))
+    return Tile(zoom, at_deepest.x << -zoom, at_deepest.y << -zoom)
+
+
+def _named(files: ArchiveFiles, savename: str | None) -> str:
+    names = [
+        name
+        for name in files.folders("data")
+        if any(files.has(f"data/{name}/{file}") for file in (_RECORDS, _UPDATES))
+    ]
+    if savename is None and len(names) == 1:
+        return names[0]
+    if savename in names:
+        return str(savename)
+    if not names:
+        raise ConfigurationError(
+            f"{files.place} is no archive of KedamaDiff: no data/SAVENAME/{_RECORDS} or {_UPDATES} is there;"
+            " nothing was changed"
+        )
+    there = ", ".join(names)
+    raise ConfigurationError(
+        f"{files.place} has the maps {there}: say which with --savename, such as --savename {names[0]}"
+    )
+
+
+def _attributes(file: Path) -> dict[str, Any]:
+    """Returns what the database says of its map. Databases that others have written lack these tables."""
+    found: dict[str, Any] = {}
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        for table in ("map_attributes", "last_update"):
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                cursor = connection.execute(f"SELECT * FROM {table} WHERE id = 1")  # noqa: S608 - our own words
+                names = [column[0] for column in cursor.description]
+                found |= dict(zip(names, cursor.fetchone() or (), strict=False))
+    return found
+
+
+def _day(text: str) -> date:
+    if _DAY.fullmatch(text) is None:
+        raise ValueError(f"'{text}' is no day such as 20180202")
+    return datetime.strptime(text, "%Y%m%d").date()  # noqa: DTZ007 - a day has no time
+
+
+def _quoted(etag: str | None) -> str | None:
+    """Returns an ETag as a server writes it. Records that were mended by hand may lack its quotes."""
+    if not etag:
+        return None
+    return etag if etag.endswith('"') else f'"{etag}"'
+
+
+@contextmanager
+def _readable(files: ArchiveFiles, place: str) -> Iterator[None]:
+    """Raises TileHarvestError, which names the place, where records are not as KedamaDiff writes them."""
+    try:
+        yield
+    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TileHarvestError(
+            f"the records in {files.place}/{place} cannot be read ({error}); what was imported before is"
+            " kept; mend or restore them and import again"
+        ) from error

@@ -1,0 +1,224 @@
+"""The import of a KedamaDiff archive: each day on which it saved images becomes a day of the history.
+
+An archive says nothing of tiles that did not change, nor of tiles that vanished. So its days are recorded as
+days of which only the changes are known.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from hashlib import sha1
+from io import BytesIO
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from PIL import Image as Pillow
+
+from tileharvest.errors import ConfigurationError, HistoryError
+from tileharvest.harvest.walks import kept_in_words, walk_over
+from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
+from tileharvest.history.outlines import map_outline
+from tileharvest.tiles.images import identify
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import date, datetime
+
+    from tileharvest.history.database import History
+    from tileharvest.history.imported_day import DayRecord
+    from tileharvest.history.outlines import MapOutline
+    from tileharvest.importers.images import ImportedImages
+    from tileharvest.importers.kedamadiff import ArchivedTile, KedamaDiffArchive
+    from tileharvest.importers.watch import ImportWatch
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.versions import Image
+
+_READERS: Final = 8
+"""Images that are read at the same time. From S3 each takes 20 to 200 ms, most of it waiting."""
+_AT_ONCE: Final = 64
+"""Images that are in memory together."""
+_A_DAY: Final = timedelta(days=1)
+"""The days of an archive are those of its own time zone, where it may be tomorrow already."""
+_TURN: Final = "tl"
+"""KedamaDiff reads this of a Mapcrafter map's rotations."""
+
+
+@dataclass(slots=True)
+class KedamaDiffImport:
+    """Imports an archive into the history of a map."""
+
+    archive: KedamaDiffArchive
+    description: MapDescription
+    history: History
+    images: ImportedImages
+    clock: Callable[[], datetime]
+    layer: str | None = None
+    """The layer that the archive is of. None: the map's only one, or the one that the archive names."""
+    keeps_missing: bool = False
+    """Whether tiles whose images are missing are recorded all the same, as `fail`."""
+    outside: int = 0
+    """Records of tiles that the map does not keep, by its zooms and zones; they are left out."""
+    _base: Layer | None = None
+
+    def run(self, watch: ImportWatch) -> None:
+        """Imports all days that were not imported yet, or have other records now, oldest first.
+
+        Each is one transaction, so that a killed import goes on where it was. Raises ConfigurationError where
+        it cannot be told which layer the archive is of, StoreError, HistoryError, and TileHarvestError for
+        records that cannot be read.
+        """
+        known = self._known()
+        name = self._layer_name(known)
+        done = imported_days(self.history, self.description.name, self.archive.source)
+        today = self.clock().astimezone(self.description.zone_info).date()
+        watch.expects(self.archive.count())
+        for day, records in self.archive.days():
+            if day > today + _A_DAY:
+                watch.left_out(day, "the day has not begun")
+            elif done.get(day) != (state := _state(records)):
+                record = self._record(day, records, state, name, known, watch)
+                watch.recorded(day, record)
+            watch.passed(1)
+
+    def _record(
+        self,
+        day: date,
+        records: Sequence[ArchivedTile],
+        state: str,
+        name: str,
+        known: MapOutline | None,
+        watch: ImportWatch,
+    ) -> DayRecord:
+        layer = self._described(name, known, day, records)
+        areas = walk_over(self.description, layer).kept()
+        kept = [one for one in records if any(one.tile in area for area in areas)]
+        self.outside += len(records) - len(kept)
+        tiles: list[ImportedTile] = []
+        missing = 0
+        for one, image, why in self._read(day, kept):
+            if image is None:
+                missing += 1
+                watch.lacks(day, one.file, why)
+                if self.keeps_missing:
+                    tiles.append(ImportedTile(name, one.tile, None, missing=why))
+            else:
+                tiles.append(ImportedTile(name, one.tile, image, Validator(one.etag)))
+        return record_day(
+            self.history,
+            ImportedDay(
+                map_name=self.description.name,
+                source=self.archive.source,
+                # What is missing may be found again: then the day is imported anew.
+                state=f"{state}, {missing} missing" if missing else state,
+                day=day,
+                imported=self.clock(),
+                renderer=self._renderer(known),
+                layers=[layer],
+                tiles=tiles,
+                kept=kept_in_words(self.description, {name: layer.depth}),
+                stored_bytes=self.images.durable(),
+            ),
+        )
+
+    def _read(
+        self, day: date, records: Sequence[ArchivedTile]
+    ) -> Iterator[tuple[ArchivedTile, Image | None, str]]:
+        """Yields each record with its image, which is on its way to the store, or why there is none."""
+
+        def read(one: ArchivedTile) -> bytes | None:
+            return self.archive.image(day, one.file)
+
+        left = iter(records)
+        with ThreadPoolExecutor(_READERS, "import-read") as readers:
+            while part := list(islice(left, _AT_ONCE)):
+                for one, body in zip(part, readers.map(read, part), strict=True):
+                    if body is None:
+                        yield one, None, "the archive has no such image"
+                        continue
+                    try:
+                        image = identify(body)
+                    except ValueError as error:
+                        yield one, None, f"the file is no image: {error}"
+                        continue
+                    self.images.put(image, body)
+                    yield one, image, ""
+
+    def _known(self) -> MapOutline | None:
+        try:
+            return map_outline(self.history, self.description.name)
+        except HistoryError:
+            # Nothing was ever harvested.
+            return None
+
+    def _layer_name(self, known: MapOutline | None) -> str:
+        wanted = self.description.layers
+        there = [layer.name for layer in known.layers] if known else []
+        name = self.layer or _only(wanted) or _only(there) or self._own_layer()
+        if name is None:
+            raise ConfigurationError(
+                f"which layer of map '{self.description.name}' is the archive of? add --layer, such as"
+                f" --layer {next(iter([*wanted, *there]), 'world/day')}; nothing was changed"
+            )
+        if wanted and name not in wanted:
+            raise ConfigurationError(
+                f"map '{self.description.name}' keeps the layers {', '.join(wanted)} by maps.toml, and not"
+                f" '{name}'; nothing was changed"
+            )
+        return name
+
+    def _own_layer(self) -> str | None:
+        """Returns the layer's name as the archive has it."""
+        name = self.archive.attributes.get("map_name")
+        is_turned = self.archive.attributes.get("renderer") == "Mapcrafter"
+        return f"{name}/{_TURN}" if name and is_turned else name
+
+    def _renderer(self, known: MapOutline | None) -> str:
+        said = str(self.archive.attributes.get("renderer") or "").lower()
+        return self.description.renderer or (known and known.renderer) or said or "overviewer"
+
+    def _described(
+        self, name: str, known: MapOutline | None, day: date, records: Sequence[ArchivedTile]
+    ) -> Layer:
+        """Returns the layer of that day: as the history has it, else as the archive's images are."""
+        deepest = int(self.archive.attributes.get("total_depth") or 0)
+        outlines = [layer for layer in known.layers if layer.name == name] if known else []
+        if self._base is None and outlines:
+            self._base = outlines[0].described(day)
+            deepest = deepest or self._base.depth
+        depth = max([deepest, *(_depth_of(one.tile) for one in records)])
+        if self._base is None:
+            self._base = self._first_described(name, day, records)
+        return replace(self._base, pyramid=Pyramid(depth))
+
+    def _first_described(self, name: str, day: date, records: Sequence[ArchivedTile]) -> Layer:
+        for one in records:
+            body = self.archive.image(day, one.file)
+            if body is not None:
+                try:
+                    image = identify(body)
+                except ValueError:
+                    continue
+                with Pillow.open(BytesIO(body)) as picture:
+                    return Layer(name, Pyramid(1), image.extension, tile_size=picture.width)
+        return Layer(name, Pyramid(1), "jpg")
+
+
+def _only(names: Sequence[str]) -> str | None:
+    return names[0] if len(names) == 1 else None
+
+
+def _depth_of(tile: Tile) -> int:
+    """Returns the least depth of a map that has this tile."""
+    return max(abs(tile.x).bit_length(), abs(tile.y).bit_length(), 1 - tile.zoom)
+
+
+def _state(records: Sequence[ArchivedTile]) -> str:
+    """Tells the records of one day from others."""
+    told = "\n".join(sorted(f"{one.file} {one.etag}" for one in records))
+    return sha1(told.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,138 @@
+"""A harvest of a map that is published through git: its newest commit is asked in place of the site."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tileharvest.errors import StoreError
+from tileharvest.importers.commits import etag_of, is_git_etag
+from tileharvest.importers.fetched_commit import FetchedCommit
+from tileharvest.importers.repository import blob_id
+from tileharvest.importers.snapshot_site import Front, Place, SnapshotSite
+from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Image, Validator, Version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.harvest.harvest import Harvest
+    from tileharvest.maps.description import GitEntry
+    from tileharvest.politeness.probe import Probe
+    from tileharvest.renderers.site import Site
+    from tileharvest.store.port import TileStore
+
+_AT_ONCE: Final = 1000
+"""Tiles that are judged together, and recorded in one transaction: 20 MB of bytes where all have changed."""
+
+_Judge: TypeAlias = Callable[[Sequence[Place], Sequence[Version | None]], Awaitable[list[Outcome]]]
+"""Says what has become of tiles since their latest versions."""
+
+
+class PublishedTree:
+    """Asks the git repository of a map for what its harvest wants to know. Used from one event loop.
+
+    Trees name the id of every file, and an id changes exactly when the bytes do. So an unchanged tile costs
+    nothing, and the changed ones come in one pack.
+    """
+
+    def __init__(self, harvest: Harvest, entry: GitEntry, folder: Path, store: TileStore, agent: str) -> None:
+        """`folder` is where fetched files are kept; it may be thrown away at any time. `store` holds the
+        images of the history. `agent` tells the host who asks."""
+        self._harvest = harvest
+        self._entry = entry
+        self._folder = folder
+        self._store = store
+        self._agent = agent
+        self._git_ids: dict[Image, str | None] = {}
+        """What git calls images of the store; None for those that cannot be read there."""
+
+    async def read(self, probe: Probe) -> Site:
+        """Fetches the newest commit without its files, and returns what it says of the map, as `probe` finds.
+
+        Raises SiteError where the repository cannot be reached, or has no map in this folder.
+        """
+        self._found = await asyncio.to_thread(lambda: asyncio.run(self._read(probe)))
+        return self._found.site
+
+    async def keep(self) -> None:
+        """Keeps a result for every tile that a walk finds in the commit, and for all that are known.
+
+        Call it when the harvest is open. Raises what `Harvest.keep` raises, and SiteError where the changed
+        tiles cannot be fetched, or are pointers of Git LFS.
+        """
+        changed: dict[str, None] = {}
+
+        async def foresee(places: Sequence[Place], latest: Sequence[Version | None]) -> list[Outcome]:
+            foreseen = self._found.foreseen(places, latest)
+            changed.update((path, None) for _, path in foreseen if path is not None)
+            return [outcome for outcome, _ in foreseen]
+
+        start = [(layer.name, tile) for layer, tile in self._harvest.first()]
+        await self._walk(start, foresee)
+        await asyncio.to_thread(self._snapshot.fetch, list(changed))
+        await self._walk(start, self._judge_and_keep)
+        await self.keep_missed()
+
+    async def keep_missed(self) -> None:
+        """Keeps a result for each tile that is known and was not reached, and for what lies below."""
+        while missed := await self._harvest.unasked():
+            await self._walk([(layer.name, tile) for layer, tile in missed], self._judge_and_keep)
+
+    async def _read(self, probe: Probe) -> SnapshotSite:
+        self._snapshot = FetchedCommit(self._entry, self._folder, self._agent, self._harvest.traffic)
+        try:
+            return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
+        except UnrecognisedError as error:
+            raise self._snapshot.no_map(str(error)) from None
+
+    async def _walk(self, start: Sequence[Place], judge: _Judge) -> None:
+        front = Front(self._found.layers)
+        front.add(start)
+        while places := front.take(_AT_ONCE):
+            latest = [await self._harvest.versions.of(*place) for place in places]
+            await asyncio.to_thread(self._name_images, places, latest)
+            as_git = [self._as_git(version) for version in latest]
+            for place, version, outcome in zip(places, latest, await judge(places, as_git), strict=True):
+                front.answered(place, outcome, known=version is not None and not version.gone)
+
+    async def _judge_and_keep(
+        self, places: Sequence[Place], latest: Sequence[Version | None]
+    ) -> list[Outcome]:
+        harvest = self._harvest
+        results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
+        renewed = []
+        for one, version in zip(results, latest, strict=True):
+            result = one
+            if one.outcome is Outcome.IGNORED and version is not None and version.image is not None:
+                harvest.traffic.spared_bytes += version.image.size
+                known = await harvest.versions.of(one.layer, one.tile)
+                if known is not None and known.validator != version.validator:
+                    # The bytes are the same, and from now on their id tells that at once.
+                    result = replace(one, outcome=Outcome.NOT_MODIFIED, validator=version.validator)
+            renewed.append(result)
+        await asyncio.gather(*(harvest.keep(one) for one in renewed if one.is_counted))
+        return [one.outcome for one in renewed]
+
+    def _name_images(self, places: Sequence[Place], latest: Sequence[Version | None]) -> None:
+        """Finds out what git calls the images that came from elsewhere: their bytes are read once."""
+        for place, version in zip(places, latest, strict=True):
+            image = None if version is None else version.image
+            if version is None or image is None or image in self._git_ids:
+                continue
+            if is_git_etag(version.validator.etag) or not self._found.has(place):
+                continue
+            try:
+                self._git_ids[image] = blob_id(self._store.named(image.file_name))
+            except StoreError:
+                self._git_ids[image] = None
+
+    def _as_git(self, version: Version | None) -> Version | None:
+        """Returns the version with the ETag that git gives to its bytes, as far as that is known."""
+        if version is None or version.image is None or is_git_etag(version.validator.etag):
+            return version
+        id_ = self._git_ids.get(version.image)
+        return version if id_ is None else replace(version, validator=Validator(etag_of(id_)))

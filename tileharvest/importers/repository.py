@@ -1,0 +1,340 @@
+"""A git repository on this computer, read and filled by the git program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha1
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+FETCHED: Final = "refs/tileharvest/map"
+"""Where a fetched branch is kept, whatever its name: it is nobody's branch here."""
+
+_ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+"""Git asks nobody for a password, speaks English, and writes nothing when it is to read."""
+
+_COMMIT: Final = "\x01"
+"""Begins the line of a commit in the log. No path begins with it there, as `:` begins the lines of files."""
+_FILE_MODES: Final = ("100644", "100755")
+_SUBMODULE: Final = "160000"
+
+
+class TreeEntry(NamedTuple):
+    """What a tree names at a path."""
+
+    path: str
+    blob: str
+    """The id of its bytes; of a submodule that of a commit."""
+    is_submodule: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit, as far as it touches what was asked about."""
+
+    id: str
+    moment: datetime
+    """When it was committed, in UTC."""
+    changes: dict[str, str | None] = field(default_factory=dict)
+    """The id of the bytes by path; None for what is no file any more."""
+
+
+def blob_id(body: bytes) -> str:
+    """Returns the id that git gives to these bytes. About 1 ms per megabyte."""
+    return sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
+
+
+class Repository:
+    """A repository whose git folder is here. Every method raises SiteError with git's own words."""
+
+    def __init__(
+        self, folder: Path, origin: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`origin` is the address that it is fetched from, which messages tell; None: it is used in place.
+        Git gets the `environment` besides that of this process.
+
+        Raises TileHarvestError where the git program is missing.
+        """
+        self.folder = folder
+        self.name = origin or str(folder)
+        self._program = program()
+        self._environment = os.environ | _ENVIRONMENT | dict(environment or {})
+
+    @classmethod
+    def in_place(cls, folder: Path) -> tuple[Repository, str]:
+        """Returns the repository that a folder of this computer belongs to, and the folder's path within it.
+
+        Raises ConfigurationError for a folder of no repository, and for a shallow one: its past is missing.
+        """
+        repository = cls(folder)
+        try:
+            prefix = repository._said("rev-parse", "--show-prefix").strip("\n").rstrip("/")
+        except SiteError as error:
+            raise ConfigurationError(
+                f"{folder} is no git repository ({error}); nothing was changed"
+            ) from None
+        if repository._said("rev-parse", "--is-shallow-repository").strip() == "true":
+            raise ConfigurationError(
+                f"{folder} is a shallow clone, which lacks the commits before its first one; nothing was"
+                f" imported: run `git -C {folder} fetch --unshallow`, or import from the address it is of"
+            )
+        return repository, prefix
+
+    @classmethod
+    def bare(cls, folder: Path, origin: str, environment: Mapping[str, str] | None = None) -> Repository:
+        """Returns the repository in which what is fetched from there is kept, an empty one at first."""
+        repository = cls(folder, origin, environment)
+        if not (folder / "HEAD").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            repository._said("init", "--bare", "--quiet", ".")
+        return repository
+
+    def unlock(self) -> None:
+        """Removes the locks that a killed git has left, which would stop all that follow. Nobody else may be
+        at work in the folder."""
+        for lock in (*self.folder.glob("*.lock"), *self.folder.glob("refs/**/*.lock")):
+            lock.unlink(missing_ok=True)
+
+    def fetch(self, branch: str | None, *options: str) -> str:
+        """Fetches a branch, or the one that a clone would check out, and returns its newest commit.
+
+        A kill leaves what was there before. Raises SiteError where the address cannot be reached.
+        """
+        wanted = f"refs/heads/{branch}" if branch else "HEAD"
+        arguments = ("--quiet", "--no-tags", "--no-write-fetch-head", *options)
+        try:
+            self._said("fetch", *arguments, self.name, f"+{wanted}:{FETCHED}")
+        except SiteError as error:
+            raise SiteError(
+                f"{self.name} cannot be fetched ({error}); what was kept before is kept: is the address"
+                " right, and the branch? try again later"
+            ) from None
+        return self.commit(FETCHED)
+
+    def commit(self, revision: str) -> str:
+        """Returns the id of the commit that a branch, a tag or an abbreviated id names."""
+        named = f"{revision}^{{commit}}"
+        return self._said("rev-parse", "--verify", "--quiet", "--end-of-options", named).strip()
+
+    def has(self, tip: str, commit: str) -> bool:
+        """Returns whether a commit is one of the branch that ends with the tip."""
+        try:
+            self._said("merge-base", "--is-ancestor", commit, tip)
+        except SiteError:
+            return False
+        return True
+
+    def since(self, tip: str, commit: str) -> frozenset[str]:
+        """Returns the commits of a branch from this one on. Raises ConfigurationError where it is none."""
+        said = self._said("rev-list", "--first-parent", tip, f"^{commit}^@")
+        found = frozenset(said.split())
+        if commit not in found:
+            raise ConfigurationError(
+                f"commit {commit} is none of the branch's in {self.name}; nothing was changed"
+            )
+        return found
+
+    def fetch_blobs(self, ids: Collection[str]) -> None:
+        """Fetches these bytes, in one pack, from where the branch was fetched. Raises SiteError."""
+        arguments = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin")
+        # There is nothing to find out about commits.
+        asked = ("-c", "fetch.negotiationAlgorithm=noop", "fetch", self.name, *arguments)
+        try:
+            self._said(*asked, given="\n".join(ids))
+        except SiteError as error:
+            raise SiteError(
+                f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
+                " it again later"
+            ) from None
+
+    @property
+    def origin(self) -> str:
+        """What tells the repository from others: the address that it was cloned from, or else its folder."""
+        try:
+            return self._said("config", "--get", "remote.origin.url").strip()
+        except SiteError:
+            return str(self.folder.resolve())
+
+    def count(self, tip: str, paths: Sequence[str]) -> int:
+        """Returns how many commits `commits` yields."""
+        return int(self._said("rev-list", "--count", "--first-parent", tip, "--", *paths))
+
+    def commits(self, tip: str, paths: Sequence[str]) -> Iterator[Commit]:
+        """Yields the commits of a branch that touch any of the paths, the oldest first. No path means all.
+
+        Of merges what they brought into the branch counts, as for a site that is published from it. Takes
+        some microseconds for each file that a commit changes.
+        """
+        log = ("log", "--first-parent", "-m", "--reverse", "--raw", "-z", "--no-abbrev", "--no-renames")
+        asked = ("-c", "log.showRoot=true", *log, "--format=%x01%H %ct", tip, "--", *paths)
+        with self._reading(*asked) as output:
+            yield from _parse_log(_tokens(output))
+
+    def tree(self, commit: str, path: str = "") -> Iterator[TreeEntry]:
+        """Yields all files of a commit below a path, and the submodules there; paths from the top."""
+        with self._reading("ls-tree", "-r", "-z", "--full-tree", commit, "--", path or ".") as output:
+            for line in _tokens(output):
+                about, _, name = line.partition("\t")
+                mode, _, id_ = about.split(" ")
+                if mode in _FILE_MODES or mode == _SUBMODULE:
+                    yield TreeEntry(name, id_, mode == _SUBMODULE)
+
+    def submodule_above(self, commit: str, path: str) -> str | None:
+        """Returns the submodule that a path is, or lies in; None where there is none."""
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            above = "/".join(parts[:end])
+            if above and self._said("ls-tree", "--full-tree", commit, "--", above).startswith(_SUBMODULE):
+                return above
+        return None
+
+    @contextmanager
+    def blobs(self) -> Iterator[Blobs]:
+        """Opens what reads bytes by their ids."""
+        process = self._start("cat-file", "--batch")
+        try:
+            yield Blobs(process, self.name)
+        finally:
+            process.kill()
+            process.communicate()
+
+    def blobs_here(self) -> set[str]:
+        """Returns the ids of all bytes that are here. Fetches nothing, where a part of them was left out."""
+        form = "--batch-check=%(objecttype) %(objectname)"
+        said = self._said("cat-file", "--batch-all-objects", "--unordered", form)
+        return {line[5:] for line in said.splitlines() if line.startswith("blob ")}
+
+    def _said(self, *arguments: str, given: str | None = None) -> str:
+        """Returns what git writes. Raises SiteError where it fails."""
+        done = subprocess.run(  # noqa: S603 - what is run is git, and what people write are arguments
+            [self._program, "-C", str(self.folder), *arguments],
+            input=None if given is None else given.encode(),
+            stdin=subprocess.DEVNULL if given is None else None,
+            env=self._environment,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SiteError(_last_words(done.stderr) or f"git {arguments[0]} has failed without a word")
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    @contextmanager
+    def _reading(self, *arguments: str) -> Iterator[IO[bytes]]:
+        process = self._start(*arguments)
+        assert process.stdout is not None
+        is_whole = False
+        try:
+            yield process.stdout
+            is_whole = True
+        finally:
+            if not is_whole:
+                process.kill()
+            _, errors = process.communicate()
+        if process.returncode:
+            raise SiteError(_last_words(errors) or "git has failed without a word")
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603
+            [self._program, "-C", str(self.folder), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+        )
+
+
+class Blobs:
+    """Reads bytes by their ids, as fast as git unpacks them."""
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
+        self._process = process
+        self._name = name
+
+    def read(self, ids: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes in this order. At most some hundred ids: they must fit into a pipe."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if not ids:
+            return
+        try:
+            self._process.stdin.write("".join(f"{one}\n" for one in ids).encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise SiteError(f"git has stopped reading {self._name}: run again") from None
+        left = iter(ids)
+        try:
+            for one in left:
+                yield self._next(one)
+        finally:
+            # Who stops half-way must not leave answers behind for whoever reads next.
+            for _ in left:
+                self._next(None)
+
+    def _next(self, wanted: str | None) -> bytes:
+        """Returns the next bytes. Raises SiteError where git has not got what is `wanted`."""
+        assert self._process.stdout is not None
+        head = self._process.stdout.readline().split()
+        if len(head) == 3:
+            body = self._process.stdout.read(int(head[2]) + 1)[:-1]
+            if head[1] == b"blob":
+                return body
+        if wanted is None:
+            return b""
+        raise SiteError(
+            f"{self._name} lacks the bytes {wanted}; what was imported is kept: fetch them there, or run"
+            " `git fsck` to see what else is missing"
+        )
+
+
+def program() -> str:
+    """Returns where the git program is. Raises TileHarvestError where there is none."""
+    found = shutil.which("git")
+    if found is None:
+        raise TileHarvestError(
+            "the git program is not installed, and nothing was changed: install it (on Debian:"
+            " apt-get install git) and run again"
+        )
+    return found
+
+
+def _tokens(output: IO[bytes]) -> Iterator[str]:
+    """Yields the parts of an output that end with NUL."""
+    rest = b""
+    while read := output.read(1 << 16):
+        *parts, rest = (rest + read).split(b"\0")
+        for part in parts:
+            yield part.decode("utf-8", "surrogateescape")
+
+
+def _parse_log(tokens: Iterator[str]) -> Iterator[Commit]:
+    commit: Commit | None = None
+    for token in tokens:
+        line = token.lstrip("\n")
+        if line.startswith(_COMMIT):
+            if commit is not None:
+                yield commit
+            id_, seconds = line[1:].split(" ")
+            commit = Commit(id_, datetime.fromtimestamp(int(seconds), UTC))
+        elif line.startswith(":"):
+            assert commit is not None
+            _, mode, _, blob, _ = line.split(" ")
+            commit.changes[next(tokens)] = blob if mode in _FILE_MODES else None
+    if commit is not None:
+        yield commit
+
+
+def _last_words(errors: bytes) -> str:
+    """Returns the line in which git says why it has failed."""
+    lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    return (fatal or lines or [""])[-1].removeprefix("fatal: ").removeprefix("error: ")

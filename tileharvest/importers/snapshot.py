@@ -1,0 +1,123 @@
+"""Snapshots: the files of a map's site as they were at one moment, and how a renderer reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote
+
+from tileharvest.errors import SiteError
+from tileharvest.renderers.site import Fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tileharvest.tiles.versions import Validator
+
+
+_INDEX: Final = "index.html"
+"""What a web server sends for a folder."""
+
+_LFS_POINTER: Final = b"version https://git-lfs"
+"""The first bytes of a file that stands for another one, which git has not got (Git LFS specification)."""
+
+SIGNS: Final = (
+    "overviewerConfig.js",
+    "unmined.map.properties.js",
+    "tiles/settings.json",
+    "dynmap_config.json",
+    "config.js",
+    "settings.json",
+)
+"""Files that lie beside a map's page, to say where in a tree there may be one. The surest come first."""
+
+
+CONFIGURATIONS: Final = frozenset(
+    [sign.rpartition("/")[2] for sign in SIGNS] + ["map.settings", "unmined.map.regions.js", "index.html"]
+)
+"""Names of the files that renderers' probes read, as far as they are known before: to fetch them together."""
+
+
+class Snapshot(Protocol):
+    """The files of a site at one moment. Paths are relative to the map's page and begin with no slash."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    def __contains__(self, path: str) -> bool: ...
+
+    def validator(self, path: str) -> Validator:
+        """Returns what tells this state of a file from others. It has an ETag only where that is made of the
+        bytes: then a known tile need not be read. Ask only for a file that is there."""
+        ...
+
+    def read(self, paths: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes of files that are there, in this order. Raises SiteError."""
+        ...
+
+    def paths(self) -> Iterable[str]:
+        """Returns all paths, in no order."""
+        ...
+
+
+class SnapshotPages:
+    """A snapshot as the site at a map's address. It notes which files a probe has looked at."""
+
+    def __init__(self, snapshot: Snapshot, page: str) -> None:
+        """`page` is the map's address: what the snapshot's paths are relative to."""
+        self._snapshot = snapshot
+        self._page = page
+        self.looked_at: set[str] = set()
+        """Also those that are not there: what the probe says may change when they are."""
+
+    async def fetch(self, method: str, url: str) -> Fetched:
+        """Answers as a plain file server would."""
+        path = path_of(url, self._page)
+        if path is None:
+            return Fetched(404, b"", url)
+        path = f"{path}{_INDEX}" if path.endswith("/") or not path else path
+        self.looked_at.add(path)
+        if path not in self._snapshot:
+            return Fetched(404, b"", url)
+        if method == "HEAD":
+            return Fetched(200, b"", url)
+        (body,) = self._snapshot.read([path])
+        refuse_pointer(body, path, self._snapshot.name)
+        return Fetched(200, body, url)
+
+
+class LfsPointerError(SiteError):
+    """A snapshot has a pointer of Git LFS in place of a file."""
+
+
+def refuse_pointer(body: bytes, path: str, place: str) -> None:
+    """Raises LfsPointerError where the bytes are such a pointer."""
+    if body.startswith(_LFS_POINTER):
+        raise LfsPointerError(
+            f"{path} in {place} is a Git-LFS pointer, not the file itself, and git alone cannot fetch that;"
+            " what was recorded before is kept, and nothing of this state was: check the files out with"
+            " `git lfs pull`, and use: scrapy import folder"
+        )
+
+
+def path_of(url: str, page: str) -> str | None:
+    """Returns the path of an address below the map's page, or None for any other address."""
+    plain = url.partition("#")[0].partition("?")[0]
+    return unquote(plain.removeprefix(page)) if plain.startswith(page) else None
+
+
+def maps_within(paths: Iterable[str]) -> list[str]:
+    """Returns the folders in which there seems to be a map, by the files that renderers write: those with
+    the surest sign. The whole tree itself is `.`."""
+    found: dict[str, int] = {}
+    for path in paths:
+        for rank, sign in enumerate(SIGNS):
+            if path == sign or path.endswith(f"/{sign}"):
+                folder = path.removesuffix(sign).rstrip("/") or "."
+                found[folder] = min(rank, found.get(folder, rank))
+                break
+    surest = min(found.values(), default=0)
+    return sorted(
+        (folder for folder, rank in found.items() if rank == surest), key=lambda one: (one.count("/"), one)
+    )

@@ -1,0 +1,206 @@
+"""A snapshot with the layers that are read from it: what became of tiles, and which are looked at next."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tileharvest.harvest.walks import LayerWalk, walk_over
+from tileharvest.importers.snapshot import SnapshotPages, path_of, refuse_pointer
+from tileharvest.renderers.registry import probe, renderer_named
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.verdict import Answer, judge_existence, judge_get, judge_head, unless_blank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import date
+
+    from tileharvest.importers.snapshot import Snapshot
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.politeness.probe import Probe
+    from tileharvest.renderers.site import Site
+    from tileharvest.tiles.verdict import Verdict
+    from tileharvest.tiles.versions import Version
+
+Place: TypeAlias = tuple[str, Tile]
+"""A layer's name and a tile of it."""
+
+THERE: Final = frozenset(
+    {Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED}
+)
+"""The outcomes of a tile that exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSite:
+    """A snapshot as a site that answers at once. The rules are those of a harvest: `tiles/verdict.py`."""
+
+    description: MapDescription
+    snapshot: Snapshot
+    site: Site
+    layers: Mapping[str, LayerWalk]
+    looked_at: frozenset[str]
+    """The files that the renderer has read, or looked for."""
+
+    @classmethod
+    async def read(
+        cls, description: MapDescription, snapshot: Snapshot, probing: Probe = probe
+    ) -> SnapshotSite:
+        """Returns what a snapshot says of its map, read by `probing` as a site is.
+
+        Raises UnrecognisedError where no map is there, SiteError where it cannot be read, and
+        ConfigurationError where the map's entry does not fit it.
+        """
+        pages = SnapshotPages(snapshot, description.page)
+        site = await probing(description, pages.fetch)
+        layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
+        return cls(description, snapshot, site, layers, frozenset(pages.looked_at))
+
+    def path(self, place: Place) -> str | None:
+        """Returns a tile's path, or None for one that has none in the snapshot: its address leads elsewhere,
+        or lies outside of the layer."""
+        name, tile = place
+        try:
+            return path_of(self.layers[name].layer.addresses.url_of(tile), self.description.page)
+        except ValueError:
+            return None
+
+    def has(self, place: Place) -> bool:
+        """Returns whether there is a file for the tile, whatever is in it."""
+        path = self.path(place)
+        return path is not None and path in self.snapshot
+
+    def place(self, path: str) -> Place | None:
+        """Returns the tile whose file this path is, or None for a file that is no tile."""
+        url = f"{self.description.page}{path}"
+        for name, part in self.layers.items():
+            if (tile := part.layer.addresses.tile_of(url)) is not None:
+                return name, tile
+        return None
+
+    def start(self) -> Iterator[Place]:
+        """Yields the tiles at which the walks start."""
+        for name, part in self.layers.items():
+            yield from ((name, tile) for tile in part.walk.start())
+
+    def foreseen(
+        self, places: Sequence[Place], latest: Sequence[Version | None]
+    ) -> list[tuple[Outcome, str | None]]:
+        """Returns what will become of these tiles, without reading anything: the outcome, and the file that
+        `results` will read for it. Until then it passes for an image that is new."""
+        return [
+            (Outcome.ADDED, self.path(place)) if verdict is None else (verdict.outcome, None)
+            for place, verdict in zip(places, self._at_first_sight(places, latest), strict=True)
+        ]
+
+    def results(
+        self, places: Sequence[Place], latest: Sequence[Version | None], day: date
+    ) -> list[TileResult]:
+        """Returns what became of each of these tiles since its latest version, with the bytes of new ones.
+
+        Only files that may have changed are read, together. Raises SiteError, also for a pointer of Git LFS
+        in place of an image.
+        """
+        verdicts = self._at_first_sight(places, latest)
+        unread = [(index, self._file(place)) for index, place in enumerate(places) if verdicts[index] is None]
+        bodies: dict[int, bytes] = {}
+        read = self.snapshot.read([path for _, path in unread])
+        for (index, path), body in zip(unread, read, strict=True):
+            bodies[index] = body
+            answer = self._answer(places[index][1], path, body)
+            verdicts[index] = judge_get(answer, latest[index], day)
+        return [
+            _result(place, verdict, bodies.get(index), is_kept=self._is_kept(place))
+            for index, (place, verdict) in enumerate(zip(places, verdicts, strict=True))
+            if verdict is not None
+        ]
+
+    def _is_kept(self, place: Place) -> bool:
+        return place[1].zoom in self.layers[place[0]].walk.kept_zooms
+
+    def _file(self, place: Place) -> str:
+        path = self.path(place)
+        assert path is not None
+        return path
+
+    def _at_first_sight(
+        self, places: Sequence[Place], latest: Sequence[Version | None]
+    ) -> list[Verdict | None]:
+        """Returns the verdicts as far as they need no bytes; None where a file must be read."""
+        return [self._verdict(*both) for both in zip(places, latest, strict=True)]
+
+    def _verdict(self, place: Place, latest: Version | None) -> Verdict | None:
+        path, is_kept = self.path(place), self._is_kept(place)
+        answer = Answer(404)
+        if path is not None and path in self.snapshot:
+            answer = self._understood(Answer(200, self.snapshot.validator(path)), place[1])
+            if is_kept and answer.validator.etag is None:
+                return None
+        verdict = judge_head(answer, latest) if is_kept else judge_existence(answer, by_head=False)
+        return None if isinstance(verdict, str) else verdict
+
+    def _answer(self, tile: Tile, path: str, body: bytes) -> Answer:
+        refuse_pointer(body, path, self.snapshot.name)
+        answer = Answer(200, self.snapshot.validator(path), len(body), body)
+        return self._understood(answer, tile)
+
+    def _understood(self, answer: Answer, tile: Tile) -> Answer:
+        renderer = renderer_named(self.site.renderer)
+        return unless_blank(renderer.understood(answer, tile), self.description.blank)
+
+
+def _result(place: Place, verdict: Verdict, body: bytes | None, *, is_kept: bool) -> TileResult:
+    return TileResult(
+        *place,
+        verdict.outcome,
+        verdict.image,
+        body if verdict.image is not None else None,
+        verdict.validator,
+        verdict.reason,
+        Step(is_kept=is_kept),
+    )
+
+
+class Front:
+    """The tiles that a walk over a snapshot looks at next. Each is looked at once."""
+
+    def __init__(self, layers: Mapping[str, LayerWalk], wants: Callable[[Place], bool] | None = None) -> None:
+        """`wants` says which of the tiles below and beside others are looked at; None: all."""
+        self._layers = layers
+        self._wants = wants
+        self._seen: set[Place] = set()
+        self._waiting: deque[Place] = deque()
+
+    def add(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place not in self._seen:
+                self._seen.add(place)
+                self._waiting.append(place)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def waiting(self) -> Iterable[Place]:
+        """Returns those that are still to be looked at."""
+        return self._waiting
+
+    def take(self, most: int) -> list[Place]:
+        """Returns the next ones, at most so many; none when the walk is over."""
+        taken = list(islice(self._waiting, most))
+        for _ in taken:
+            self._waiting.popleft()
+        return taken
+
+    def answered(self, place: Place, outcome: Outcome, *, known: bool) -> None:
+        """Adds what is looked at after this tile. `known` says whether the history has had it."""
+        name, tile = place
+        walk = self._layers[name].walk
+        tiles = walk.below(tile, outcome, known=known)
+        if walk.goes_sideways:
+            tiles += walk.beside(tile, outcome, known=known)
+        places = ((name, tile) for tile in tiles)
+        self.add(places if self._wants is None else filter(self._wants, places))

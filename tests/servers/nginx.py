@@ -48,7 +48,8 @@ http {{
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi; scgi_temp_path scgi;
     log_format lines escape=json '{{"method":"$request_method","target":"$request_uri","status":$status,'
-        '"size":$body_bytes_sent,"time":$msec,"duration":$request_time,"agent":"$http_user_agent","host":"$host",'
+        '"size":$body_bytes_sent,"sent":$bytes_sent,"time":$msec,"duration":$request_time,'
+        '"agent":"$http_user_agent","host":"$host",'
         '"if_none_match":"$http_if_none_match"}}';
     access_log access.log lines;
     keepalive_requests 1000000;
@@ -73,6 +74,8 @@ class LogLine:
     status: int
     size: int
     """Bytes of the body that was sent."""
+    sent: int
+    """Bytes of the whole answer, its head included."""
     time: float
     """When the answer was complete, in seconds since 1970, to the millisecond."""
     duration: float
@@ -130,11 +133,18 @@ class Nginx:
 
 @contextmanager
 def nginx(
-    folder: Path, *, server: str = "", location: str = "", address: str = "127.0.0.1"
+    folder: Path,
+    *,
+    server: str = "",
+    location: str = "",
+    address: str = "127.0.0.1",
+    through: tuple[str, ...] = (),
 ) -> Iterator[Nginx]:
     """Serves `folder` until the block ends. `server` and `location` are further directives.
 
     At the address 0.0.0.0 it is many hosts: 127.0.0.1, 127.0.0.2 and all others of the loopback.
+    `through` is a program, with its first words, that becomes nginx: "ip netns exec NAME" takes it into a
+    network namespace, where it opens the sockets of `server`'s own `listen`.
     Raises RuntimeError with nginx's own words if it does not start.
     """
     with tempfile.TemporaryDirectory(prefix="nginx-") as prefix:
@@ -151,7 +161,7 @@ def nginx(
                 user=_user(),
             )
             (workplace / "nginx.conf").write_text(config, encoding="utf-8")
-            process = _start(workplace, listening)
+            process = _start(workplace, listening, through)
         # From here on the port is open only while nginx runs.
         try:
             running = Nginx(port, workplace, process)
@@ -169,7 +179,7 @@ def _user() -> str:
     return "user root root;" if os.getuid() == 0 else ""
 
 
-def _start(workplace: Path, listening: socket.socket) -> subprocess.Popen[bytes]:
+def _start(workplace: Path, listening: socket.socket, through: tuple[str, ...]) -> subprocess.Popen[bytes]:
     """Starts nginx on a socket that is already open, as nginx takes one over in an upgrade.
 
     So nobody else can take the free port, and connections wait until nginx is ready.
@@ -179,7 +189,7 @@ def _start(workplace: Path, listening: socket.socket) -> subprocess.Popen[bytes]
         raise RuntimeError("nginx is not installed; on Debian: apt-get install nginx-light")
     number = listening.fileno()
     return subprocess.Popen(
-        [program, "-p", str(workplace), "-e", "error.log", "-c", "nginx.conf"],
+        [*through, program, "-p", str(workplace), "-e", "error.log", "-c", "nginx.conf"],
         pass_fds=[number],
         env=os.environ | {"NGINX": f"{number};"},
         stderr=subprocess.DEVNULL,

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bench.cost import RunFailedError, cores, on_core
 from bench.harvest import PROJECT
 from bench.site import LAYER
-from bench.viewed_history import DEEPEST, DEEPEST_WIDTH, FIRST_DAY, MAP, ViewedHistory, generate
+from bench.viewed_history import DEEPEST, DEEPEST_WIDTH, DEPTH, FIRST_DAY, MAP, ViewedHistory, generate
 from tests.servers.nginx import nginx
 from tileharvest.tiles.grid import TileRange
 from tileharvest.viewer.served_maps import OUTLINE_AGE
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 ZOOMS: Final = (0, -1, -2, -3)
 """The zooms at which the map is at least as wide as a view."""
+OVERVIEWS: Final = (-4, -5, -6, -7)
+"""The coarser zooms, at which the whole map is in view."""
 WIDTH: Final = 12
 """Tiles along an edge of a view: more than a screen of 4K has."""
 PERIOD: Final = timedelta(days=30)
@@ -156,6 +158,12 @@ def random_looks(history: ViewedHistory, count: int, random: Random) -> list[Loo
     return looks
 
 
+def _whole(zoom: int) -> TileRange:
+    """Returns the tiles of the whole map."""
+    last = 2**DEPTH - (1 << -zoom)
+    return TileRange(zoom, -last, last, -last, last)
+
+
 def _around(centre: int, every: Sequence[int]) -> tuple[int, int]:
     """Returns the first and the last of a view's columns, or rows."""
     first = max(0, min(every.index(centre) - WIDTH // 2, len(every) - WIDTH))
@@ -204,6 +212,10 @@ def latencies(history: ViewedHistory, server: Server) -> Iterator[dict[str, Any]
         for question, what in _QUESTIONS.items():
             looks = random_looks(history, OTHERS, random)
             yield asked(what, [look.request(question) for look in looks])[0]
+        # From afar all changes of the map are counted.
+        overviews = [Look(_whole(zoom), FIRST_DAY) for zoom in OVERVIEWS]
+        asked_from_afar = [look.request("changes") for look in random.choices(overviews, k=OTHERS)]
+        yield asked("changes per day, whole map", asked_from_afar)[0]
         centres = range(2 - DEEPEST_WIDTH, DEEPEST_WIDTH, 4)
         # Each tile is asked for once, so that none is remembered.
         places = [f"/api/v1/maps/{DEEPEST}/composed/-1_{x}_{y}" for x in centres for y in centres]

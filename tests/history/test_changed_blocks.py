@@ -73,6 +73,13 @@ def test_days_are_counted_per_tile_of_the_blocks(world: World) -> None:
         assert list(found) == sorted(found)
 
 
+def test_an_area_wider_than_any_layer_has_the_days_of_all_its_tiles(world: World) -> None:
+    """Where tiles nest by five, what lies below a coarse tile is soon wider than a database's numbers."""
+    far = 5**28
+    whole = changed_days(world.history, world.ids["day"], TileRange(0, -far, far, -far, far))
+    assert whole == changed_days(world.history, world.ids["day"], TileRange(0, -601, 601, -601, 601)) != {}
+
+
 @pytest.mark.parametrize("zoom", [0, -2, -4])
 def test_blocks_of_another_zoom_are_refused(history: History, zoom: int) -> None:
     unit = 1 << -zoom

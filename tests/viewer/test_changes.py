@@ -77,22 +77,58 @@ def counted_days(world: World, zoom: int, area: TileRange) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("area", "counted"),
+    ("area", "shown"),
     [
         (TileRange(0, -5, 7, 1, 3), 0),
         (TileRange(0, 1, 1, 1, 1), 0),
         (TileRange(-1, -2, 6, -6, 2), -1),
+        (TileRange(-1, 2, 2, 2, 2), -1),
         (TileRange(-2, -4, 4, -4, 4), -1),
-        (TileRange(-3, -8, 8, 8, 8), 0),
+        (TileRange(-3, -8, 8, 8, 8), -1),
         (TileRange(-4, 16, 16, 16, 16), -1),
         (TileRange(-7, -128, 128, -128, 128), -1),
         (TileRange(-30, -(2**30), 2**30, -(2**30), 2**30), -1),
     ],
 )
-def test_changes_of_an_area(client: Client, busy: World, area: TileRange, counted: int) -> None:
+def test_changes_of_an_area_are_those_of_the_deepest_tiles_below_it(
+    client: Client, busy: World, area: TileRange, shown: int
+) -> None:
     answer = client.get(f"{API}/changes", of_area(area, layer=DAY_LAYER)).json
-    assert answer == {"counted_zoom": counted, "days": counted_days(busy, counted, area)}
+    expected = counted_days(busy, shown, area) | counted_days(busy, 0, area)
+    assert answer == {"counted_zoom": 0, "days": expected}
     assert answer["days"] or area.zoom == 0
+
+
+def test_a_day_counts_the_same_tiles_from_near_and_from_afar(world: World) -> None:
+    """33 tiles below one: seen from there the day does not say 1."""
+    changed = square(0, 6)[:33]
+    above = {tile.ancestor(levels) for tile in changed for levels in range(1, 6)}
+    world.harvest(FIRST, dict.fromkeys([*above, *changed], picture()))
+    with serving(world) as client:
+        for zoom in range(-5, 0):
+            unit = 1 << -zoom
+            area = TileRange(zoom, -7 * unit, 7 * unit, -7 * unit, 7 * unit)
+            asked = of_area(area, layer=DAY_LAYER)
+            assert client.get(f"{API}/changes", asked).json["days"] == {"2021-02-13": 33}
+
+
+def test_a_day_on_which_only_what_is_shown_changed_counts_that(world: World) -> None:
+    world.harvest(FIRST, dict.fromkeys([Tile(-1, 2, 2), *square(0, 2)], picture()))
+    world.harvest(SECOND, {Tile(-1, 2, 2): picture(size=2)})
+    with serving(world) as client:
+        for area, days in (
+            (TileRange(-1, 2, 2, 2, 2), {"2021-02-13": 4, "2021-02-16": 1}),
+            (TileRange(0, 1, 3, 1, 3), {"2021-02-13": 4}),
+        ):
+            assert client.get(f"{API}/changes", of_area(area, layer=DAY_LAYER)).json["days"] == days
+
+
+def test_a_day_before_deeper_zooms_were_kept_counts_the_deepest_of_its_time(world: World) -> None:
+    world.harvest(FIRST, dict.fromkeys([Tile(-5, 32, 32), *square(-3, 4)], picture()))
+    world.harvest(SECOND, dict.fromkeys([Tile(-5, 32, 32), Tile(-3, 8, 8), *square(0, 2)], picture(size=2)))
+    with serving(world) as client:
+        area = of_area(TileRange(-5, 32, 32, 32, 32), layer=DAY_LAYER)
+        assert client.get(f"{API}/changes", area).json["days"] == {"2021-02-13": 16, "2021-02-16": 4}
 
 
 def test_days_of_changes_are_in_order(client: Client) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.viewer.building import FIRST, SECOND, THIRD
+from tileharvest.history.changes import counted_zooms
 from tileharvest.history.outlines import LayerOutline
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.viewer.api import counted_in, heated_in
+from tileharvest.viewer.api import heated_in
 
 LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, {FIRST: Layer("day", Pyramid(6), "png")})
 
@@ -34,27 +35,27 @@ def test_nothing_is_deeper_than_the_deepest() -> None:
 
 @pytest.mark.parametrize(
     ("zoom", "counted"),
-    [
-        (-9, (-5, True)),
-        (-8, (-5, True)),
-        (-7, (-4, True)),
-        (-3, (0, True)),
-        (-2, (-2, False)),
-        (0, (0, False)),
-    ],
+    [(-9, [-5, 0]), (-5, [-5, 0]), (-3, [-3, 0]), (-1, [-1, 0]), (0, [0])],
 )
-def test_changes_are_counted_three_levels_deeper_where_the_layer_has_that(
-    zoom: int, counted: tuple[int, bool]
+def test_changes_are_counted_at_the_deepest_zoom_and_at_the_one_that_is_shown(
+    zoom: int, counted: list[int]
 ) -> None:
-    assert counted_in([-5, -4, -3, -2, -1, 0], zoom) == counted
+    assert counted_zooms(dict.fromkeys(range(-5, 1), FIRST), zoom) == counted
 
 
-@pytest.mark.parametrize(
-    ("zoom", "counted"),
-    [(-9, (-2, True)), (-5, (-2, True)), (-4, (-2, False)), (-2, (-2, False)), (0, (-2, False))],
-)
-def test_where_only_one_zoom_is_kept_that_is_counted(zoom: int, counted: tuple[int, bool]) -> None:
-    assert counted_in([-2], zoom) == counted
+@pytest.mark.parametrize(("zoom", "counted"), [(-9, [-4, 0]), (-3, [-1, 0]), (0, [0])])
+def test_where_deeper_zooms_came_later_days_before_count_the_deepest_of_their_time(
+    zoom: int, counted: list[int]
+) -> None:
+    assert counted_zooms(LAYER.zooms, zoom) == counted
+    older = {0: THIRD, -1: THIRD, -2: SECOND, -3: THIRD, -4: FIRST, -5: SECOND}
+    assert counted_zooms(older, -9) == [-5, -4, -2, 0]
+
+
+@pytest.mark.parametrize("zoom", [-9, -2, 0])
+def test_where_only_one_zoom_is_kept_that_is_counted(zoom: int) -> None:
+    assert counted_zooms({-2: FIRST}, zoom) == [-2]
+    assert counted_zooms({}, zoom) == []
 
 
 @pytest.mark.parametrize(("zoom", "heated"), [(-9, -5), (-8, -5), (-6, -3), (-3, 0), (-2, 0), (0, 0)])
@@ -62,9 +63,8 @@ def test_heat_has_cells_three_levels_deeper_or_as_deep_as_there_are(zoom: int, h
     assert heated_in([-5, -4, -3, -2, -1, 0], zoom) == heated
 
 
-def test_where_tiles_nest_by_five_changes_are_counted_one_by_one_and_heat_has_five_by_five_cells() -> None:
+def test_where_tiles_nest_by_five_heat_has_five_by_five_cells() -> None:
     kept = [-3, -2, -1, 0]
-    assert [counted_in(kept, zoom, 5) for zoom in (-4, -3, 0)] == [(-3, False), (-3, False), (0, False)]
     assert [heated_in(kept, zoom, 5) for zoom in (-4, -3, -1, 0)] == [-3, -2, 0, 0]
 
 

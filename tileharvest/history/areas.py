@@ -24,6 +24,9 @@ MOST_COLUMNS: Final = 256
 a range of columns it would also read what lies above and below the area. A wider area is read as a range: a
 database allows only so many parameters."""
 
+LARGEST: Final = (1 << 31) - 1
+"""No x or y is further from 0: PostgreSQL's integers end there."""
+
 IS_UNASKED: Final = tiles.c.harvest.is_distinct_from(bindparam("in_harvest"))
 """Says of a tile whether the harvest that is handed in as `in_harvest` has no result for it."""
 
@@ -64,14 +67,17 @@ class AreaQuery:
     ) -> Sequence[Row[*tuple[Any, ...]]]:
         """Reads the rows. The cost depends on the area and on what the query reads there, not on the table.
 
-        `in_zoom`, if given, takes the place of the area's own zoom.
+        `in_zoom`, if given, takes the place of the area's own zoom. The area may be wider than any layer.
         """
-        place = {"in_layer": layer, "in_zoom": area.zoom, "y_from": area.y_from, "y_to": area.y_to}
-        if len(area.columns) <= MOST_COLUMNS:
+        x_from, x_to, y_from, y_to = (
+            max(-LARGEST, min(edge, LARGEST)) for edge in (area.x_from, area.x_to, area.y_from, area.y_to)
+        )
+        place = {"in_layer": layer, "in_zoom": area.zoom, "y_from": y_from, "y_to": y_to}
+        if area.x_to - area.x_from < MOST_COLUMNS * (2 << -area.zoom):
             return connection.execute(
                 self.in_columns, {**place, "columns": list(area.columns), **parameters}
             ).all()
-        between = {"x_from": area.x_from, "x_to": area.x_to}
+        between = {"x_from": x_from, "x_to": x_to}
         return connection.execute(self.in_range, {**place, **between, **parameters}).all()
 
 

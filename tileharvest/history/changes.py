@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Integer, bindparam, func, null, select, text
 
-from tileharvest.history.areas import AreaQuery
+from tileharvest.history.areas import LARGEST, AreaQuery
 from tileharvest.history.schema import BLOCK_LEVELS, changes, is_same_tile, tiles, versions
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from sqlalchemy import CTE, ColumnElement, Connection, Row, ScalarSelect, Select
 
     from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,7 @@ class ChangedBlock:
 
 _OF_TILE: Final = is_same_tile(versions, tiles)
 _IN_LAYER: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
-_LARGEST: Final = (1 << 31) - 1
-_EVERYWHERE: Final = {"x_from": -_LARGEST, "x_to": _LARGEST, "y_from": -_LARGEST, "y_to": _LARGEST}
-"""No x or y is further from 0: PostgreSQL's integers end there."""
+_EVERYWHERE: Final = {"x_from": -LARGEST, "x_to": LARGEST, "y_from": -LARGEST, "y_to": LARGEST}
 
 _CHANGED_DAYS: Final = AreaQuery.over(
     versions, select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
@@ -84,6 +83,42 @@ def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: Tile
         raise ValueError(f"blocks of tiles of zoom {zoom} have zoom {zoom - BLOCK_LEVELS}, not {blocks.zoom}")
     with history.reading() as connection:
         return _by_day(_CHANGED_DAYS_IN_BLOCKS.rows(connection, layer, blocks, in_zoom=zoom))
+
+
+def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> dict[date, int]:
+    """Returns the days in order on which something of the area changed, each with the number of its tiles.
+
+    The deepest tiles below the area are counted, so that a day has the same count from near and from afar.
+    Where the layer has got deeper zooms over time, a day counts the deepest of its time. A day on which
+    nothing changed but the tiles that the area itself shows counts those. `gone` versions count too.
+
+    Reads what `changed_days_in_blocks` does where the deepest tiles are three levels and more below the area.
+    Nearer, and where tiles nest by another factor than 2, it reads what `changed_days` does.
+    """
+    found: dict[date, int] = {}
+    for zoom in counted_zooms(layer.zooms, area.zoom):
+        # A block has 8 x 8 tiles.
+        if layer.factor == 2 and zoom - BLOCK_LEVELS >= area.zoom:
+            found |= changed_days_in_blocks(history, layer.id, zoom, area.at_zoom(zoom - BLOCK_LEVELS))
+        else:
+            found |= changed_days(history, layer.id, area.at_zoom(zoom, layer.factor))
+    return dict(sorted(found.items()))
+
+
+def counted_zooms(first_days: Mapping[int, date], zoom: int) -> list[int]:
+    """Returns the zooms whose changes tell how much changed for someone who looks at `zoom`; coarsest first.
+
+    These are the zoom that is shown there, and those that were the deepest for a time. `first_days` has the
+    first day of each zoom that has versions. Whoever looks deeper than the deepest sees that one enlarged.
+    """
+    if not first_days:
+        return []
+    there = sorted((kept for kept in first_days if kept >= zoom), reverse=True) or [max(first_days)]
+    deepest = there[:1]
+    for kept in there[1:]:
+        if first_days[kept] < first_days[deepest[-1]]:
+            deepest.append(kept)
+    return sorted({*deepest, there[-1]})
 
 
 def heat(history: History, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:

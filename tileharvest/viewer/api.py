@@ -13,8 +13,7 @@ import msgspec
 
 from tileharvest.history.changes import (
     changed_blocks,
-    changed_days,
-    changed_days_in_blocks,
+    deepest_changes,
     heat,
     last_changes,
 )
@@ -86,15 +85,11 @@ def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any
     parameters = Parameters(query, ("layer", *AREA))
     area = parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
-    kept = layer.kept_zooms()
-    if not kept:
-        return {"counted_zoom": area.zoom, "days": {}}
-    zoom, in_blocks = counted_in(kept, area.zoom, layer.factor)
-    if in_blocks:
-        counted = changed_days_in_blocks(history, layer.id, zoom, area.at_zoom(zoom - BLOCK_LEVELS))
-    else:
-        counted = changed_days(history, layer.id, area.at_zoom(zoom, layer.factor))
-    return {"counted_zoom": zoom, "days": {day.isoformat(): n for day, n in sorted(counted.items())}}
+    counted = deepest_changes(history, layer, area)
+    return {
+        "counted_zoom": max(layer.kept_zooms(), default=area.zoom),
+        "days": {day.isoformat(): n for day, n in counted.items()},
+    }
 
 
 def heat_map(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
@@ -140,20 +135,6 @@ def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any
         "running": _running(summaries, workers),
         "stored_bytes": sum(summary.cost.stored_bytes for summary in summaries),
     }
-
-
-def counted_in(kept: list[int], zoom: int, factor: int = 2) -> tuple[int, bool]:
-    """Returns the zoom whose changes are counted for someone who looks at this one, and whether they are
-    counted in blocks.
-
-    A block covers as much as one tile three levels coarser, so the blocks of a zoom three levels deeper
-    are the tiles on the screen. Near the deepest zoom there are none, and tiles are counted one by one. So
-    they are where tiles nest by another `factor` than 2: blocks have 8 x 8 tiles. `kept` must not be empty.
-    """
-    if factor == 2 and zoom + BLOCK_LEVELS <= max(kept):
-        return min(each for each in kept if each >= zoom + BLOCK_LEVELS), True
-    # Whoever looks deeper than the deepest zoom sees that one enlarged.
-    return min((each for each in kept if each >= zoom), default=max(kept)), False
 
 
 def heated_in(kept: list[int], zoom: int, factor: int = 2) -> int:

@@ -99,6 +99,7 @@ def test_a_map_is_outlined(history: History) -> None:
             ),
         ),
         renderer="overviewer",
+        ended=(END,),
     )
 
 

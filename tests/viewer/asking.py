@@ -18,8 +18,9 @@ import uvloop
 from scrapy.settings import Settings
 
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.maps.settings import maps_file
+from tileharvest.maps.settings import data_folder, maps_file
 from tileharvest.queue.settings import workers_on
+from tileharvest.store.cache import DiskCache
 from tileharvest.store.settings import open_store_for_reading
 from tileharvest.viewer.server import listening, viewer
 
@@ -104,7 +105,7 @@ def place(tile: Tile) -> str:
 
 
 @contextmanager
-def serving(world: World, only: Collection[str] = ()) -> Iterator[Client]:
+def serving(world: World, only: Collection[str] = (), **limits: Any) -> Iterator[Client]:
     """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
     settings = Settings(
         {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
@@ -115,22 +116,23 @@ def serving(world: World, only: Collection[str] = ()) -> Iterator[Client]:
             lambda: open_history_if_any(settings),
             open_store_for_reading(settings),
             lambda name: bool(workers_on(settings, name)),
+            DiskCache(data_folder(settings) / "cache", 1 << 20),
             only,
         ) as application,
-        running(application) as client,
+        running(application, **limits) as client,
     ):
         yield client
 
 
 @contextmanager
-def running(application: Application) -> Iterator[Client]:
-    """An application's server, in a thread."""
-    started: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+def running(application: Application, **limits: Any) -> Iterator[Client]:
+    """An application's server, in a thread. The limits are those of `listening`."""
+    started: Future[tuple[list[str], asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         stopped = asyncio.Event()
-        async with listening(application, HOST, 0) as address:
-            started.set_result((address, asyncio.get_running_loop(), stopped))
+        async with listening(application, HOST, 0, **limits) as addresses:
+            started.set_result((addresses, asyncio.get_running_loop(), stopped))
             await stopped.wait()
 
     def run() -> None:
@@ -144,9 +146,9 @@ def running(application: Application) -> Iterator[Client]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    address, loop, stopped = started.result(30)
+    addresses, loop, stopped = started.result(30)
     try:
-        yield Client(urlsplit(address).port or 0)
+        yield Client(urlsplit(addresses[0]).port or 0)
     finally:
         loop.call_soon_threadsafe(stopped.set)
         thread.join(30)

@@ -7,6 +7,8 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,7 @@ from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
+from tileharvest.store.cache import DiskCache
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.application import Application
 from tileharvest.viewer.served_maps import ServedMaps
@@ -24,6 +27,7 @@ from tileharvest.viewer.served_maps import ServedMaps
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
+    from pathlib import Path
 
     from tileharvest.store.files import FileStore
 
@@ -71,9 +75,10 @@ def store(world: World) -> WatchedStore:
     return WatchedStore(world.store)
 
 
-def scene(history: History, day: date, settled: date = SECOND) -> PastLayer:
+def scene(history: History, day: date, settled: date = SECOND, imported: datetime | None = None) -> PastLayer:
     layer = next(layer for layer in map_outline(history, MAP).layers if layer.name == DAY_LAYER)
-    return PastLayer(history, layer.id, day, 0, SIZE, settled)
+    days = (FIRST, SECOND) if settled == SECOND else (FIRST,)
+    return PastLayer(history, layer.id, day, 0, SIZE, days, (imported,) * len(days))
 
 
 def compose(composer: Composer, of: PastLayer, tile: Tile = TOP) -> Picture:
@@ -134,7 +139,7 @@ def test_a_picture_does_not_depend_on_what_was_made_before(history: History, sto
 
 
 def test_with_little_memory_the_picture_is_the_same(history: History, store: WatchedStore) -> None:
-    assert compose(Composer(store, 1), scene(history, FIRST)) == compose(
+    assert compose(Composer(store, most_remembered=1), scene(history, FIRST)) == compose(
         Composer(store), scene(history, FIRST)
     )
 
@@ -175,7 +180,8 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
         base,
         scene(history, SECOND),
         scene(history, FIRST, settled=FIRST),
-        PastLayer(history, base.layer, FIRST, 0, SIZE + 1, SECOND),
+        scene(history, FIRST, imported=datetime(2022, 1, 1, tzinfo=UTC)),
+        replace(base, tile_size=SIZE + 1),
     ]
     keys = {plan.key for each in scenes if (plan := composer.composition(each, TOP)) is not None}
     keys |= {plan.key for tile in TOP.children() if (plan := composer.composition(base, tile)) is not None}
@@ -183,20 +189,20 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
 
 
 def test_what_nobody_waits_for_any_more_is_not_begun(
-    world: World, history: History, store: WatchedStore
+    world: World, history: History, store: WatchedStore, tmp_path: Path
 ) -> None:
     served = ServedMaps(world.maps_file, lambda: history, lambda _: 0)
-    application = Application(served, store, Composer(store), {})
+    application = Application(served, store, Composer(store), {}, DiskCache(tmp_path, 0))
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in below(TOP, 1)]
     store.let_go.clear()
     with running(application) as client, ExitStack() as waiting:
         for line in wanted[:2]:
             connection = waiting.enter_context(socket.create_connection((HOST, client.port)))
-            connection.sendall(f"{line}\r\nHost: x\r\n\r\n".encode())
+            connection.sendall(f"{line}\r\nHost: localhost\r\n\r\n".encode())
         # Both threads have something to do, so that the next one has to wait.
         assert all(store.begun.acquire(timeout=30) for _ in wanted[:2])
         with socket.create_connection((HOST, client.port)) as connection:
-            connection.sendall(f"{wanted[2]}\r\nHost: x\r\n\r\n".encode())
+            connection.sendall(f"{wanted[2]}\r\nHost: localhost\r\n\r\n".encode())
             assert client.get("/healthz").status == 200
         assert client.get("/healthz").status == 200
         store.let_go.set()

@@ -125,7 +125,8 @@ def test_other_methods_are_refused(client: Client, method: str, path: str) -> No
 
 def test_what_is_sent_with_a_request_is_not_taken(client: Client) -> None:
     reply = client.send(
-        b"POST /api/v1/maps HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+        b"POST /api/v1/maps HTTP/1.1\r\nHost: localhost\r\n"
+        b"Connection: close\r\nContent-Length: 5\r\n\r\nhello"
     )
     assert reply.status == 405
 
@@ -177,7 +178,8 @@ def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
 
 
 def test_an_address_in_full_is_as_good_as_its_path(client: Client) -> None:
-    assert client.ask("GET", "http://elsewhere.example/healthz").status == 200
+    assert client.ask("GET", "http://127.0.0.1/healthz").status == 200
+    assert client.ask("GET", "http://elsewhere.example/healthz").status == 421
 
 
 @pytest.mark.parametrize(
@@ -186,14 +188,14 @@ def test_an_address_in_full_is_as_good_as_its_path(client: Client) -> None:
         b"GARBAGE\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        b"GET /\0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"GET /\0 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         b"GET / HTTP/1.1\r\nno header\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + b"a" * 20_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: " + b"a" * 20_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 500 + b"\r\n",
     ],
 )
 def test_what_is_no_http_is_refused_in_the_same_form(client: Client, request_bytes: bytes) -> None:
@@ -207,7 +209,7 @@ def test_the_server_lives_on_after_all_of_that(client: Client) -> None:
     with socket.create_connection((HOST, client.port)) as connection:
         connection.sendall(b"GET / HTT")
     with socket.create_connection((HOST, client.port)) as connection:
-        connection.sendall(b"GET /api/v1/maps HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /api/v1/maps HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert client.get("/healthz").json == {"ok": True}
 
 
@@ -252,8 +254,8 @@ def test_being_alive_is_never_kept(client: Client) -> None:
 
 
 def test_many_may_ask_on_one_connection(client: Client) -> None:
-    asked = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with socket.create_connection((HOST, client.port)) as connection:
         connection.sendall(asked * 50 + last)
         received = b""

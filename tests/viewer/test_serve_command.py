@@ -7,6 +7,7 @@ import signal
 import socket
 import sqlite3
 from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -64,7 +65,7 @@ def test_it_serves_until_it_is_stopped_and_that_is_no_failure(
 def test_open_connections_do_not_hold_it(project: Project, world: World) -> None:
     world.harvest(FIRST, {Tile(0, 1, 1): picture()})
     with served(project) as (process, client), socket.create_connection((HOST, client.port)) as idle:
-        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(9) == b"HTTP/1.1 "
         with socket.create_connection((HOST, client.port)) as half:
             half.sendall(b"GET /heal")
@@ -76,7 +77,7 @@ def test_a_large_picture_that_is_being_composed_does_not_hold_it(project: Projec
     world.harvest(FIRST, dict.fromkeys(square(0, 32), picture(size=256)))
     with served(project) as (process, client), socket.create_connection((HOST, client.port)) as asking:
         path = f"/api/v1/maps/{MAP}/composed/-5_32_32/{FIRST}.png?layer=day"
-        asking.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        asking.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         # The answer to a later request tells that the first one is under way.
         assert client.get("/healthz").status == 200
         process.terminate()
@@ -169,3 +170,35 @@ def test_it_listens_where_it_is_told_to(project: Project) -> None:
         port = int(line.split(":")[2].split("/")[0])
         with socket.create_connection(("127.0.0.2", port)):
             assert line.startswith("the viewer is at http://127.0.0.2:")
+
+
+def test_where_everybody_may_look_it_says_so_and_names_addresses_that_work(
+    project: Project, world: World
+) -> None:
+    world.describe("ant")
+    with project.running("serve", "--port=0", "--host=0.0.0.0") as process:
+        line = process.stdout.readline()
+        addresses = re.findall(r"http://([\d.]+):(\d+)/", line)
+        assert ("127.0.0.1", addresses[0][1]) in addresses
+        assert "0.0.0.0" not in line
+        for host, port in addresses:
+            with closing(HTTPConnection(host, int(port), timeout=PATIENCE)) as connection:
+                connection.request("GET", "/api/v1/maps")
+                assert connection.getresponse().status == 200
+        others = [f"http://{host}:{port}/" for host, port in addresses if not host.startswith("127.")]
+        process.terminate()
+        _, words = process.communicate(timeout=PATIENCE)
+    seen = "sees all that the viewer shows; it has no passwords"
+    assert words == "".join(f"warning: everybody who reaches {one} {seen}\n" for one in others)
+
+
+def test_a_proxys_name_is_answered_once_it_is_allowed(project: Project, world: World) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: maps.example.net\r\nConnection: close\r\n\r\n"
+    with served(project, "--allow-host", "maps.example.net", "--allow-host=other.example.net") as (_, client):
+        assert client.send(request).status == 200
+        assert client.send(request.replace(b"maps.", b"more.")).status == 421
+
+
+def test_an_allowed_host_that_is_no_name_is_refused(project: Project) -> None:
+    line = refusal(project, "--port", "0", "--allow-host", "https://example.net/", status=2)
+    assert line == "--allow-host https://example.net/ cannot be: write a name alone, such as maps.example.net"

@@ -14,7 +14,7 @@ from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.serve import HOST, PORT, announce, viewer_of
+from tileharvest.commands.serve import HOST, PORT, add_allow_host, announce, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
@@ -25,7 +25,7 @@ from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Spider
@@ -58,10 +58,13 @@ class Command(ProjectCommand, ScrapyCommand):
         parser.add_argument("--serve", action="store_true", help="run the viewer in this process, too")
         parser.add_argument("--port", help="where the viewer listens; 0: any free port (default: 8000)")
         parser.add_argument("--host", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1)")
+        add_allow_host(parser)
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        if not opts.serve and (opts.port is not None or opts.host is not None):
-            raise ConfigurationError("--port and --host are for the viewer: add --serve, or leave them out")
+        if not opts.serve and (opts.port is not None or opts.host is not None or opts.allow_host):
+            raise ConfigurationError(
+                "--port, --host and --allow-host are for the viewer: add --serve, or leave them out"
+            )
         self._at_once = maps_at_once(settings, opts.at_once)
         progress_interval(settings)
         self._maps = DueMaps(settings, args)
@@ -76,7 +79,9 @@ class Command(ProjectCommand, ScrapyCommand):
         History.open(database_url(settings)).close()
         with viewer_of(settings, args) if opts.serve else nullcontext() as application:
             listening = (
-                None if application is None else _listening(application, opts.host or HOST, opts.port or PORT)
+                None
+                if application is None
+                else _listening(application, opts.host or HOST, opts.port or PORT, opts.allow_host)
             )
             worker = _Worker(settings, self._maps)
             runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
@@ -89,11 +94,13 @@ class Command(ProjectCommand, ScrapyCommand):
             raise worker.fault
 
 
-def _listening(application: Application, host: str, port: str) -> AbstractAsyncContextManager[str]:
+def _listening(
+    application: Application, host: str, port: str, allowed: Sequence[str]
+) -> AbstractAsyncContextManager[list[str]]:
     # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
     from tileharvest.viewer.server import listening, parse_port  # noqa: PLC0415
 
-    return listening(application, host, parse_port(port))
+    return listening(application, host, parse_port(port), allowed)
 
 
 class _Worker:
@@ -111,7 +118,7 @@ class _Worker:
         """Why the worker could not begin."""
 
     async def names(
-        self, runner: Runner, listening: AbstractAsyncContextManager[str] | None
+        self, runner: Runner, listening: AbstractAsyncContextManager[list[str]] | None
     ) -> AsyncIterator[str]:
         """Yields the maps as they become due, for ever. The viewer listens meanwhile, if it is wanted."""
         self._runner = runner

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
 from tileharvest.commands.map_command import ProjectCommand
-from tileharvest.commands.terminal import write_line
+from tileharvest.commands.terminal import say, write_line
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.maps.settings import maps_file
+from tileharvest.maps.settings import data_folder, maps_file
 from tileharvest.queue.settings import workers_on
 from tileharvest.scheduler.crawl import relax_garbage_collection
+from tileharvest.store.cache import DiskCache
 from tileharvest.store.settings import open_store_for_reading
+from tileharvest.viewer.host_names import is_loopback
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 PORT: Final = "8000"
 """Where the viewer listens unless somebody says otherwise."""
+CACHE_BYTES: Final = 1 << 30
+"""What the viewer may keep below the data folder's `cache`: ten thousand composed pictures."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -49,6 +54,7 @@ class Command(ProjectCommand, ScrapyCommand):
             default=HOST,
             help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
         )
+        add_allow_host(parser)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
@@ -58,7 +64,18 @@ class Command(ProjectCommand, ScrapyCommand):
         port = parse_port(opts.port)
         with viewer_of(settings, args) as application:
             relax_garbage_collection(settings)
-            serve(application, opts.host, port, announce)
+            serve(application, opts.host, port, announce, opts.allow_host)
+
+
+def add_allow_host(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that names hosts besides the one where the viewer listens."""
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the viewer may be asked by this name, too, such as that of a proxy before it; may be repeated",
+    )
 
 
 @contextmanager
@@ -72,13 +89,17 @@ def viewer_of(settings: BaseSettings, names: Sequence[str]) -> Iterator[Applicat
         lambda: open_history_if_any(settings),
         open_store_for_reading(settings),
         lambda name: workers_on(settings, name),
+        DiskCache(data_folder(settings) / "cache", CACHE_BYTES),
         names,
     ) as application:
         yield application
 
 
-def announce(address: str) -> None:
-    """Says where the viewer is."""
-    write_line(f"the viewer is at {address} (Ctrl-C ends it)")
+def announce(addresses: Sequence[str]) -> None:
+    """Says where the viewer is, and who sees it."""
+    write_line(f"the viewer is at {' and '.join(addresses)} (Ctrl-C ends it)")
     # A program that reads the output through a pipe waits for this line.
     sys.stdout.flush()
+    seen = [address for address in addresses if not is_loopback(urlsplit(address).hostname or "")]
+    if seen:
+        say(f"warning: everybody who reaches {seen[-1]} sees all that the viewer shows; it has no passwords")

@@ -19,7 +19,7 @@ from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import date
+    from datetime import date, datetime
 
     from sqlalchemy import Connection, Row
 
@@ -76,6 +76,11 @@ class MapOutline:
     """In the order in which they were first harvested."""
     renderer: str | None = None
     """The program that drew it, as its last harvest found. None for a map that was never harvested."""
+    ended: tuple[datetime | None, ...] = ()
+    """For each day, when the last one of its harvests and of those before it ended; None where one has not.
+
+    An import of a day notes when it was imported. So what was to be seen by a day is the same for as long as
+    this is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,11 @@ _LAYERS_OF_ALL: Final = (
     .order_by(layers.c.id)
 )
 _DAYS: Final = (
-    select(harvests.c.day)
+    select(
+        harvests.c.day,
+        func.max(harvests.c.ended),
+        func.count(harvests.c.id) - func.count(harvests.c.ended),
+    )
     .where(harvests.c.map == bindparam("in_map"))
     .group_by(harvests.c.day)
     .order_by(harvests.c.day)
@@ -203,7 +212,7 @@ def map_outline(history: History, map_name: str) -> MapOutline:
     with history.reading() as connection:
         of_map = {"in_map": known_map_id(connection, map_name)}
         rows = connection.execute(_LAYERS, of_map).all()
-        days = connection.execute(_DAYS, of_map).scalars().all()
+        days = connection.execute(_DAYS, of_map).all()
         renderer = connection.execute(_RENDERER, of_map).scalar()
         described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
         for row in connection.execute(_DESCRIPTIONS, of_map).all():
@@ -215,7 +224,19 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]))
         for id_, name, factor in rows
     )
-    return MapOutline(map_name, tuple(days), tuple(outlines), renderer)
+    return MapOutline(map_name, tuple(day for day, *_ in days), tuple(outlines), renderer, _ends(days))
+
+
+def _ends(days: Sequence[Row[*tuple[Any, ...]]]) -> tuple[datetime | None, ...]:
+    """Returns `MapOutline.ended` of days with their last end and the number of unfinished harvests."""
+    ends: list[datetime | None] = []
+    last: datetime | None = None
+    unfinished = 0
+    for _, ended, open_harvests in days:
+        last = max(filter(None, (last, ended)), default=None)
+        unfinished += open_harvests
+        ends.append(None if unfinished else last)
+    return tuple(ends)
 
 
 def known_map_id(connection: Connection, name: str) -> int:

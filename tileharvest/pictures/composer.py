@@ -12,6 +12,7 @@ import hashlib
 import io
 import logging
 import threading
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -24,9 +25,10 @@ from tileharvest.pictures.pixels import UNREADABLE, decoded, stored
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
-    from datetime import date
+    from datetime import date, datetime
 
     from tileharvest.history.database import History
+    from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
 
@@ -38,6 +40,8 @@ MOST_REMEMBERED: Final = 64 << 20
 _COMPRESSION: Final = 1
 """Of zlib: 9 ms for a picture of 384 x 384 pixels, and 17 % more bytes than with 6, which takes 32."""
 _MOST_WARNED: Final = 10_000
+_FORM: Final = "composed 1"
+"""Another number for each other way of composing: the cache outlives the program."""
 
 
 class ComposerStoppedError(Exception):
@@ -54,8 +58,19 @@ class PastLayer:
     source: int
     """The zoom whose images the pictures are made of."""
     tile_size: int
-    settled: date
-    """Whatever last changed before this day never changes again."""
+    days: tuple[date, ...]
+    """Days with a harvest, in order. Whatever last changed before the last of them is settled: no harvest
+    changes it again."""
+    ended: tuple[datetime | None, ...]
+    """For each of them when it was settled, as `MapOutline` tells it: an import of a day changes it."""
+
+    @property
+    def settled(self) -> date:
+        return self.days[-1]
+
+    def settled_at(self, day: date) -> str:
+        """Names the state of what was to be seen by that day, one of `days`."""
+        return str(self.ended[bisect_right(self.days, day) - 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,7 @@ class Composition:
 
     tile: Tile
     key: str
-    """The same for the same picture: its ETag, and its name in memory."""
+    """The same for the same picture: its ETag, and its name in memory and in the cache on disk."""
     parts: Parts | None
     """None where the key follows from the day alone: then the parts are still to be asked for."""
 
@@ -76,8 +91,12 @@ Parts: TypeAlias = "tuple[Composition | str | None, ...]"
 class Composer:
     """May be used by several threads; each picture is made by one of them."""
 
-    def __init__(self, store: TileStore, most_remembered: int = MOST_REMEMBERED) -> None:
+    def __init__(
+        self, store: TileStore, cache: DiskCache | None = None, most_remembered: int = MOST_REMEMBERED
+    ) -> None:
+        """What was composed is looked for in memory, and then in the cache on disk if there is one."""
         self._store = store
+        self._cache = cache
         self._memory = PictureMemory(most_remembered)
         self._stopping = threading.Event()
         self._warned: set[str] = set()
@@ -93,7 +112,7 @@ class Composer:
 
     def picture(self, past: PastLayer, composition: Composition) -> Picture:
         """Returns the picture. Raises HistoryError, and ComposerStoppedError after `stop`."""
-        return self._memory.get(composition.key, lambda: self._compose(past, composition))
+        return self._memory.get(composition.key, lambda: self._remembered(past, composition))
 
     def stop(self) -> None:
         """Ends what is being composed, an image later, and begins nothing more."""
@@ -103,7 +122,7 @@ class Composer:
         settled = last < past.settled
         # What may change again today is named by what it is made of.
         parts = None if settled else self._parts(past, tile)
-        content = last.isoformat() if parts is None else [_name(part) for part in parts]
+        content = (str(last), past.settled_at(last)) if parts is None else [_name(part) for part in parts]
         named = repr((past.layer, past.source, past.tile_size, str(tile), content))
         return Composition(tile, hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest(), parts)
 
@@ -118,6 +137,18 @@ class Composer:
             self._composition(past, child, changed[child]) if child in changed else None
             for child in tile.children()
         )
+
+    def _remembered(self, past: PastLayer, composition: Composition) -> Picture:
+        if self._cache is None:
+            return self._compose(past, composition)
+        name = f"{_FORM} {composition.key}"
+        kept = self._cache.get(name)
+        if kept is not None:
+            return Picture(kept, whole=True)
+        picture = self._compose(past, composition)
+        if picture.whole:
+            self._cache.put(name, picture.body)
+        return picture
 
     def _compose(self, past: PastLayer, composition: Composition) -> Picture:
         parts = self._parts(past, composition.tile) if composition.parts is None else composition.parts

@@ -150,9 +150,10 @@ OF_LAYERS: Final = {
     "view": view,
     "changes": count_changes,
     "heat": heat_map,
-    "places": most_changed,
 }
 """The questions about a layer of a map, by the last part of their address."""
+LONG: Final = {"places": most_changed}
+"""Those that may take seconds: they wait in a queue of their own, and their answers are kept on disk."""
 
 
 _FIGURES: Final = (

@@ -9,6 +9,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
+import msgspec
+
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
@@ -30,6 +32,7 @@ from tileharvest.viewer.replies import (
     reply,
     unknown,
 )
+from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from tileharvest.pictures.composer import Composer
+    from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
     from tileharvest.viewer.page_files import PageFile
     from tileharvest.viewer.served_maps import ServedMaps
@@ -55,6 +59,14 @@ _IMAGE_THREADS: Final = 4
 """On one core they read, check and answer 4,000 to 8,000 images of 60 kB a second from memory. To read them
 in the event loop gives a fifth more, but one slow disk would then hold up every reply. Disks like several."""
 _COMPOSING_THREADS: Final = 2
+_COMPOSING_WAITING: Final = 128
+"""A browser asks for six pictures at a time, so twenty people may look at composed levels at once. With two
+cores the last of so many pictures comes after two seconds, or a minute where all are of many levels."""
+_LONG_THREADS: Final = 1
+_LONG_WAITING: Final = 16
+"""Of questions that take up to seconds over a million versions, so the last one waits for half a minute."""
+_FORM: Final = "answer 1"
+"""Another number for each other form of an answer: the cache outlives the program."""
 
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 FAILED: Final = "the viewer failed; its log says why"
@@ -63,8 +75,10 @@ FAILED: Final = "the viewer failed; its log says why"
 class Application:
     """Answers every request, whatever it is and whatever fails. Used from one event loop.
 
-    Nothing that may wait for a disk runs in the event loop. Questions to the history, reading images and
-    composing pictures have threads of their own, so that none of them has to wait for another kind.
+    Nothing that may wait for a disk runs in the event loop. Quick questions to the history, long ones,
+    reading images and composing pictures have threads of their own, so that none of them has to wait for
+    another kind. Of what takes long only so many may wait; for the rest the server's connections are the
+    bound.
     """
 
     def __init__(
@@ -73,21 +87,25 @@ class Application:
         store: TileStore,
         composer: Composer,
         page: Mapping[str, PageFile],
+        cache: DiskCache,
     ) -> None:
+        """`cache` keeps the answers to long questions about harvests that have ended."""
         self._served = served
         self._store = store
         self._composer = composer
         self._page = page
+        self._cache = cache
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
         self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
-        self._composing = ThreadPoolExecutor(_COMPOSING_THREADS, "composing")
+        self._long_questions = WorkQueue("long-questions", _LONG_THREADS, _LONG_WAITING)
+        self._composing = WorkQueue("composing", _COMPOSING_THREADS, _COMPOSING_WAITING)
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Raises nothing but CancelledError."""
         try:
             return await self._answer(request)
         except RefusedError as refused:
-            return error(refused.status, str(refused))
+            return error(refused.status, str(refused), refused.headers)
         except HistoryError as failed:
             _log.error("%s", failed)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(failed))
@@ -98,8 +116,10 @@ class Application:
     def close(self) -> None:
         """Lets nothing more begin. What is under way in threads comes to its end."""
         self._composer.stop()
-        for threads in (self._questions, self._images, self._composing):
+        for threads in (self._questions, self._images):
             threads.shutdown(wait=False, cancel_futures=True)
+        for queue in (self._long_questions, self._composing):
+            queue.close()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         if request.method not in METHODS:
@@ -118,9 +138,9 @@ class Application:
             case ["healthz"]:
                 return reply(b'{"ok":true}', {"Content-Type": JSON, "Cache-Control": NEVER})
             case ["api", "v1", "maps", name, "composed", tile, picture]:
-                return await _in_thread(
-                    self._composing, lambda: self._picture((name, tile, picture), request)
-                )
+                return await self._composing.run(lambda: self._picture((name, tile, picture), request))
+            case ["api", "v1", "maps", name, question] if question in api.LONG:
+                return await self._long_questions.run(lambda: self._long_asked(name, question, request))
             case ["api", "v1", "maps", *names]:
                 return await _in_thread(self._questions, lambda: self._asked(names, request))
         raise unknown(f"there is nothing at {quoted(request.rel_url.raw_path)}")
@@ -158,7 +178,38 @@ class Application:
 
     def _asked(self, parts: Sequence[str], request: web.BaseRequest) -> web.Response:
         question, names = _question(parts)
-        return json(question(self._served, names, list(request.query.items())), request)
+        return json(msgspec.json.encode(question(self._served, names, _query(request))), request)
+
+    def _long_asked(self, name: str, question: str, request: web.BaseRequest) -> web.Response:
+        # Nobody waits any more for what a client that has hung up asked for.
+        if request.transport is None:
+            return reply(b"", {})
+        query = _query(request)
+        return json(
+            self.remembered(
+                name,
+                (question, *map(list, sorted(query))),
+                lambda: msgspec.json.encode(api.LONG[question](self._served, (name,), query)),
+            ),
+            request,
+        )
+
+    def remembered(self, map_name: str, asked: Sequence[Any], make: Callable[[], bytes]) -> bytes:
+        """Returns an answer about a map from the cache on disk, or makes it.
+
+        `asked` tells the question from all others, in plain types. What is answered while a harvest is
+        unfinished is not kept. Raises RefusedError for a map that is not served, and what `make` raises. Call
+        it in a thread.
+        """
+        state = self._served.outline(map_name).ended
+        if not state or state[-1] is None:
+            return make()
+        key = msgspec.json.encode([_FORM, map_name, len(state), state[-1], asked]).decode()
+        kept = self._cache.get(key)
+        if kept is None:
+            kept = make()
+            self._cache.put(key, kept)
+        return kept
 
 
 def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
@@ -173,7 +224,12 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
             return api.tile_story, (name, tile)
         case [name, question] if question in api.OF_LAYERS:
             return api.OF_LAYERS[question], (name,)
-    raise unknown("of a map can be asked: composed, harvests, tiles, " + ", ".join(api.OF_LAYERS))
+    there = ", ".join([*api.OF_LAYERS, *api.LONG])
+    raise unknown(f"of a map can be asked: composed, harvests, tiles, {there}")
+
+
+def _query(request: web.BaseRequest) -> list[tuple[str, str]]:
+    return list(request.query.items())
 
 
 async def _in_thread(threads: ThreadPoolExecutor, call: Callable[[], _Result]) -> _Result:

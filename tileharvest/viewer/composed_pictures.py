@@ -69,7 +69,8 @@ def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: d
         raise unknown(f"there was nothing at {tile} by {day}")
     if source == tile.zoom:
         raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
-    return PastLayer(history, layer.id, day, source, _tile_size(layer, day), outline.days[-1])
+    size = _tile_size(layer, day)
+    return PastLayer(history, layer.id, day, source, size, outline.days, outline.ended)
 
 
 def _day_of(name: str) -> date:

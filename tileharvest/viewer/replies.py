@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
@@ -85,9 +85,10 @@ def _said(request: web.BaseRequest, name: str) -> str:
 class RefusedError(Exception):
     """A request that gets a status and one line instead of what it asked for."""
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
+    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers or {}
 
 
 def wrong(message: str) -> RefusedError:
@@ -112,9 +113,8 @@ def error(status: int, message: str, headers: Mapping[str, str] | None = None) -
     return reply(body, {"Content-Type": JSON, "Cache-Control": NEVER, **(headers or {})}, status)
 
 
-def json(value: Any, request: web.BaseRequest) -> web.Response:
-    """Replies with a value of plain types. Its ETag is made of the body, so an equal reply is sent once."""
-    body = msgspec.json.encode(value)
+def json(body: bytes, request: web.BaseRequest) -> web.Response:
+    """Replies with JSON. Its ETag is made of the body, so an equal reply is sent once."""
     zips = len(body) >= _COMPRESSED_FROM and takes_gzip(request)
     zipped = gzip.compress(body, compresslevel=1, mtime=0) if zips else None
     headers = {"Content-Type": JSON, "Cache-Control": _SOON_STALE}

@@ -8,9 +8,10 @@ import logging
 import os
 import signal
 import socket
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 from aiohttp import web
@@ -18,15 +19,18 @@ from aiohttp import web
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application
+from tileharvest.viewer.host_names import HostNames
 from tileharvest.viewer.page_files import page_files
-from tileharvest.viewer.replies import error
+from tileharvest.viewer.replies import HEADERS, error, quoted
 from tileharvest.viewer.served_maps import ServedMaps
+from tileharvest.viewer.work_queue import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from tileharvest.history.database import History
+    from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
 
 _log = logging.getLogger(__name__)
@@ -34,8 +38,12 @@ _log = logging.getLogger(__name__)
 PATIENCE: Final = 0.3
 """Seconds that requests under way have to end when the server is stopped."""
 
-KEPT_ALIVE: Final = 75.0
-"""Seconds for which an idle connection is held, as most servers hold it."""
+KEPT_ALIVE: Final = 30.0
+"""Seconds for which an idle connection is held. An open page asks every 15."""
+MOST_CONNECTIONS: Final = 512
+"""Connections that are held at once: half of the files that most systems let a process open."""
+HEADER_SECONDS: Final = 10.0
+"""Seconds within which a request's headers must have come."""
 LINGERING: Final = 1.0
 """Seconds for which the rest of a refused request is read, so that its sender gets the reply."""
 
@@ -51,14 +59,19 @@ def parse_port(text: str) -> int:
     )
 
 
-def serve(application: Application, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serves until SIGINT or SIGTERM, and announces its address once it accepts connections.
+def serve(
+    application: Application,
+    host: str,
+    port: int,
+    announce: Callable[[Sequence[str]], None],
+    allowed: Collection[str] = (),
+) -> None:
+    """Serves until SIGINT or SIGTERM, and announces its addresses once it accepts connections.
 
-    Raises TileHarvestError where it cannot listen, and ConfigurationError for a host that is not this
-    computer's. Call it in the main thread, where signals arrive.
+    Raises as `listening` does. Call it in the main thread, where signals arrive.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve_until_stopped(application, host, port, announce))
+        runner.run(_serve_until_stopped(application, host, port, announce, allowed))
 
 
 @contextmanager
@@ -67,16 +80,19 @@ def viewer(
     open_history: Callable[[], History | None],
     store: TileStore,
     workers: Callable[[str], int],
+    cache: DiskCache,
     only: Collection[str] = (),
 ) -> Iterator[Application]:
     """Puts an application together that only reads, and closes it when the block ends.
+
+    What takes long to make is kept in `cache`.
 
     `open_history` returns None while there is no history. `workers` returns how many harvest a map now.
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
     a wrong file, and HistoryError for a history that cannot be read.
     """
     with closing(ServedMaps(maps_file, open_history, workers, only)) as served:
-        application = Application(served, store, Composer(store), page_files())
+        application = Application(served, store, Composer(store, cache), page_files(), cache)
         try:
             yield application
         finally:
@@ -84,27 +100,88 @@ def viewer(
 
 
 @asynccontextmanager
-async def listening(application: Application, host: str, port: int) -> AsyncIterator[str]:
-    """Listens while the block lasts. Yields the address, which ends in a slash. Raises as `serve` does."""
-    runner = web.ServerRunner(_Server(application), handle_signals=False, shutdown_timeout=PATIENCE)
+async def listening(
+    application: Application,
+    host: str,
+    port: int,
+    allowed: Collection[str] = (),
+    *,
+    most_connections: int = MOST_CONNECTIONS,
+    header_seconds: float = HEADER_SECONDS,
+) -> AsyncIterator[list[str]]:
+    """Listens while the block lasts. Yields the addresses by which it can be asked, each with a slash at its
+    end.
+
+    `allowed` are names by which it may be asked besides, such as that of a proxy. Raises TileHarvestError
+    where it cannot listen, and ConfigurationError for a host that is not this computer's, or for what is no
+    name.
+    """
+    names = HostNames.of(host, allowed)
+    server = _Server(_guarded(application, names), most_connections, header_seconds)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=PATIENCE)
     await runner.setup()
     try:
         await _listen(runner, host, port)
-        bound = runner.addresses[0][1]
-        yield f"http://{f'[{host}]' if ':' in host else host}:{bound}/"
+        yield _addresses(host, runner.addresses)
     finally:
         await runner.cleanup()
 
 
+def _guarded(
+    application: Application, names: HostNames
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """Returns the handler that answers only requests to one of these names."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        # An address in full takes the place of the header, and aiohttp's `host` tells which of them counts.
+        for named in {request.host, *request.headers.getall("Host", [""])}:
+            if not names.admit(named):
+                return error(
+                    HTTPStatus.MISDIRECTED_REQUEST,
+                    f"the viewer is not at {quoted(named)}; if that is a name of yours, start it with"
+                    " --allow-host and this name",
+                )
+        return await application.handle(request)
+
+    return handle
+
+
+def _addresses(host: str, bound: Sequence[Sequence[Any]]) -> list[str]:
+    """Returns the pages' addresses of a server that is bound to these sockets' addresses."""
+    port, hosts = bound[0][1], [host]
+    where = ip_address(bound[0][0])
+    if where.is_unspecified:
+        everywhere = ("127.0.0.1", "192.0.2.1") if where.version == 4 else ("::1", "2001:db8::1")
+        hosts = [everywhere[0], *_outward(*everywhere)]
+    return [f"http://{f'[{one}]' if ':' in one else one}:{port}/" for one in hosts]
+
+
+def _outward(loopback: str, elsewhere: str) -> list[str]:
+    """Returns the address that this computer has for others on the way to one elsewhere; none without a way.
+
+    The one elsewhere belongs to nobody (RFC 5737, RFC 3849), and nothing is sent there.
+    """
+    family = socket.AF_INET6 if ":" in loopback else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
+        way.connect((elsewhere, 9))
+        own = str(way.getsockname()[0])
+        return [own] if own != loopback else []
+    return []
+
+
 async def _serve_until_stopped(
-    application: Application, host: str, port: int, announce: Callable[[str], None]
+    application: Application,
+    host: str,
+    port: int,
+    announce: Callable[[Sequence[str]], None],
+    allowed: Collection[str],
 ) -> None:
     stopped = asyncio.Event()
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, stopped.set)
     try:
-        async with listening(application, host, port) as address:
-            announce(address)
+        async with listening(application, host, port, allowed) as addresses:
+            announce(addresses)
             await stopped.wait()
     finally:
         application.close()
@@ -131,10 +208,66 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
         raise TileHarvestError(f"port {port} of {host} cannot be opened: {said}") from None
 
 
+def _at_once(status: HTTPStatus, message: str, more: str = "") -> bytes:
+    """Returns a whole answer to a connection of which no request is known."""
+    refused = error(status, message)
+    body = refused.body
+    assert isinstance(body, bytes)
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+    lines += [f"{name}: {value}" for name, value in {**HEADERS, **refused.headers}.items()]
+    return (
+        "\r\n".join([*lines, f"Content-Length: {len(body)}{more}", "Connection: close", "", ""]).encode()
+        + body
+    )
+
+
+_TOO_MANY: Final = _at_once(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    f"too many are connected to the viewer: ask again in {RETRY_AFTER} seconds",
+    f"\r\nRetry-After: {RETRY_AFTER}",
+)
+_TOO_SLOW: Final = _at_once(HTTPStatus.REQUEST_TIMEOUT, "the request's headers did not come in time")
+
+
 class _Connection(web.RequestHandler):
     """A client's connection. What is no HTTP gets a reply of the same form as all others."""
 
-    __slots__ = ()
+    __slots__ = ("_begun", "_patience", "_server", "_until")
+
+    def __init__(self, server: _Server, patience: float) -> None:
+        """`patience` is how many seconds headers may take."""
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            keepalive_timeout=KEPT_ALIVE,
+            lingering_time=LINGERING,
+        )
+        self._server = server
+        self._patience = patience
+        self._until: asyncio.TimerHandle | None = None
+        """Ends the connection unless a request is complete by then."""
+        self._begun = False
+        """Whether a part of a request has come."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._until = self._loop.call_later(self._patience, self._end_slow)
+        if self._server.is_full():
+            self._end(_TOO_MANY)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        known = self._request_count
+        super().data_received(data)
+        self._begun = self._request_count == known
+        if not self._begun:
+            self._stop_clock()
+        elif self._until is None:
+            self._until = self._loop.call_later(self._patience, self._end_slow)
 
     def handle_error(
         self,
@@ -151,18 +284,37 @@ class _Connection(web.RequestHandler):
         response.force_close()
         return response
 
+    def _stop_clock(self) -> None:
+        if self._until is not None:
+            self._until.cancel()
+            self._until = None
+
+    def _end_slow(self) -> None:
+        # A browser opens connections in store; to one that has asked nothing, nothing is said.
+        self._end(_TOO_SLOW if self._begun else b"")
+
+    def _end(self, answer: bytes) -> None:
+        if self.transport is not None:
+            self.transport.write(answer)
+        self.force_close()
+
 
 class _Server(web.Server):
-    """An HTTP server with such connections."""
+    """An HTTP server with such connections, and with so many at most."""
 
-    def __init__(self, application: Application) -> None:
-        super().__init__(application.handle)
+    def __init__(
+        self,
+        handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        most_connections: int,
+        header_seconds: float,
+    ) -> None:
+        super().__init__(handle)
+        self._most = most_connections
+        self._header_seconds = header_seconds
+
+    def is_full(self) -> bool:
+        """Says whether there are more connections than may be."""
+        return len(self.connections) > self._most
 
     def __call__(self) -> web.RequestHandler:
-        return _Connection(
-            self,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=KEPT_ALIVE,
-            lingering_time=LINGERING,
-        )
+        return _Connection(self, self._header_seconds)

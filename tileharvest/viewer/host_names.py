@@ -1,0 +1,80 @@
+"""The names under which a viewer may be asked. Pure.
+
+A browser lets a page of another site read what its own name answers. Whoever owns that name can let it mean
+127.0.0.1 a moment later, and so read through the visitor's browser what only this computer may see. That is
+DNS rebinding. The header Host tells the name that the browser believes in, so other names are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, Final, Self
+
+from tileharvest.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_AUTHORITY: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/@\[\]]+))(?::\d{0,5})?")
+"""RFC 9110, section 7.2: a name or an address, and a port, which may be any: proxies and tunnels have their
+own."""
+_NAME: Final = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
+_LOOPBACK: Final = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """Which hosts a request may name."""
+
+    names: frozenset[str]
+    """Names and addresses in small letters, beside those of the loopback."""
+    takes_addresses: bool
+    """Whether any IP address will do: no name server can give a number another meaning."""
+
+    @classmethod
+    def of(cls, host: str, more: Iterable[str] = ()) -> Self:
+        """Returns those of a viewer that listens on `host`.
+
+        `more` are names of `--allow-host`. Raises ConfigurationError for what is no name, such as an address
+        of a page.
+        """
+        names = {host.lower()}
+        for name in more:
+            plain = name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+            if _address(plain) is None and _NAME.fullmatch(plain) is None:
+                raise ConfigurationError(
+                    f"--allow-host {name} cannot be: write a name alone, such as maps.example.net"
+                )
+            names.add(plain)
+        return cls(frozenset(names), takes_addresses=not is_loopback(host))
+
+    def admit(self, authority: str) -> bool:
+        """Says whether a request may name this host, as the header Host writes it: `127.0.0.1:8000`."""
+        host = _host_of(authority)
+        if host is None:
+            return False
+        return (
+            host in self.names or is_loopback(host) or (self.takes_addresses and _address(host) is not None)
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Says whether a name or an address always means the computer itself (RFC 6761, section 6.3)."""
+    address = _address(host)
+    if address is not None:
+        return address.is_loopback
+    return host.lower() == _LOOPBACK or host.lower().endswith(f".{_LOOPBACK}")
+
+
+def _host_of(authority: str) -> str | None:
+    found = _AUTHORITY.fullmatch(authority)
+    return None if found is None else (found["v6"] or found["name"]).lower().removesuffix(".")
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None

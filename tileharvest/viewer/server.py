@@ -232,7 +232,7 @@ _TOO_SLOW: Final = _at_once(HTTPStatus.REQUEST_TIMEOUT, "the request's headers d
 class _Connection(web.RequestHandler):
     """A client's connection. What is no HTTP gets a reply of the same form as all others."""
 
-    __slots__ = ("_begun", "_patience", "_server", "_until")
+    __slots__ = ("_begun", "_is_ended", "_is_refused", "_patience", "_server", "_until")
 
     def __init__(self, server: _Server, patience: float) -> None:
         """`patience` is how many seconds headers may take."""
@@ -249,18 +249,25 @@ class _Connection(web.RequestHandler):
         """Ends the connection unless a request is complete by then."""
         self._begun = False
         """Whether a part of a request has come."""
+        self._is_refused = False
+        self._is_ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._until = self._loop.call_later(self._patience, self._end_slow)
-        if self._server.is_full():
+        self._is_refused = not self._server.admit()
+        if self._is_refused:
             self._end(_TOO_MANY)
+        else:
+            self._until = self._loop.call_later(self._patience, self._end_slow)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_clock()
+        self._server.leave(is_refused=self._is_refused)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_ended:
+            return
         known = self._request_count
         super().data_received(data)
         self._begun = self._request_count == known
@@ -294,9 +301,15 @@ class _Connection(web.RequestHandler):
         self._end(_TOO_SLOW if self._begun else b"")
 
     def _end(self, answer: bytes) -> None:
+        """Says this and nothing more. What still comes is read for a while: else its sender would never see
+        the answer, because TCP resets a connection that is closed over unread bytes."""
+        self._stop_clock()
+        self._is_ended = True
+        self.close()
         if self.transport is not None:
             self.transport.write(answer)
-        self.force_close()
+            self.transport.write_eof()
+            self._until = self._loop.call_later(LINGERING, self.force_close)
 
 
 class _Server(web.Server):
@@ -309,12 +322,19 @@ class _Server(web.Server):
         header_seconds: float,
     ) -> None:
         super().__init__(handle)
-        self._most = most_connections
+        self._places = most_connections
         self._header_seconds = header_seconds
 
-    def is_full(self) -> bool:
-        """Says whether there are more connections than may be."""
-        return len(self.connections) > self._most
+    def admit(self) -> bool:
+        """Gives one of the places to a new connection, if there is one."""
+        if self._places <= 0:
+            return False
+        self._places -= 1
+        return True
+
+    def leave(self, *, is_refused: bool) -> None:
+        """Takes back the place of a connection that is closed."""
+        self._places += not is_refused
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, self._header_seconds)

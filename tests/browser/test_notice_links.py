@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileharvest.notices.message import permalink
+from tileharvest.maps.permalink import permalink
 from tileharvest.renderers.overviewer import projection_of
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql
 from tests.history.making import A, found
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
 from tileharvest.history import changes, outlines, recorded_versions
+from tileharvest.history import events as history_events
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.changes import (
     changed_blocks,
@@ -23,6 +24,7 @@ from tileharvest.history.changes import (
 )
 from tileharvest.history.database import History
 from tileharvest.history.day_costs import spent
+from tileharvest.history.events import certainty, events
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
@@ -53,14 +55,17 @@ QUESTIONS: Final[dict[str, Callable[[History], object]]] = {
     "places": lambda history: changed_blocks(history, 1, 0, FIRST, LAST, 5),
     "last_changes above tiles": lambda history: last_changes(history, 1, 0, COARSE, LAST),
     "pasts": lambda history: pasts(history, {MAP: ("2021", FIRST), "other": ("2022", LAST)}, [MAP]),
+    "events": lambda history: events(history, map_outline(history, MAP).layers[0], FIRST, LAST),
+    "certainty": lambda history: certainty(history, 1),
     "last_changes above blocks": lambda history: last_changes(history, 1, 0, BLOCKS, LAST),
 }
 PLANNING: Final = {"jit": "off", "max_parallel_workers_per_gather": "0", "random_page_cost": "1.1"}
 SMALL: Final = {"uq_maps_name", "ix_harvests_unfinished"}
 """Indexes that may be gone through: they have a row per map at most."""
-NO_TABLES: Final = {"asked", "kept", "block_columns", "blocks", "CONSTANT"}
+NO_TABLES: Final = {"asked", "kept", "block_columns", "blocks", "places", "CONSTANT"}
 """Which a plan may go through: the database makes them while it answers."""
 AREA: Final = "(layer=? AND zoom=? AND x=? AND y>? AND y<?)"
+DAYS_OF_ZOOM: Final = "ix_changes_layer_zoom_day (layer=? AND zoom=? AND day>? AND day<?)"
 TILE: Final = "layer=? AND zoom=? AND x=? AND y=?"
 
 
@@ -106,6 +111,8 @@ def test_no_table_is_gone_through(filled: History, question: Callable[[History],
             f"SEARCH versions USING COVERING INDEX sqlite_autoindex_versions_1 ({TILE} AND day>? AND day<?)",
         ),
         ("places", f"SEARCH changes USING PRIMARY KEY ({TILE} AND day>? AND day<?)"),
+        ("events", f"SEARCH changes USING COVERING INDEX {DAYS_OF_ZOOM}"),
+        ("events", f"SEARCH versions USING INDEX sqlite_autoindex_versions_1 ({TILE} AND day=?)"),
         ("last_changes above tiles", f"SEARCH tiles USING PRIMARY KEY {AREA}"),
         ("last_changes above blocks", f"SEARCH changes USING PRIMARY KEY ({TILE} AND day<?)"),
     ],
@@ -196,7 +203,9 @@ def test_postgresql_goes_to_the_rows_of_an_area_that_it_takes_for_large(on_serve
 
 def test_every_question_can_be_said_to_postgresql() -> None:
     statements = [
-        value for module in (outlines, recorded_versions, changes) for value in vars(module).values()
+        value
+        for module in (outlines, recorded_versions, changes, history_events)
+        for value in vars(module).values()
     ]
     queries = [value for value in statements if isinstance(value, Select)]
     for area_query in (value for value in statements if isinstance(value, AreaQuery)):

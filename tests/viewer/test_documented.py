@@ -12,7 +12,8 @@ import pytest
 from tests.viewer.asking import of_area, serving
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.api import OF_LAYERS
+from tileharvest.viewer.api import LONG, OF_LAYERS
+from tileharvest.viewer.feeds import FEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +32,19 @@ QUESTIONS: list[tuple[str, dict[str, Any] | None]] = [
     (f"{API}/changes", AREA),
     (f"{API}/heat", {**AREA, **PERIOD}),
     (f"{API}/places", {**LAYER, **PERIOD}),
+    (f"{API}/events", {**LAYER, "from": FIRST, "to": SECOND}),
     (f"{API}/tiles/0_1_1", LAYER),
     (f"{API}/harvests", None),
 ]
 """In the document's order."""
+OTHERS = [
+    "harvests",
+    "tiles/{tile}",
+    "composed/{tile}/{day}.png",
+    "before/{day}/{day}.jpg",
+    "ground/{day}.jpg",
+    "pixels",
+]
 BY_NAME = {"zooms", "tiles", "composed", "depth", "counts"}
 """Objects whose keys are names and days; so is `days` of changes."""
 
@@ -53,7 +63,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def examples() -> list[Any]:
     """The indented blocks that are JSON."""
     blocks = re.findall(r"(?:^    .*\n)+", DOCUMENT, re.MULTILINE)
-    return [json.loads(block) for block in blocks if block.lstrip().startswith("{")]
+    # Of the story of pixels each line is a value.
+    return [
+        json.loads(block) for block in blocks if block.lstrip().startswith("{") and "\n    {" not in block
+    ]
 
 
 def shape(value: Any, name: str = "") -> Any:
@@ -77,6 +90,6 @@ def test_an_example_has_the_keys_of_the_answer(client: Client, number: int) -> N
     assert shape(client.get(path, query).json) == shape(examples()[number])
 
 
-@pytest.mark.parametrize("name", [*OF_LAYERS, "harvests", "tiles/{tile}", "composed/{tile}/{day}.png"])
+@pytest.mark.parametrize("name", [*OF_LAYERS, *LONG, *FEEDS, *OTHERS])
 def test_every_question_is_documented(name: str) -> None:
     assert f"`GET api/v1/maps/{{map}}/{name}" in DOCUMENT

@@ -9,10 +9,10 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
 
 from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -90,22 +90,6 @@ def compose(report: Report, places: Sequence[ChangedPlace] = (), viewer: str = "
         parts.append("Where most changed:")
         parts.append("\n".join(_line(report, place, viewer) for place in places))
     return Message(_title(report), "\n\n".join(parts) + "\n", _is_failure(report))
-
-
-def permalink(viewer: str, map_name: str, layer: str, day: date, x: float, z: float, zoom: float) -> str:
-    """Returns the viewer's address that shows this place on this day, as its page reads it (`permalink.js`).
-
-    x and z are whole numbers for a block, and `zoom` is the screen's. They are written to a millionth, as
-    exactly as the page reads them.
-    """
-    place = {"x": _written(x), "z": _written(z), "zoom": _written(zoom)}
-    look = {"map": map_name, "layer": layer, "day": day.isoformat(), **place}
-    return f"{viewer.split('#', 1)[0]}#{urlencode(look)}"
-
-
-def _written(number: float) -> str:
-    """Returns a number without an exponent, which the page would not read."""
-    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 def _is_failure(report: Report) -> bool:

@@ -20,6 +20,7 @@ from tileharvest.history.changes import (
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
 from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
+from tileharvest.viewer.events import list_events
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ OF_LAYERS: Final = {
     "heat": heat_map,
 }
 """The questions about a layer of a map, by the last part of their address."""
-LONG: Final = {"places": most_changed}
+LONG: Final = {"places": most_changed, "events": list_events}
 """Those that may take seconds: they wait in a queue of their own, and their answers are kept on disk."""
 
 

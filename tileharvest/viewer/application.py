@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
+from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.pictures.pixels import picture_of
@@ -17,12 +18,17 @@ from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
 from tileharvest.viewer.composed_pictures import composed_picture
+from tileharvest.viewer.feeds import FEEDS, feed
+from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
 from tileharvest.viewer.page_files import INDEX
 from tileharvest.viewer.replies import (
+    AFTER_ASKING,
     FOR_EVER,
+    HEADERS,
     JSON,
     NEVER,
     RefusedError,
+    compressible,
     error,
     is_named,
     json,
@@ -30,14 +36,14 @@ from tileharvest.viewer.replies import (
     not_modified,
     quoted,
     reply,
+    tag_of,
+    tagged,
     unknown,
 )
 from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from aiohttp import web
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tileharvest.pictures.composer import Composer
     from tileharvest.store.cache import DiskCache
@@ -100,7 +106,7 @@ class Application:
         self._long_questions = WorkQueue("long-questions", _LONG_THREADS, _LONG_WAITING)
         self._composing = WorkQueue("composing", _COMPOSING_THREADS, _COMPOSING_WAITING)
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Raises nothing but CancelledError."""
         try:
             return await self._answer(request)
@@ -121,7 +127,7 @@ class Application:
         for queue in (self._long_questions, self._composing):
             queue.close()
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method not in METHODS:
             allowed = ", ".join(METHODS)
             message = f"{quoted(request.method)} is not possible here, only {allowed}"
@@ -137,13 +143,25 @@ class Application:
                 return self._page_file("/".join(names), request)
             case ["healthz"]:
                 return reply(b'{"ok":true}', {"Content-Type": JSON, "Cache-Control": NEVER})
-            case ["api", "v1", "maps", name, "composed", tile, picture]:
-                return await self._composing.run(lambda: self._picture((name, tile, picture), request))
-            case ["api", "v1", "maps", name, question] if question in api.LONG:
-                return await self._long_questions.run(lambda: self._long_asked(name, question, request))
-            case ["api", "v1", "maps", *names]:
-                return await _in_thread(self._questions, lambda: self._asked(names, request))
+            case ["api", "v1", "maps", name, *asked]:
+                return await self._of_map(name, asked, request)
+            case ["api", "v1", "maps"]:
+                return await _in_thread(self._questions, lambda: self._asked([], request))
         raise unknown(f"there is nothing at {quoted(request.rel_url.raw_path)}")
+
+    async def _of_map(self, name: str, asked: Sequence[str], request: web.BaseRequest) -> web.StreamResponse:
+        match asked:
+            case ["composed", tile, picture]:
+                return await self._composing.run(lambda: self._picture((name, tile, picture), request))
+            case ["before", _, _] | ["ground", _]:
+                return await self._composing.run(lambda: self._ground_picture(name, asked[1:], request))
+            case ["pixels"]:
+                return await self._pixels(name, request)
+            case [form] if form in FEEDS:
+                return await self._long_questions.run(lambda: self._feed(name, form, request))
+            case [question] if question in api.LONG:
+                return await self._long_questions.run(lambda: self._long_asked(name, question, request))
+        return await _in_thread(self._questions, lambda: self._asked([name, *asked], request))
 
     def _page_file(self, name: str, request: web.BaseRequest) -> web.Response:
         if name not in self._page:
@@ -194,6 +212,64 @@ class Application:
             request,
         )
 
+    def _ground_picture(self, name: str, days: Sequence[str], request: web.BaseRequest) -> web.Response:
+        if request.transport is None:
+            return reply(b"", {})
+        of_days, query = picture_days(days), _query(request)
+        asked = ("ground", *days, *map(list, sorted(query)))
+        body = self.remembered(
+            name,
+            asked,
+            lambda: ground_picture(self._served, self._store, self._composer, name, of_days, query),
+        )
+        lasts = FOR_EVER if of_days[-1] < self._served.outline(name).days[-1] else AFTER_ASKING
+        return tagged(
+            body, tag_of(body), {"Content-Type": "image/jpeg", "Cache-Control": lasts}, request, None
+        )
+
+    def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
+        described, query = self._served.described(name), _query(request)
+        # A reader needs whole addresses, and behind another server only the map's owner knows them.
+        viewer = (described.viewer if described else "") or f"{request.url.origin()}/"
+        asked = (form, viewer, *map(list, sorted(query)))
+        body = self.remembered(name, asked, lambda: feed(self._served, name, form, viewer, query))
+        return compressible(body, {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}, request)
+
+    async def _pixels(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
+        """Sends each line as it is found."""
+        loop, query = asyncio.get_running_loop(), _query(request)
+        lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        def tell() -> bytes:
+            story = pixel_story(self._served, self._store, name, query)
+            return self.remembered(name, ("pixels", *map(list, sorted(query))), lambda: whole(story()))
+
+        def whole(story: Iterator[bytes]) -> bytes:
+            told = []
+            for line in story:
+                if request.transport is None:
+                    raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits for this story any more")
+                told.append(line)
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            return b"".join(told)
+
+        telling = asyncio.ensure_future(self._long_questions.run(tell))
+        telling.add_done_callback(lambda _: lines.put_nowait(None))
+        headers = {"Content-Type": "application/x-ndjson", "Cache-Control": NEVER}
+        line = await lines.get()
+        if line is None or request.method == "HEAD":
+            return reply(await telling, headers)
+        response = web.StreamResponse(headers={**HEADERS, **headers})
+        await response.prepare(request)
+        while line is not None:
+            await response.write(line)
+            line = await lines.get()
+        if telling.exception() is not None:
+            _log.error("a story of map %s broke off", name, exc_info=telling.exception())
+            await response.write(msgspec.json.encode({"error": FAILED}) + b"\n")
+        await response.write_eof()
+        return response
+
     def remembered(self, map_name: str, asked: Sequence[Any], make: Callable[[], bytes]) -> bytes:
         """Returns an answer about a map from the cache on disk, or makes it.
 
@@ -224,8 +300,8 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
             return api.tile_story, (name, tile)
         case [name, question] if question in api.OF_LAYERS:
             return api.OF_LAYERS[question], (name,)
-    there = ", ".join([*api.OF_LAYERS, *api.LONG])
-    raise unknown(f"of a map can be asked: composed, harvests, tiles, {there}")
+    there = ", ".join([*api.OF_LAYERS, *api.LONG, *FEEDS])
+    raise unknown(f"of a map can be asked: before, composed, ground, harvests, pixels, tiles, {there}")
 
 
 def _query(request: web.BaseRequest) -> list[tuple[str, str]]:

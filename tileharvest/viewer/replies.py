@@ -115,9 +115,13 @@ def error(status: int, message: str, headers: Mapping[str, str] | None = None) -
 
 def json(body: bytes, request: web.BaseRequest) -> web.Response:
     """Replies with JSON. Its ETag is made of the body, so an equal reply is sent once."""
+    return compressible(body, {"Content-Type": JSON, "Cache-Control": _SOON_STALE}, request)
+
+
+def compressible(body: bytes, headers: Mapping[str, str], request: web.BaseRequest) -> web.Response:
+    """Replies with a text, as `json` does."""
     zips = len(body) >= _COMPRESSED_FROM and takes_gzip(request)
     zipped = gzip.compress(body, compresslevel=1, mtime=0) if zips else None
-    headers = {"Content-Type": JSON, "Cache-Control": _SOON_STALE}
     return tagged(body, tag_of(body), headers, request, zipped)
 
 

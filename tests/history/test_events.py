@@ -1,0 +1,162 @@
+"""Events as they are read, against what was recorded and what was published."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.history.making import DAY, LATER, began, ended, found
+from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
+from tileharvest.history import events as reading
+from tileharvest.history.database import History
+from tileharvest.history.events import TooManyChangesError, certainty, events
+from tileharvest.history.outlines import map_outline
+from tileharvest.tiles.events import events_of
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+    from pathlib import Path
+
+    from tileharvest.history.outlines import LayerOutline
+    from tileharvest.tiles.events import Changed
+
+THIRD = LATER + timedelta(days=3)
+A, B, C = Tile(0, 1, 1), Tile(0, 3, 1), Tile(0, 1, 3)
+
+
+@pytest.fixture
+def history() -> Iterator[History]:
+    with History.open_temporary() as opened:
+        yield opened
+
+
+def the_layer(history: History, name: str = "world") -> LayerOutline:
+    return map_outline(history, name).layers[0]
+
+
+def harvest(
+    history: History, day: date, added: list[Tile], reason: str = "finished", kept: str | None = None
+) -> None:
+    record = began(history, day)
+    record.note_walk("full", "a test", kept)
+    record.record([found("add", tile, str(day).encode()) for tile in added])
+    ended(record, reason=reason)
+
+
+def told(history: History, first: date = DAY, last: date = THIRD) -> list[tuple[date, int, str]]:
+    layer = the_layer(history)
+    without = certainty(history, layer.id).first_asked
+    return [(one.first, one.tiles, one.kind) for one in events(history, layer, first, last, without)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_events_are_those_of_all_versions_of_the_deepest_zoom(history: History, seed: int) -> None:
+    world = random_world(history, seed)
+    first, last = FIRST + timedelta(days=4), FIRST + timedelta(days=DAYS - 6)
+    changed: dict[date, list[Changed]] = {}
+    for tile, versions in world.of(LAYERS[0], 0).items():
+        was = False
+        for day, image in sorted(versions.items()):
+            if first <= day <= last:
+                changed.setdefault(day, []).append((tile.x, tile.y, was, image is not None))
+            was = image is not None
+    expected = events_of(0, sorted(changed.items()))
+    assert len(expected) > 3
+    assert events(history, map_outline(history, MAP).layers[0], first, last) == sorted(
+        expected, key=lambda event: (event.first, event.seed)
+    )
+
+
+def test_the_first_complete_harvest_is_no_event(history: History) -> None:
+    harvest(history, DAY, [A])
+    harvest(history, LATER, [B])
+    assert told(history) == [(LATER, 1, "new")]
+
+
+def test_what_an_interrupted_first_harvest_left_over_has_not_come_into_being(history: History) -> None:
+    harvest(history, DAY, [A], reason="interrupted")
+    harvest(history, LATER, [B])
+    harvest(history, THIRD, [C])
+    assert told(history) == [(THIRD, 1, "new")]
+
+
+def test_what_a_map_begins_to_keep_has_not_come_into_being(history: History) -> None:
+    harvest(history, DAY, [A], kept="one zone")
+    harvest(history, LATER, [B], kept="two zones")
+    harvest(history, THIRD, [C], kept="two zones")
+    assert told(history) == [(THIRD, 1, "new")]
+
+
+def test_a_known_tile_that_changes_while_others_are_first_asked_is_an_event(history: History) -> None:
+    harvest(history, DAY, [A], kept="one zone")
+    record = began(history, LATER)
+    record.note_walk("full", "a test", "two zones")
+    record.record([found("upd", A, b"another"), found("add", B)])
+    ended(record)
+    assert told(history) == [(LATER, 1, "changed")]
+
+
+def test_a_day_on_which_a_whole_map_changes_is_one_event(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harvest(history, DAY, [A])
+    far = Tile(0, 2001, -2001)
+    record = began(history, LATER)
+    record.record([found("upd", A, b"another"), found("add", B), found("add", far)])
+    ended(record)
+    monkeypatch.setattr(reading, "MOST_OF_A_DAY", 2)
+    (event,) = events(history, the_layer(history), DAY + timedelta(days=1), THIRD)
+    assert (event.changed, event.new, event.gone) == (1, 2, 0)
+    assert event.area == TileRange.covering([A, B, far])
+
+
+def test_more_changes_than_fit_into_memory_are_refused(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harvest(history, DAY, [A, B])
+    monkeypatch.setattr(reading, "MOST_CHANGED", 1)
+    with pytest.raises(TooManyChangesError, match="2 tiles changed in that period"):
+        events(history, the_layer(history), DAY, THIRD)
+
+
+def test_a_day_is_settled_when_its_harvest_is_complete(history: History) -> None:
+    harvest(history, DAY, [A])
+    assert certainty(history, the_layer(history).id).settled == DAY
+
+
+def test_a_day_that_is_being_harvested_is_not_settled(history: History) -> None:
+    harvest(history, DAY, [A])
+    began(history, LATER)
+    assert certainty(history, the_layer(history).id).settled == DAY
+
+
+def test_a_day_that_is_harvested_by_the_hour_is_settled_when_the_next_has_begun(history: History) -> None:
+    for day in (DAY, LATER):
+        ended(began(history, day, segment=f"{day}T06+00:00"))
+    assert certainty(history, the_layer(history).id).settled == DAY
+
+
+def test_the_work_does_not_grow_with_the_days_that_are_not_asked_for(tmp_path: Path) -> None:
+    """Counted in SQLite's own steps, whatever the machine."""
+    steps = []
+    for count in (3, 60):
+        with History.open(f"sqlite:///{tmp_path / str(count)}.sqlite") as history:
+            harvest(history, DAY, [A, B, C])
+            for number in range(1, count):
+                record = began(history, DAY + timedelta(days=number))
+                record.record([found("upd", A, str(number).encode())])
+                ended(record)
+            layer, day = the_layer(history), DAY + timedelta(days=1)
+            with history.reading() as connection:
+                driver = connection.connection.dbapi_connection
+            counted: list[None] = []
+            driver.set_progress_handler(partial(counted.append, None), 1)
+            assert len(events(history, layer, day, day)) == 1
+            driver.set_progress_handler(None, 0)
+            steps.append(len(counted))
+    assert steps[0] == pytest.approx(steps[1], rel=0.05)

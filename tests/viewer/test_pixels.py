@@ -1,0 +1,101 @@
+"""The story of a rectangle's pixels, as it is sent."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.viewer.asking import serving
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, RED, SECOND, THIRD, World, picture
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.viewer.asking import Client
+
+PIXELS = f"/api/v1/maps/{MAP}/pixels"
+HERE, BESIDE = Tile(0, 1, 1), Tile(0, 3, 1)
+QUESTION = {"layer": DAY_LAYER, "ground": "0,0,2,2"}
+FOURTH = THIRD.replace(day=13)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    world = World(tmp_path_factory.mktemp("world"))
+    world.describe("empty")
+    world.harvest(FIRST, {HERE: picture(RED), BESIDE: picture(RED)})
+    world.harvest(SECOND, {HERE: picture(GREEN), BESIDE: picture(BLUE)})
+    world.harvest(THIRD, {BESIDE: picture(GREEN)})
+    world.harvest(FOURTH, {HERE: picture(RED)})
+    with serving(world) as running:
+        yield running
+
+
+def lines(client: Client, **more: Any) -> list[Any]:
+    reply = client.get(PIXELS, {**QUESTION, **more})
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in reply.body.splitlines()]
+
+
+def test_a_line_for_each_day_on_which_the_pixels_changed_and_one_in_sum(client: Client) -> None:
+    *days, last = lines(client)
+    assert [line["day"] for line in days] == [str(FIRST), str(SECOND), str(FOURTH)]
+    assert days[1] == {
+        "day": str(SECOND),
+        "before": str(FIRST),
+        "share": 1.0,
+        "empty": False,
+        "damaged": False,
+    }
+    assert last == {
+        "versions": 3,
+        "changes": 3,
+        "first": str(FIRST),
+        "since": str(FOURTH),
+        "same_before": [str(FIRST)],
+    }
+
+
+def test_the_same_story_is_told_again_from_what_was_kept(client: Client) -> None:
+    assert lines(client) == lines(client)
+
+
+def test_of_ground_where_nothing_ever_was_there_is_the_sum_alone(client: Client) -> None:
+    assert lines(client, ground="100,100,102,102") == [
+        {"versions": 0, "changes": 0, "first": None, "since": None, "same_before": []}
+    ]
+
+
+def test_only_the_head_of_a_story_can_be_asked_for(client: Client) -> None:
+    reply = client.head(PIXELS, QUESTION)
+    assert (reply.status, reply.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "line"),
+    [
+        ({"ground": "0,0,0.5,2"}, 400, "of this rectangle no story can be told: it has 2 x 8 pixels"),
+        ({"ground": "0,0,20,20"}, 400, "of this rectangle no story can be told: it lies on 100 tiles"),
+        ({"layer": "other"}, 404, "map 'world' has no layer 'other'"),
+        ({"limit": "1"}, 400, "parameter 'limit' is not known here"),
+    ],
+)
+def test_a_story_that_cannot_be_told_is_refused(
+    client: Client, more: dict[str, str], status: int, line: str
+) -> None:
+    reply = client.get(PIXELS, {**QUESTION, **more})
+    assert reply.status == status
+    assert reply.error.startswith(line)
+
+
+def test_a_story_needs_a_rectangle(client: Client) -> None:
+    reply = client.get(PIXELS, {"layer": DAY_LAYER})
+    assert (reply.status, reply.error) == (400, "a rectangle is missing: give 'ground' or 'area'")
+
+
+def test_a_map_that_was_never_harvested_has_no_story(client: Client) -> None:
+    reply = client.get("/api/v1/maps/empty/pixels", QUESTION)
+    assert reply.status == 404

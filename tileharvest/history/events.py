@@ -1,0 +1,210 @@
+"""Events of a layer: what changed on which days, read for `tiles.events`. Read only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Integer, and_, bindparam, func, literal, select, true
+
+from tileharvest.history.schema import (
+    FINISHED,
+    changes,
+    harvest_layers,
+    harvests,
+    is_same_tile,
+    layers,
+    versions,
+)
+from tileharvest.tiles.events import Event, events_of
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import date, datetime
+
+    from sqlalchemy import Connection, Select
+
+    from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline
+    from tileharvest.tiles.events import Changed
+
+MOST_OF_A_DAY: Final = 10_000
+"""Tiles that change on one day so that places are told: 100 x 100. Where more change, the map was drawn anew
+or explored by a program, and the day is one event."""
+MOST_CHANGED: Final = 31 * MOST_OF_A_DAY
+"""Tiles that one question may read: a month of such days, 90 MB and some seconds."""
+
+
+class TooManyChangesError(Exception):
+    """So many tiles changed in the period that their events would fill the memory."""
+
+    def __init__(self, changed: int) -> None:
+        super().__init__(
+            f"{changed:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be told"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """What the harvests of a layer say about the days of its events."""
+
+    first_asked: frozenset[date]
+    """Days on which a tile without an earlier version need not be new, as it may have been asked for the
+    first time: until the layer's first complete harvest, and where the map began to keep other tiles."""
+    settled: date | None
+    """The last day to which no harvest adds any more; None where there is none."""
+    ended: dict[date, datetime]
+    """When the last harvest of each day ended, in UTC; while it is unfinished, when it began."""
+
+
+_HARVESTS: Final = (
+    select(
+        harvests.c.day,
+        harvests.c.segment,
+        harvests.c.started,
+        harvests.c.ended,
+        harvests.c.reason,
+        harvests.c.kept,
+    )
+    .join_from(harvest_layers, harvests, harvests.c.id == harvest_layers.c.harvest)
+    .join(layers, layers.c.map == harvests.c.map)
+    .where(layers.c.id == bindparam("in_layer"), harvest_layers.c.layer == layers.c.id)
+    .order_by(harvests.c.day, harvests.c.id)
+)
+_IN_DAYS: Final = and_(
+    changes.c.layer == bindparam("in_layer"),
+    changes.c.zoom == bindparam("in_zoom"),
+    changes.c.day.between(bindparam("first"), bindparam("last")),
+)
+_COUNTS: Final = (
+    select(changes.c.day, func.sum(changes.c.tiles))
+    .where(_IN_DAYS)
+    .group_by(changes.c.day)
+    .order_by(changes.c.day)
+)
+
+
+def _changed_tiles() -> Select[Any]:
+    """Selects the day, x and y of each changed tile, whether it was there before, and whether it is there.
+
+    From each block and day it goes to the 64 places of the index at which the block's tiles can have a
+    version of that day. To read the block's versions of all days would take longer with every harvest.
+    """
+    # One table of 64 numbers: from two of 8, SQLite would read a column of the block before it has the row.
+    places = select(literal(0).label("place")).cte("places", recursive=True)
+    places = places.union_all(select(places.c.place + 1).where(places.c.place < 63))
+    across, up = (
+        2 * number - 7 for number in (places.c.place.bitwise_and(7), places.c.place.bitwise_rshift(3))
+    )
+    earlier = versions.alias("earlier")
+    before = (
+        select(earlier.c.sha1)
+        .where(is_same_tile(earlier, versions), earlier.c.day < versions.c.day)
+        .order_by(earlier.c.day.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    unit = bindparam("unit", type_=Integer)
+    is_in_block = and_(
+        versions.c.layer == changes.c.layer,
+        versions.c.zoom == changes.c.zoom,
+        versions.c.x == changes.c.x + across * unit,
+        versions.c.y == changes.c.y + up * unit,
+        versions.c.day == changes.c.day,
+    )
+    return (
+        select(
+            versions.c.day,
+            versions.c.x,
+            versions.c.y,
+            before.is_not(None).label("was_there"),
+            versions.c.sha1.is_not(None).label("is_there"),
+        )
+        .select_from(changes.join(places, true()).join(versions, is_in_block))
+        .where(_IN_DAYS)
+    )
+
+
+_CHANGED: Final = _changed_tiles()
+
+_ROWS: Final = _CHANGED.subquery("changed")
+_IN_SUM: Final = select(
+    func.min(_ROWS.c.x),
+    func.max(_ROWS.c.x),
+    func.min(_ROWS.c.y),
+    func.max(_ROWS.c.y),
+    func.count().filter(_ROWS.c.was_there, _ROWS.c.is_there),
+    func.count().filter(_ROWS.c.was_there.is_(False)),
+    func.count().filter(_ROWS.c.was_there, _ROWS.c.is_there.is_(False)),
+)
+
+
+def certainty(history: History, layer: int) -> Certainty:
+    """Returns what the layer's harvests say about its days. Reads a row for each of them."""
+    with history.reading() as connection:
+        rows = connection.execute(_HARVESTS, {"in_layer": layer}).all()
+    first_asked: set[date] = set()
+    unsettled: set[date] = set()
+    ended: dict[date, datetime] = {}
+    is_complete, kept = False, None
+    for day, segment, started, end, reason, keeps in rows:
+        # Where an older release noted nothing, nothing is known to have become different.
+        if not is_complete or (None not in (kept, keeps) and kept != keeps):
+            first_asked.add(day)
+        is_complete, kept = is_complete or reason == FINISHED, keeps or kept
+        ended[day] = max(end or started, ended.get(day, started))
+        # The name of a segment that is shorter than a day has a time of day, and the next one may follow.
+        if end is None or (day == rows[-1].day and "T" in segment):
+            unsettled.add(day)
+    settled = max((day for day in ended if not unsettled or day < min(unsettled)), default=None)
+    return Certainty(frozenset(first_asked), settled, ended)
+
+
+def events(
+    history: History, layer: LayerOutline, first: date, last: date, first_asked: Iterable[date] = ()
+) -> list[Event]:
+    """Returns the events of what changed in a layer from one day to another, both included; oldest first.
+
+    They are of the deepest zoom that the layer had by the first day, or else on its own first day. On days of
+    `first_asked` tiles that were not known before are left out. A day with more than `MOST_OF_A_DAY` changes
+    is an event of its own, whose seed is the lowest corner. The cost depends on how much changed in these
+    days alone: 0.1 ms for each block of 8 x 8 tiles and day. Raises HistoryError, and TooManyChangesError.
+    """
+    if not layer.zooms:
+        return []
+    zooms = layer.kept_zooms(max(first, min(layer.zooms.values())))
+    zoom = zooms[-1]
+    asked = {"in_layer": layer.id, "in_zoom": zoom, "unit": 1 << -zoom}
+    with history.reading() as connection:
+        rows = connection.execute(_COUNTS, {**asked, "first": first, "last": last})
+        counts = {day: int(n) for day, n in rows}
+        large = [day for day, n in counts.items() if n > MOST_OF_A_DAY]
+        if (told := sum(n for day, n in counts.items() if day not in large)) > MOST_CHANGED:
+            raise TooManyChangesError(told)
+        without = frozenset(first_asked)
+        days = _days(connection, asked, [day for day in counts if day not in large], without)
+        found = events_of(zoom, days)
+        of_days = (_of_day(connection, asked, zoom, day, without) for day in large)
+        return sorted(
+            [*found, *(event for event in of_days if event.tiles)],
+            key=lambda event: (event.first, event.seed),
+        )
+
+
+def _days(
+    connection: Connection, asked: dict[str, int], days: Sequence[date], first_asked: frozenset[date]
+) -> Iterator[tuple[date, list[Changed]]]:
+    for day in days:
+        rows = connection.execute(_CHANGED, {**asked, "first": day, "last": day})
+        changed = [(x, y, bool(was), bool(is_)) for _, x, y, was, is_ in rows]
+        yield day, [one for one in changed if one[2] or day not in first_asked]
+
+
+def _of_day(
+    connection: Connection, asked: dict[str, int], zoom: int, day: date, first_asked: frozenset[date]
+) -> Event:
+    row = connection.execute(_IN_SUM, {**asked, "first": day, "last": day}).one()
+    x_from, x_to, y_from, y_to, changed, new, gone = row
+    area = TileRange(zoom, x_from, x_to, y_from, y_to)
+    return Event(day, day, Tile(zoom, x_from, y_from), area, changed, 0 if day in first_asked else new, gone)

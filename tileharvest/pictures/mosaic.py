@@ -1,0 +1,172 @@
+"""Mosaics: what was to be seen on a rectangle of a layer on a day, and on two days side by side."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+from PIL import Image, ImageColor
+
+from tileharvest.errors import StoreError
+from tileharvest.history.recorded_versions import shown
+from tileharvest.pictures.composer import PastLayer
+from tileharvest.pictures.difference import differing_cells
+from tileharvest.pictures.pixels import LARGEST, decoded, stored
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.pictures.composer import Composer
+    from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.ground import Ground
+
+HALF: Final = 336
+"""Width of each of two pictures side by side, in pixels: twice what the page's panel shows of it."""
+MOST_ACROSS: Final = 4
+"""Tiles along an edge of which a picture is made: more than `HALF` pixels show of it."""
+MOST_COMPOSED: Final = 1024
+"""Images that may be read for a picture of a level that the history lacks; 10 ms each."""
+GAP: Final = 8
+
+_BACKGROUND: Final = "#1a1a1a"
+"""The colour that Overviewer shows where there is no tile."""
+_MARGIN: Final = 24
+"""Pixels around what differs, so that one sees where it is."""
+_SMALLEST: Final = 120
+"""Pixels along an edge: a smaller part would be enlarged more than threefold."""
+_CELL: Final = 3
+"""Pixels of a cell of `differing_cells`."""
+_QUALITY: Final = 88
+
+
+class Scenes:
+    """Pictures of a layer. May be used by several threads.
+
+    Its methods raise HistoryError, one of `UNREADABLE` where an image cannot be read, and
+    ComposerStoppedError while the viewer is being stopped.
+    """
+
+    def __init__(
+        self,
+        store: TileStore,
+        composer: Composer,
+        history: History,
+        outline: MapOutline,
+        layer: LayerOutline,
+    ) -> None:
+        """`layer` is one of the outline's."""
+        self._store = store
+        self._composer = composer
+        self._history = history
+        self._map = outline
+        self._layer = layer
+
+    def zoom(self, ground: Ground, day: date) -> int | None:
+        """Returns the deepest zoom at which the ground is at most `MOST_ACROSS` tiles wide and high.
+
+        Where tiles do not nest by two it is one that the layer has, though it may be wider there. Returns
+        None where there is nothing by that day, or too much to compose.
+        """
+        kept, factor = self._layer.kept_zooms(day), self._layer.factor
+        if not kept:
+            return None
+        zooms = range(kept[-1], -32, -1) if factor == 2 else kept[::-1]
+        zoom = next((one for one in zooms if _across(ground, one, factor) <= MOST_ACROSS), zooms[-1])
+        source = self._layer.source_zoom(zoom, day)
+        return zoom if source is not None and len(ground.tiles(source, factor)) <= MOST_COMPOSED else None
+
+    def mosaic(self, ground: Ground, zoom: int, day: date) -> Image.Image:
+        """Returns the ground as it was by the end of the day, in RGB, in the pixels of that zoom.
+
+        What is not there has the map's own background.
+        """
+        factor, described = self._layer.factor, self._layer.described(day)
+        area, size = ground.tiles(zoom, factor), min(described.tile_size, LARGEST)
+        canvas = Image.new(
+            "RGB", (size * len(area.columns), size * len(area.rows)), background(described.background)
+        )
+        for tile, image in self._images(ground, zoom, day, size):
+            place = (area.columns.index(tile.x) * size, area.rows[::-1].index(tile.y) * size)
+            canvas.paste(image, place, image)
+        return canvas.crop(ground.pixels(zoom, size, factor))
+
+    def before_and_after(self, ground: Ground, zoom: int, before: date, after: date) -> bytes:
+        """Returns a JPEG of the ground on two days, side by side, cropped to what differs noticeably.
+
+        Where nothing does, all of the ground is shown.
+        """
+        old, new = self.mosaic(ground, zoom, before), self.mosaic(ground, zoom, after)
+        if old.size != new.size:
+            old = old.resize(new.size)
+        seen = differing_cells(old, new).getbbox()
+        if seen is not None:
+            box = around((seen[0] * _CELL, seen[1] * _CELL, seen[2] * _CELL, seen[3] * _CELL), new.size)
+            old, new = old.crop(box), new.crop(box)
+        height = max(1, round(HALF * new.height / new.width))
+        both = Image.new("RGB", (2 * HALF + GAP, height), "#ffffff")
+        for left, image in ((0, old), (HALF + GAP, new)):
+            # Enlarged blocks keep their edges; what is made smaller is averaged.
+            way = Image.Resampling.NEAREST if image.width < HALF else Image.Resampling.BOX
+            both.paste(image.resize((HALF, height), way), (left, 0))
+        return as_jpeg(both)
+
+    def _images(self, ground: Ground, zoom: int, day: date, size: int) -> list[tuple[Tile, Image.Image]]:
+        """Returns what there is of each tile."""
+        source = self._layer.source_zoom(zoom, day)
+        area = ground.tiles(zoom, self._layer.factor)
+        if source is None:
+            return []
+        if source == zoom:
+            named = shown(self._history, self._layer.id, area, day)
+            return [(tile, stored(self._store, name, size)) for tile, name in named.items() if name]
+        past = PastLayer(self._history, self._layer.id, day, source, size, self._map.days, self._map.ended)
+        compositions = ((tile, self._composer.composition(past, tile)) for tile in area)
+        pictures = [
+            (tile, self._composer.picture(past, one)) for tile, one in compositions if one is not None
+        ]
+        if not all(picture.whole for _, picture in pictures):
+            raise StoreError("an image below a composed picture cannot be read")
+        return [(tile, decoded(picture.body, size)) for tile, picture in pictures]
+
+
+def background(css: str | None) -> str:
+    """Returns the colour behind a layer's tiles, as Pillow reads it."""
+    try:
+        ImageColor.getrgb(css or _BACKGROUND)
+    except ValueError:
+        return _BACKGROUND
+    return css or _BACKGROUND
+
+
+def as_jpeg(image: Image.Image) -> bytes:
+    body = io.BytesIO()
+    # Without subsampling: the red torch on a grey wall would lose its colour.
+    image.save(body, "JPEG", quality=_QUALITY, subsampling=0)
+    return body.getvalue()
+
+
+def around(box: tuple[int, int, int, int], size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Returns what is shown of an image of that size around a box: some pixels more on each side.
+
+    It is no smaller than a person can see, and at most twice as wide as high, or as high as wide, where there
+    is room.
+    """
+    width, height = box[2] - box[0] + 2 * _MARGIN, box[3] - box[1] + 2 * _MARGIN
+    wide, high = max(width, height // 2, _SMALLEST), max(height, width // 2, _SMALLEST)
+    left, right = _span(box[0], box[2], wide, size[0])
+    top, bottom = _span(box[1], box[3], high, size[1])
+    return left, top, right, bottom
+
+
+def _span(first: int, last: int, length: int, most: int) -> tuple[int, int]:
+    length = min(length, most)
+    start = min(max(0, (first + last - length) // 2), most - length)
+    return start, start + length
+
+
+def _across(ground: Ground, zoom: int, factor: int) -> int:
+    area = ground.tiles(zoom, factor)
+    return max(len(area.columns), len(area.rows))

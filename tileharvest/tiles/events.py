@@ -1,0 +1,181 @@
+"""Events: changed tiles that lie together in space and time. Pure.
+
+docs/decisions/024-events.md tells where the bounds come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+REACH: Final = 2
+"""Tiles belong together where their columns and their rows differ by no more than this: they touch, or one
+tile lies between them."""
+REST: Final = timedelta(days=7)
+"""An event goes on where it changes again within so many days. So a place at which somebody builds every
+weekend is one event."""
+WIDEST: Final = 16
+"""An event that is so many tiles wide or high takes in nothing more that would make it wider on a later day.
+Else a busy town would grow together into one event that says nothing."""
+
+Changed: TypeAlias = tuple[int, int, bool, bool]
+"""A tile's x and y, whether it was there before, and whether it is there since."""
+Kind: TypeAlias = Literal["changed", "new", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Tiles of one zoom that changed together."""
+
+    first: date
+    """The first day with a change, and the last one below."""
+    last: date
+    seed: Tile
+    """The tile of its first day with the lowest x, and of these the lowest y. Later days do not change it,
+    and no other event of that day has it."""
+    area: TileRange
+    """The smallest rectangle that has all its tiles."""
+    changed: int
+    """How many tiles were there before and are there since. Each tile of an event counts once."""
+    new: int
+    """How many were not there before."""
+    gone: int
+    """How many are there no longer."""
+
+    @property
+    def tiles(self) -> int:
+        return self.changed + self.new + self.gone
+
+    @property
+    def kind(self) -> Kind:
+        """What most of its tiles are; where two are equal, the first of changed, new and gone."""
+        counts: dict[Kind, int] = {"changed": self.changed, "new": self.new, "gone": self.gone}
+        return max(counts, key=lambda kind: counts[kind])
+
+
+@dataclass(slots=True)
+class _Growing:
+    """An event while days are added; in columns and rows."""
+
+    first: date
+    last: date
+    seed: tuple[int, int]
+    bounds: tuple[int, int, int, int]
+    """The lowest column and row, and the highest ones."""
+    was_there: dict[tuple[int, int], bool] = field(default_factory=dict)
+    is_there: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def with_room_for(self, bounds: tuple[int, int, int, int]) -> bool:
+        left, low, right, high = union = _union(self.bounds, bounds)
+        return union == self.bounds or max(right - left, high - low) < WIDEST
+
+
+def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list[Event]:
+    """Returns the events of tiles of one zoom, which changed on these days, oldest first.
+
+    What lies together on a day is one event. It goes on with what changes within `REACH` of it, within `REST`
+    and without making it wider than `WIDEST`; what could belong to several belongs to the oldest. So a later
+    day lets an event grow or begins a new one, and never joins, parts or removes events of earlier days.
+
+    The days must be in order. Takes 10 microseconds and 300 bytes for each changed tile.
+    """
+    every: list[_Growing] = []
+    near: dict[tuple[int, int], list[_Growing]] = {}
+    bits = 1 - zoom
+    for day, changed in days:
+        cells = {(x >> bits, y >> bits): (was, is_) for x, y, was, is_ in changed}
+        for group in _groups(cells):
+            bounds = _bounds(group)
+            event = _continued(group, bounds, near, day - REST)
+            if event is None:
+                event = _Growing(day, day, min(group), bounds)
+                every.append(event)
+            event.last, event.bounds = day, _union(event.bounds, bounds)
+            for cell in group:
+                was_there, is_there = cells[cell]
+                if cell not in event.was_there:
+                    near.setdefault(cell, []).append(event)
+                event.was_there.setdefault(cell, was_there)
+                event.is_there[cell] = is_there
+    return [_finished(zoom, event) for event in every]
+
+
+def _groups(cells: Collection[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Yields the cells that lie together, in the order of the lowest of each group."""
+    left = set(cells)
+    for start in sorted(cells):
+        if start not in left:
+            continue
+        left.discard(start)
+        group = [start]
+        for cell in group:
+            found = [one for one in _around(cell) if one in left]
+            left.difference_update(found)
+            group += found
+        yield group
+
+
+def _continued(
+    group: Iterable[tuple[int, int]],
+    bounds: tuple[int, int, int, int],
+    near: dict[tuple[int, int], list[_Growing]],
+    since: date,
+) -> _Growing | None:
+    """Returns the oldest event that a group of a day belongs to."""
+    beside = {
+        id(event): event
+        for cell in group
+        for one in (cell, *_around(cell))
+        for event in near.get(one, ())
+        if event.last >= since and event.with_room_for(bounds)
+    }
+    return min(beside.values(), key=lambda event: (event.first, event.seed), default=None)
+
+
+_AROUND: Final = tuple(
+    (column, row)
+    for column in range(-REACH, REACH + 1)
+    for row in range(-REACH, REACH + 1)
+    if (column, row) != (0, 0)
+)
+
+
+def _around(cell: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    column, row = cell
+    return ((column + across, row + up) for across, up in _AROUND)
+
+
+def _bounds(cells: Collection[tuple[int, int]]) -> tuple[int, int, int, int]:
+    columns, rows = [column for column, _ in cells], [row for _, row in cells]
+    return min(columns), min(rows), max(columns), max(rows)
+
+
+def _union(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    return min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
+
+
+def _finished(zoom: int, event: _Growing) -> Event:
+    gone = sum(not there for there in event.is_there.values())
+    new = sum(event.is_there[cell] for cell, was_there in event.was_there.items() if not was_there)
+    left, low, right, high = event.bounds
+    first, last = _tile(zoom, left, low), _tile(zoom, right, high)
+    return Event(
+        event.first,
+        event.last,
+        _tile(zoom, *event.seed),
+        TileRange(zoom, first.x, last.x, first.y, last.y),
+        len(event.was_there) - new - gone,
+        new,
+        gone,
+    )
+
+
+def _tile(zoom: int, column: int, row: int) -> Tile:
+    """`row` is counted upwards."""
+    return Tile.at(zoom, column, ~row)

@@ -1,0 +1,257 @@
+"""Feeds: events as Atom (RFC 4287) and as a calendar (RFC 5545).
+
+An event keeps its identity while it grows, so that a reader updates it and shows it once.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from html import escape
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+from xml.etree import ElementTree as ET
+
+from tileharvest.maps.permalink import permalink, written
+from tileharvest.renderers.xyz import latitude_of
+from tileharvest.tiles.projection import ON_GRID
+from tileharvest.viewer.events import recent_events
+from tileharvest.viewer.parameters import Parameters
+from tileharvest.viewer.rectangles import RECTANGLE, is_on_earth
+from tileharvest.viewer.replies import quoted, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from tileharvest.tiles.projection import Projection
+    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.events import ToldEvent
+    from tileharvest.viewer.served_maps import ServedMaps
+
+MOST_ENTRIES: Final = 200
+"""The newest events that a feed has; a reader that comes every few days misses none."""
+
+_ATOM: Final = "http://www.w3.org/2005/Atom"
+_NAMES: Final = uuid.UUID("6f1a3f0e-52a1-5c0b-9d3e-0f6c2b1e7a44")
+"""The namespace of events' identities. Another one would make every event a new one to every reader."""
+_LINE: Final = 75
+"""Octets of a line of a calendar (RFC 5545, section 3.1)."""
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BEGAN: Final = "1970-01-01T00:00:00Z"
+"""When a feed without events was updated."""
+
+FEEDS: Final = {"events.atom": "application/atom+xml", "events.ics": "text/calendar; charset=utf-8"}
+"""The media types of the feeds, by the last part of their address."""
+LANGUAGES: Final = ("en", "zh")
+_WORDS: Final = {
+    "en": {
+        "title": "{map}: what is new",
+        "title_of_area": "{map}: what is new at {area}",
+        "changed": "{n} tiles changed {place}, {days}",
+        "new": "The map has grown by {n} tiles {place}, {days}",
+        "gone": "{n} tiles are gone {place}, {days}",
+        "changed_one": "1 tile changed {place}, {days}",
+        "new_one": "The map has grown by 1 tile {place}, {days}",
+        "gone_one": "1 tile is gone {place}, {days}",
+        "blocks": "around X {x}, Z {z}",
+        "degrees": "around {y:.5f}\u00b0, {x:.5f}\u00b0",
+        "period": "{first} to {last}",
+        "pictures": "Before ({before}) and after ({after})",
+        "compare": "Compare the two days on the map",
+        "layer": "Layer: {layer}",
+    },
+    "zh": {
+        "title": "{map}：新变化",
+        "title_of_area": "{map}：{area} 的新变化",
+        "changed": "{days}，{place} {n} 个图块有变化",
+        "new": "{days}，{place} 地图新增 {n} 个图块",
+        "gone": "{days}，{place} {n} 个图块消失",
+        "changed_one": "{days}，{place} 1 个图块有变化",
+        "new_one": "{days}，{place} 地图新增 1 个图块",
+        "gone_one": "{days}，{place} 1 个图块消失",
+        "blocks": "X {x}，Z {z} 附近",
+        "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0 附近",
+        "period": "{first} 至 {last}",
+        "pictures": "之前（{before}）与之后（{after}）",
+        "compare": "在地图上比较这两天",
+        "layer": "图层：{layer}",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What all entries of a feed have in common."""
+
+    map: str
+    renderer: str | None
+    viewer: str
+    """The viewer's address, with a slash at its end."""
+    address: str
+    """The feed's own address."""
+    area: str | None
+    """The corners of the area that it is about, as the request wrote them; None: all of the map."""
+    language: str
+    """One of `LANGUAGES`."""
+
+    @property
+    def title(self) -> str:
+        if self.area is None:
+            return self._say("title", map=self.map)
+        return self._say("title_of_area", map=self.map, area=self.area)
+
+    def sentence(self, told: ToldEvent) -> str:
+        """Returns one line about an event."""
+        event = told.event
+        kind = event.kind if event.tiles > 1 else f"{event.kind}_one"
+        first, last = event.first.isoformat(), event.last.isoformat()
+        days = first if first == last else self._say("period", first=first, last=last)
+        return self._say(kind, n=f"{event.tiles:,}", place=self._place(told), days=days)
+
+    def link(self, told: ToldEvent) -> str:
+        """Returns the address at which the page compares the days before and after, at the event's place."""
+        x, z, _ = self._middle(told)
+        event = told.event
+        return permalink(
+            self.viewer, self.map, told.layer.name, event.last, x, z, event.area.zoom, told.before
+        )
+
+    def picture(self, told: ToldEvent) -> str:
+        """Returns the address of the pictures before and after."""
+        ground = told.ground
+        corners = ",".join(written(edge) for edge in (ground.west, ground.south, ground.east, ground.north))
+        days = f"{told.before}/{told.event.last}.jpg"
+        query = urlencode({"layer": told.layer.name, "ground": corners}, safe=",")
+        return f"{self.viewer}api/v1/maps/{quote(self.map, safe='')}/before/{days}?{query}"
+
+    def html(self, told: ToldEvent) -> str:
+        """Returns what a reader shows of an event."""
+        pictures = self._say("pictures", before=told.before, after=told.event.last)
+        link, picture = escape(self.link(told)), escape(self.picture(told))
+        layer = escape(self._say("layer", layer=told.layer.name))
+        return (
+            f'<p><a href="{link}"><img src="{picture}" alt="{escape(pictures)}"></a></p>'
+            f'<p>{escape(pictures)}. <a href="{link}">{escape(self._say("compare"))}</a></p><p>{layer}</p>'
+        )
+
+    def identity(self, told: ToldEvent) -> uuid.UUID:
+        """Returns the same for an event whatever later harvests add to it, in each viewer of the map."""
+        event = told.event
+        return uuid.uuid5(_NAMES, repr((self.map, told.layer.name, event.first.isoformat(), str(event.seed))))
+
+    def _say(self, words: str, **values: object) -> str:
+        return _WORDS[self.language][words].format(**values)
+
+    def _place(self, told: ToldEvent) -> str:
+        x, z, on_earth = self._middle(told)
+        if on_earth is not None:
+            return self._say("degrees", y=on_earth[0], x=on_earth[1])
+        return self._say("blocks", x=round(x), z=round(z))
+
+    def _middle(self, told: ToldEvent) -> tuple[float, float, tuple[float, float] | None]:
+        """Returns x and z of the middle as the page's addresses have them, and latitude and longitude."""
+        described = told.layer.described(told.event.last)
+        projection: Projection = described.projection or ON_GRID
+        east, south = projection.place_at(*told.ground.middle)
+        # The page counts from the middle of a block.
+        if is_on_earth(described, self.renderer):
+            return east - 0.5, south - 0.5, (latitude_of(south), east)
+        return float(east // 1), float(south // 1), None
+
+
+def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query) -> bytes:
+    """Returns the feed of a map in one of the `FEEDS`. `viewer` is the address of the viewer's page. Raises
+    RefusedError."""
+    parameters = Parameters(query, (), ("layer", *RECTANGLE, "language"))
+    language = parameters.text("language") if "language" in parameters else LANGUAGES[0]
+    if language not in LANGUAGES:
+        raise wrong(f"language={quoted(language)[1:-1]} is not known; known are: {', '.join(LANGUAGES)}")
+    outline, found = recent_events(served, map_name, parameters)
+    page = viewer.split("#", 1)[0]
+    page = page if page.endswith("/") else f"{page}/"
+    address = f"{page}api/v1/maps/{quote(map_name, safe='')}/{form}"
+    asked = f"?{urlencode(query, safe=',')}" if query else ""
+    area = next((parameters.text(name) for name in RECTANGLE if name in parameters), None)
+    about = Feed(map_name, outline.renderer, page, address + asked, area, language)
+    return atom(about, found) if form == "events.atom" else calendar(about, found)
+
+
+def atom(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
+    """Returns the feed as Atom, its newest events first."""
+    told = events[:MOST_ENTRIES]
+    root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
+    _add(root, "id", f"urn:uuid:{uuid.uuid5(_NAMES, repr((feed.map, feed.area)))}")
+    _add(root, "title", feed.title)
+    _add(root, "updated", _moment(told[0].updated) if told else _BEGAN)
+    _add(root, "link", rel="self", type="application/atom+xml", href=feed.address)
+    _add(
+        root, "link", rel="alternate", type="text/html", href=f"{feed.viewer}#{urlencode({'map': feed.map})}"
+    )
+    _add(_add(root, "author"), "name", feed.map)
+    _add(root, "generator", "TileHarvest")
+    for one in told:
+        entry = _add(root, "entry")
+        _add(entry, "id", feed.identity(one).urn)
+        _add(entry, "title", feed.sentence(one))
+        _add(entry, "updated", _moment(one.updated))
+        _add(entry, "link", rel="alternate", type="text/html", href=feed.link(one))
+        _add(entry, "category", term=one.event.kind)
+        _add(entry, "content", feed.html(one), type="html")
+    body: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return body
+
+
+def calendar(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
+    """Returns the feed as a calendar, in which an event lasts from its first day to its last."""
+    lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//TileHarvest//What is new//EN"]
+    lines += ["CALSCALE:GREGORIAN", "METHOD:PUBLISH", f"X-WR-CALNAME:{_text(feed.title)}"]
+    for one in events[:MOST_ENTRIES]:
+        stamp = f"{one.updated.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+        lines += [
+            "BEGIN:VEVENT",
+            f"UID:{feed.identity(one)}",
+            f"DTSTAMP:{stamp}",
+            f"LAST-MODIFIED:{stamp}",
+            f"DTSTART;VALUE=DATE:{one.event.first:%Y%m%d}",
+            # The day after the last one, as RFC 5545 wants it.
+            f"DTEND;VALUE=DATE:{one.event.last + timedelta(days=1):%Y%m%d}",
+            f"SUMMARY:{_text(feed.sentence(one))}",
+            f"DESCRIPTION:{_text(feed.link(one))}",
+            f"URL:{feed.link(one)}",
+            f"CATEGORIES:{one.event.kind.upper()}",
+            "TRANSP:TRANSPARENT",
+            "END:VEVENT",
+        ]
+    lines.append("END:VCALENDAR")
+    return "".join(f"{part}\r\n" for line in lines for part in _folded(line)).encode()
+
+
+def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: str) -> ET.Element:
+    child = ET.SubElement(parent, name, attributes)
+    # A site names its layers as it likes, and XML knows no control characters.
+    child.text = None if text is None else _NO_XML.sub(" ", text)
+    return child
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _text(text: str) -> str:
+    """Returns a TEXT value (RFC 5545, section 3.3.11)."""
+    escaped = text.replace("\\", "\\\\").replace(";", "\\;").replace(",", "\\,")
+    return escaped.replace("\r\n", "\\n").replace("\n", "\\n")
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Yields the parts of a line, none longer than `_LINE` octets, and none ending within a character."""
+    part = ""
+    for sign in line:
+        if len(f"{part}{sign}".encode()) > _LINE:
+            yield part
+            part = " "
+        part += sign
+    yield part

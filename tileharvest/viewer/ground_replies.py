@@ -1,0 +1,124 @@
+"""Answers about a rectangle of the picture: how it was on a day, before and after, and its pixels' story."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tileharvest.pictures.composer import ComposerStoppedError
+from tileharvest.pictures.mosaic import Scenes, as_jpeg
+from tileharvest.pictures.pixel_story import PixelStory
+from tileharvest.pictures.pixels import UNREADABLE
+from tileharvest.viewer.parameters import Parameters, parse_day
+from tileharvest.viewer.rectangles import RECTANGLE, ground_in
+from tileharvest.viewer.replies import RefusedError, quoted, unknown, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import date
+
+    from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.pictures.composer import Composer
+    from tileharvest.pictures.pixel_story import Chapter
+    from tileharvest.store.port import TileStore
+    from tileharvest.tiles.ground import Ground
+    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.served_maps import ServedMaps
+
+
+def picture_days(names: Sequence[str]) -> tuple[date, ...]:
+    """Returns the days of an address, of which the last one ends in `.jpg`. Raises RefusedError."""
+    texts = [*names[:-1], names[-1].removesuffix(".jpg")]
+    days = tuple(day for day in map(parse_day, texts) if day is not None)
+    if len(days) < len(texts) or not names[-1].endswith(".jpg"):
+        raise unknown(f"{quoted('/'.join(names))} is no picture's name: write its day, as in 2021-02-13.jpg")
+    return days
+
+
+def ground_picture(
+    served: ServedMaps,
+    store: TileStore,
+    composer: Composer,
+    map_name: str,
+    days: Sequence[date],
+    query: Query,
+) -> bytes:
+    """Returns a JPEG of a rectangle: on the day that is given, exactly it; on two days, both side by side and
+    cropped to what differs. Raises RefusedError where there is nothing to show."""
+    history, outline, layer, ground = _asked(served, map_name, query, days[-1])
+    scenes = Scenes(store, composer, history, outline, layer)
+    try:
+        zoom = scenes.zoom(ground, days[-1])
+        if zoom is None:
+            raise unknown(
+                "of this rectangle there is no picture: nothing was there by then, or it is too large"
+            )
+        if len(days) > 1:
+            return scenes.before_and_after(ground, zoom, *days)
+        return as_jpeg(scenes.mosaic(ground, zoom, days[-1]))
+    except UNREADABLE:
+        raise RefusedError(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "an image of this rectangle is missing or damaged: `scrapy verify` names it",
+        ) from None
+    except ComposerStoppedError:
+        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
+
+
+def pixel_story(
+    served: ServedMaps, store: TileStore, map_name: str, query: Query
+) -> Callable[[], Iterator[bytes]]:
+    """Returns what tells the story of a rectangle's pixels: a line of JSON for each day on which they
+    changed, as it is found, and a last one in sum. Raises RefusedError where there is none."""
+    history, outline, layer, ground = _asked(served, map_name, query, None)
+    if not layer.zooms:
+        raise unknown("nothing was ever recorded in this layer")
+    try:
+        story = PixelStory(store, layer, max(layer.zooms), ground)
+    except ValueError as error:
+        raise wrong(f"of this rectangle no story can be told: {error}; draw another one") from None
+    return lambda: map(_line, _told(story, history, outline))
+
+
+def _told(story: PixelStory, history: History, outline: MapOutline) -> Iterator[dict[str, Any]]:
+    days = story.days(history)
+    chapters: list[Chapter] = []
+    for chapter in story.chapters(days):
+        chapters.append(chapter)
+        yield {
+            "day": chapter.day.isoformat(),
+            "before": max(
+                (day for day in outline.days if day < chapter.day), default=chapter.day - timedelta(days=1)
+            ).isoformat(),
+            "share": round(chapter.share, 6),
+            "empty": chapter.is_empty,
+            "damaged": chapter.is_damaged,
+        }
+    last = chapters[-1] if chapters else None
+    same = [one.day.isoformat() for one in chapters[:-1] if last is not None and one.shows(last)]
+    yield {
+        "versions": sum(len(names) for _, names in days),
+        "changes": len(chapters),
+        "first": chapters[0].day.isoformat() if chapters else None,
+        "since": last.day.isoformat() if last is not None else None,
+        "same_before": same,
+    }
+
+
+def _line(told: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(told) + b"\n"
+
+
+def _asked(
+    served: ServedMaps, map_name: str, query: Query, day: date | None
+) -> tuple[History, MapOutline, LayerOutline, Ground]:
+    parameters = Parameters(query, ("layer",), RECTANGLE)
+    history, outline, layer = served.layer(map_name, parameters.text("layer"))
+    ground = ground_in(parameters, layer.described(day or outline.days[-1]), outline.renderer)
+    if ground is None:
+        raise wrong("a rectangle is missing: give 'ground' or 'area'")
+    return history, outline, layer, ground

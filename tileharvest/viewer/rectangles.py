@@ -1,0 +1,96 @@
+"""Rectangles as requests give them: of the picture, or of the world. Pure."""
+
+from __future__ import annotations
+
+import re
+from math import asinh, ceil, degrees, floor, radians, tan
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.renderers.xyz import Xyz, latitude_of
+from tileharvest.tiles.ground import Ground
+from tileharvest.tiles.projection import ON_GRID
+from tileharvest.viewer.replies import quoted, wrong
+
+if TYPE_CHECKING:
+    from tileharvest.tiles.layers import Layer
+    from tileharvest.viewer.parameters import Parameters
+
+RECTANGLE: Final = ("ground", "area")
+"""The parameters of a rectangle, of which one at most is given."""
+
+_NUMBERS: Final = re.compile(r"-?\d{1,10}(\.\d{1,9})?", re.ASCII)
+_MOST_NORTH: Final = 85.0511287798
+"""Degrees at which a square map of the earth ends."""
+
+
+def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground | None:
+    """Returns the rectangle of a request, or None where it has none. Raises RefusedError.
+
+    `ground=west,south,east,north` is in grid units. `area=X,Z,X,Z` are two corners in the world, in blocks,
+    or latitude and longitude on a map of the earth; where nothing is known of the world, grid units with Z
+    downwards.
+    """
+    if all(name in parameters for name in RECTANGLE):
+        raise wrong("a rectangle is given as 'ground' or as 'area', and not as both")
+    if "ground" in parameters:
+        west, south, east, north = _four(parameters, "ground", "west,south,east,north in grid units")
+        try:
+            return Ground(west, south, east, north)
+        except ValueError as error:
+            raise wrong(f"ground={_echoed(parameters, 'ground')} cannot be: {error}") from None
+    if "area" not in parameters:
+        return None
+    return _in_world(parameters, layer, renderer)
+
+
+def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
+    projection = layer.projection or ON_GRID
+    if is_on_earth(layer, renderer):
+        north, west, other_north, east = _four(parameters, "area", "latitude,longitude,latitude,longitude")
+        if max(abs(north), abs(other_north)) > _MOST_NORTH:
+            raise wrong(f"area={_echoed(parameters, 'area')} cannot be: the map ends at 85.05 degrees")
+        corners = (west, _south_of(north)), (east, _south_of(other_north))
+    else:
+        x, z, other_x, other_z = _four(parameters, "area", "X,Z,X,Z of two corners")
+        # The block of each corner belongs to it, whichever is named first.
+        corners = (min(x, other_x), min(z, other_z)), (max(x, other_x) + 1, max(z, other_z) + 1)
+    try:
+        return Ground.of_places(*corners, projection)
+    except ValueError:
+        raise wrong(f"area={_echoed(parameters, 'area')} has no size") from None
+
+
+def is_on_earth(layer: Layer, renderer: str | None) -> bool:
+    """Says whether places of a layer are told by latitude and longitude."""
+    return renderer == Xyz.name and layer.projection is not None
+
+
+def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
+    """Returns where a rectangle of the picture lies, in `blocks` or in `degrees`; both are null where nothing
+    is known of the world."""
+    blocks = on_earth = None
+    if layer.projection is not None:
+        west, north, east, south = ground.places(layer.projection)
+        if is_on_earth(layer, renderer):
+            corners = (latitude_of(south), west, latitude_of(north), east)
+            on_earth = [round(value, 6) for value in corners]
+        else:
+            # A rectangle that ends where a block begins does not have that block.
+            blocks = [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
+    return {"blocks": blocks, "degrees": on_earth}
+
+
+def _four(parameters: Parameters, name: str, form: str) -> list[float]:
+    numbers = parameters.text(name).split(",")
+    if len(numbers) != 4 or not all(map(_NUMBERS.fullmatch, numbers)):
+        raise wrong(f"{name}={_echoed(parameters, name)} cannot be: write four numbers, {form}")
+    return [float(number) for number in numbers]
+
+
+def _echoed(parameters: Parameters, name: str) -> str:
+    return quoted(parameters.text(name))[1:-1]
+
+
+def _south_of(latitude: float) -> float:
+    """Returns how far south `mercator` has a place of that latitude."""
+    return -degrees(asinh(tan(radians(latitude))))

@@ -114,6 +114,29 @@ class Composer:
         """Returns the picture. Raises HistoryError, and ComposerStoppedError after `stop`."""
         return self._memory.get(composition.key, lambda: self._remembered(past, composition))
 
+    def parts(self, past: PastLayer, area: TileRange) -> dict[Tile, Composition | str]:
+        """Returns what each tile of the area shows: an image's name, or a picture that is to be made.
+
+        Tiles that were not there are absent. The area is of the layer's source zoom or a coarser one. One
+        question to the history, and more where `composition` has more. Raises HistoryError.
+        """
+        if area.zoom == past.source:
+            found = shown(past.history, past.layer, area, past.day)
+            return {tile: name for tile, name in found.items() if name is not None}
+        changed = last_changes(past.history, past.layer, past.source, area, past.day)
+        return {tile: self._composition(past, tile, last) for tile, last in changed.items()}
+
+    def image(self, past: PastLayer, part: Composition | str) -> tuple[Pillow.Image | None, bool]:
+        """Returns the pixels of a part in RGBA, in the size of the layer's tiles, and whether it is whole.
+
+        There are none, and it is not whole, where an image cannot be read. Raises what `picture` does.
+        """
+        if isinstance(part, Composition):
+            picture = self.picture(past, part)
+            return decoded(picture.body, past.tile_size), picture.whole
+        image = self._image(part, past.tile_size)
+        return image, image is not None
+
     def stop(self) -> None:
         """Ends what is being composed, an image later, and begins nothing more."""
         self._stopping.set()
@@ -128,15 +151,8 @@ class Composer:
 
     def _parts(self, past: PastLayer, tile: Tile) -> Parts:
         self._go_on()
-        below = TileRange.of(tile).at_zoom(tile.zoom + 1)
-        if below.zoom == past.source:
-            found = shown(past.history, past.layer, below, past.day)
-            return tuple(found.get(child) for child in tile.children())
-        changed = last_changes(past.history, past.layer, past.source, below, past.day)
-        return tuple(
-            self._composition(past, child, changed[child]) if child in changed else None
-            for child in tile.children()
-        )
+        found = self.parts(past, TileRange.of(tile).at_zoom(tile.zoom + 1))
+        return tuple(found.get(child) for child in tile.children())
 
     def _remembered(self, past: PastLayer, composition: Composition) -> Picture:
         if self._cache is None:
@@ -156,14 +172,10 @@ class Composer:
         canvas = Pillow.new("RGBA", (2 * size, 2 * size))
         for number, part in enumerate(parts):
             self._go_on()
-            image = None
-            if isinstance(part, Composition):
-                picture = self.picture(past, part)
-                whole = whole and picture.whole
-                image = decoded(picture.body, size)
-            elif part is not None:
-                image = self._image(part, size)
-                whole = whole and image is not None
+            if part is None:
+                continue
+            image, is_whole = self.image(past, part)
+            whole = whole and is_whole
             if image is not None:
                 canvas.paste(image, (number % 2 * size, number // 2 * size))
         # Pillow weighs the colours of a box by their opacity, so that no edge gets dark.

@@ -10,7 +10,7 @@ from tileharvest.tiles.grid import Tile, TileRange, first_level
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FARTHEST: Final = 24
+EVERYWHERE: Final = TileRange.whole(24, 0)
 """Where nobody says how far a layer reaches, it is 2^24 grid units each way. With tiles of 128 pixels and 16
 pixels a block, that is 67 million blocks, and a Minecraft world ends after 30 million. Names fit into the 32
 bits that a database on a server has for them."""
@@ -65,12 +65,12 @@ class Pyramid:
     @classmethod
     def kept(cls, depth: int, factor: int) -> Self:
         """Returns what a history keeps of the form of a layer. No walk over it can start."""
-        return cls(depth) if factor == 2 else cls(depth, factor, TileRange.whole(_FARTHEST, 0))
+        return cls(depth) if factor == 2 else cls(depth, factor, EVERYWHERE)
 
     @classmethod
     def endless(cls, depth: int, seeds: tuple[Tile, ...], factor: int = 2, stride: int = 1) -> Self:
         """Returns the form of a layer of which nobody says how far it reaches."""
-        return cls(depth, factor, TileRange.whole(_FARTHEST, 0), seeds, stride)
+        return cls(depth, factor, EVERYWHERE, seeds, stride)
 
     @classmethod
     def listed(cls, depth: int, there: Existing) -> Self:
@@ -78,7 +78,7 @@ class Pyramid:
 
         It has no other edge, so that a known tile that the site names no more is asked, wherever it lies.
         """
-        return cls(depth, area=TileRange.whole(_FARTHEST, 0), there=there)
+        return cls(depth, area=EVERYWHERE, there=there)
 
     @property
     def first(self) -> int:

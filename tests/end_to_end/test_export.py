@@ -1,0 +1,92 @@
+"""What leaves the house, made by the commands of a harvested map."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from tests.end_to_end.project import await_condition
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.end_to_end.project import Project
+    from tests.end_to_end.rendering import Rendering
+
+
+def test_a_mosaic_is_put_together_of_the_published_tiles(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    """Zoom -3 of a map of depth 5 has the tiles of two digits, four in a row."""
+    path = tmp_path / "map.png"
+    told = json.loads(project.scrapy("mosaic", SMALL, str(path), "--zoom", "-3", "--json").stdout)
+    places = {}
+    for file in harvested_map.folder.glob("world-lighting/?/?.png"):
+        first, second = int(file.parent.name), int(file.stem)
+        places[2 * (first % 2) + second % 2, 2 * (first // 2) + second // 2] = file
+    columns, rows = ({place[axis] for place in places} for axis in (0, 1))
+    expected = Image.new("RGBA", (384 * len(columns), 384 * len(rows)))
+    for (column, row), file in places.items():
+        with Image.open(file) as image:
+            left, top = 384 * (column - min(columns)), 384 * (row - min(rows))
+            expected.paste(image.convert("RGBA"), (left, top))
+    with Image.open(path) as found:
+        assert found.size == (told["width"], told["height"]) == expected.size
+        assert found.tobytes() == expected.tobytes()
+    assert told["bytes"] == path.stat().st_size
+    assert (told["day"], told["damaged"]) == (SMALL_DAY, 0)
+
+
+def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    # An image is a pipe, and whoever reads it waits.
+    name = next(one.sha1 for one in project.versions() if one.zoom == -3 and one.sha1 is not None)
+    image = project.data / "tiles" / name[:2] / f"{name}.png"
+    image.unlink()
+    os.mkfifo(image)
+    with project.running("mosaic", SMALL, str(folder / "map.png"), "--zoom", "-3") as process:
+        held: list[int] = []
+        assert await_condition(lambda: is_read(image, held), process)
+        assert any(folder.iterdir())
+        process.send_signal(signal.SIGTERM)
+        # Now the pipe ends.
+        os.close(held[0])
+        _, told = process.communicate(timeout=60)
+        assert process.wait() == 1
+    assert told.splitlines()[-1] == (
+        "error: stopped: nothing was made, and what was there before is as it was"
+    )
+    assert "Traceback" not in told
+    assert not any(folder.iterdir())
+
+
+def is_read(pipe: Path, held: list[int]) -> bool:
+    """Whether somebody reads it: before that the system lets nobody write without waiting."""
+    with suppress(OSError):
+        held.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    return bool(held)
+
+
+def test_what_is_wrong_is_one_line(project: Project, harvested_map: Rendering, tmp_path: Path) -> None:
+    lines = [
+        (("smal",), 2, "the history has no map 'smal'; it has 'small'"),
+        ((SMALL, str(tmp_path / "none/map.png")), 1, "name a folder that is there and can be written"),
+        ((SMALL, "map.png", "--zoom", "1"), 2, "there are zooms"),
+        ((SMALL, "map.png", "--max-pixels", "0"), 2, "leaves nothing to draw"),
+        ((SMALL, "map.jpg", "--quality", "101"), 2, "write 1 to 100"),
+        ((SMALL, "map.png", "--background", "grue"), 2, "--background grue is no colour"),
+        ((SMALL, "map.png", "--area", "900000,900000,900001,900001"), 2, "nothing was there in this area"),
+    ]
+    for arguments, status, words in lines:
+        done = project.scrapy("mosaic", *arguments, check=False)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert words in done.stderr.splitlines()[-1]

@@ -1,0 +1,149 @@
+"""Excerpts of a map, and the pixels that belong to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SIZE, THIRD, World, picture
+from tileharvest.errors import ConfigurationError, HistoryError
+from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.history.database import History
+from tileharvest.pictures.bands import PixelBox
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.zones import Zone
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SQUAREMAP = Projection((2 / 512, 0, 0, 0), (0, 0, -2 / 512, 0))
+"""A block is a pixel, and a tile of 512 pixels two grid units."""
+
+
+def of_layer(folder: Path, layer: Layer, tile: Tile) -> History:
+    world = World(folder)
+    world.harvest(FIRST, {tile: picture()}, layer=layer.name, described=layer)
+    return History.open_read_only(f"sqlite:///{world.history_file}")
+
+
+def test_nothing_said_is_the_whole_first_layer_on_its_last_day(history: History) -> None:
+    found = excerpt_of(history, MAP, Wanted())
+    assert (found.layer.name, found.first, found.last) == (DAY_LAYER, THIRD, THIRD)
+    assert found.box(0) == (-2 * SIZE, -2 * SIZE, 2 * SIZE, 2 * SIZE)
+    assert found.box(-1) == (-SIZE, -SIZE, SIZE, SIZE)
+    assert found.box(-3) == (-SIZE // 4, -SIZE // 4, SIZE // 4, SIZE // 4)
+    assert list(found.zooms()) == list(range(0, -10, -1))
+
+
+def test_the_whole_map_reaches_as_far_as_it_did_on_that_day(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
+    world.harvest(SECOND, {Tile(0, 5, 1): picture()})
+    world.harvest(THIRD, {Tile(0, 1, 1): None})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        boxes = {day: excerpt_of(history, MAP, Wanted(day=str(day))).box(0) for day in (FIRST, SECOND, THIRD)}
+    assert boxes == {FIRST: (0, -8, 8, 0), SECOND: (0, -8, 24, 0), THIRD: (16, -8, 24, 0)}
+
+
+def test_a_period_begins_with_the_history_unless_it_is_said(history: History) -> None:
+    of_all, until, since = (
+        excerpt_of(history, MAP, wanted)
+        for wanted in (Wanted(last=str(THIRD)), Wanted(last=str(SECOND)), Wanted(first=str(SECOND)))
+    )
+    assert [(one.first, one.last) for one in (of_all, until, since)] == [
+        (FIRST, THIRD),
+        (FIRST, SECOND),
+        (SECOND, THIRD),
+    ]
+
+
+def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) -> None:
+    layer = Layer("top", Pyramid(4), "png", tile_size=512, projection=SQUAREMAP)
+    with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
+        found = excerpt_of(history, MAP, Wanted(area="-20,300,-101,7"))
+        assert found.box(0) == (-101, 7, -19, 301)
+        # Each pixel of the next zoom has two blocks in each direction.
+        assert found.box(-1) == (-51, 3, -9, 151)
+
+
+def test_each_zoom_of_bluemap_has_a_fifth_of_the_pixels(tmp_path: Path) -> None:
+    projection = Projection((2 / 500, 0, 0, 0), (0, 0, -2 / 500, 0))
+    pyramid = Pyramid.kept(3, 5)
+    layer = Layer("low", pyramid, "png", tile_size=500, projection=projection)
+    with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
+        found = excerpt_of(history, MAP, Wanted(area="-100,50,-1,149"))
+        assert found.box(0) == (-100, 50, 0, 150)
+        # Without images of its own a zoom of this layer has no pictures.
+        assert list(found.zooms()) == [0]
+
+
+def test_an_isometric_picture_has_the_corners_of_the_blocks(history: History) -> None:
+    """Overviewer draws the top of a block 24 pixels wide and 12 high, whatever a tile's size."""
+    projection = excerpt_of(history, MAP, Wanted()).described.projection
+    assert projection is not None
+    x, z = projection.block_at(1, 1)
+    corners = [projection.point_of(x + east, z + south) for east in (0, 1) for south in (0, 1)]
+    box = excerpt_of(history, MAP, Wanted(area=f"{x},{z},{x},{z}")).box(0)
+    assert box is not None
+    for right, up in corners:
+        assert box.left <= right / 2 * SIZE <= box.right
+        assert box.top <= -up / 2 * SIZE <= box.bottom
+    assert (box.width, box.height) == (24, 12)
+
+
+def test_a_zone_is_that_of_the_entry(history: History) -> None:
+    zones = (Zone(center=(0, 0), width=2, height=2, zoom=0), Zone(center=(0, 0), width=4, height=2, zoom=0))
+    assert excerpt_of(history, MAP, Wanted(area="zone"), zones).box(0) == (-8, -8, 8, 8)
+    assert excerpt_of(history, MAP, Wanted(area="zone:2"), zones).box(0) == (-16, -8, 16, 8)
+
+
+def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
+    layer = Layer("top", Pyramid(4), "png", tile_size=512, projection=SQUAREMAP)
+    with of_layer(tmp_path, layer, Tile.at(0, 0, 0)) as history:
+        found = excerpt_of(history, MAP, Wanted(area="spawn"), named={"spawn": (0, 0, 9, 19)})
+        assert found.box(0) == PixelBox(0, 0, 10, 20)
+
+
+def test_where_nothing_was_there_is_no_box(history: History) -> None:
+    far = (Zone(center=(400, 400), width=1, height=1, zoom=0),)
+    assert excerpt_of(history, MAP, Wanted(area="zone"), far).box(0) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Wanted(layer="nigth"), "did you mean 'night'?"),
+        (Wanted(layer=NIGHT_LAYER), "had no tile yet on 2021-05-12"),
+        (Wanted(day="yesterday"), "--day yesterday is no day: write it as 2021-05-12"),
+        (Wanted(day="2021-02-30"), "--day 2021-02-30 is no day"),
+        (Wanted(day="2021-02-12"), "before the history of map 'world', which begins on 2021-02-13"),
+        (Wanted(last="2021-02-12"), "--to 2021-02-12 is before the history"),
+        (Wanted(first="2021-05-12", last="2021-02-16"), "--from 2021-05-12 is later than the last day"),
+        (Wanted(area="spawm"), "did you mean 'spawn'?"),
+        (Wanted(area="1,2,3"), "write two corners in blocks, such as --area=-100,-50,100,50"),
+        (Wanted(area="zone"), "maps.toml has no such zone of the map; it has none"),
+    ],
+)
+def test_what_a_map_does_not_have_is_said(history: History, wanted: Wanted, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"\S") as caught:
+        excerpt_of(history, MAP, wanted, named={"spawn": (0, 0, 1, 1)})
+    assert words in str(caught.value)
+
+
+def test_an_unknown_map_is_told_those_that_there_are(history: History) -> None:
+    with pytest.raises(HistoryError, match="no map 'wrold'; it has 'world'"):
+        excerpt_of(history, "wrold", Wanted())
+
+
+def test_blocks_need_a_projection(tmp_path: Path) -> None:
+    layer = replace(Layer("plain", Pyramid(4), "png"), projection=None)
+    with (
+        of_layer(tmp_path, layer, Tile(0, 1, 1)) as history,
+        pytest.raises(ConfigurationError, match="does not tell where the blocks of layer 'plain' are"),
+    ):
+        excerpt_of(history, MAP, Wanted(area="0,0,9,9")).box(0)

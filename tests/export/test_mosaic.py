@@ -1,0 +1,145 @@
+"""Mosaics as files, beside the same picture put together by Pillow."""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image, ImageChops
+
+from tests.export.island import picture
+from tests.viewer.averaging import averaged, farthest_apart, pixels_of
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.export.mosaic import sheet_of, write_mosaic
+from tileharvest.export.picture_file import on_ground
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+
+    from tileharvest.history.database import History
+
+GROUND = (10, 20, 30)
+
+
+class Count:
+    """How many parts were expected, and how many are done."""
+
+    expected = done = 0
+
+    def expects(self, parts: int) -> None:
+        self.expected = parts
+
+    def passed(self, parts: int = 1) -> None:
+        self.done += parts
+
+
+def made(
+    world: World,
+    history: History,
+    path: Path,
+    day: date,
+    zoom: int | None = 0,
+    background: tuple[int, int, int] | None = None,
+) -> tuple[Image.Image, int]:
+    """The picture, and how many of its tiles are not whole."""
+    sheet = sheet_of(excerpt_of(history, MAP, Wanted(day=str(day))), path, zoom, None)
+    watch = Count()
+    size, damaged = write_mosaic(sheet, path, world.store, watch, background=background)
+    assert path.stat().st_size == size
+    assert watch.done == watch.expected == sheet.rows
+    assert os.listdir(path.parent) == [path.name]  # noqa: PTH208 - hidden ones, too
+    opened = Image.open(path)
+    opened.load()
+    return opened, damaged
+
+
+@pytest.mark.parametrize("day", [FIRST, SECOND, THIRD])
+@pytest.mark.parametrize("ending", ["png", "tif"])
+def test_each_day_is_as_its_tiles_were(
+    world: World, history: History, tmp_path: Path, day: date, ending: str
+) -> None:
+    found, damaged = made(world, history, tmp_path / f"map.{ending}", day)
+    assert found.tobytes() == picture(world, day).tobytes()
+    # An image that cannot be read leaves its place blank, and is counted.
+    assert damaged == (1 if day == THIRD else 0)
+
+
+@pytest.mark.parametrize(("ending", "apart"), [("png", 0), ("jpg", 60), ("webp", 60), ("avif", 90)])
+def test_what_cannot_be_transparent_lies_on_a_ground(
+    world: World, history: History, tmp_path: Path, ending: str, apart: int
+) -> None:
+    """Of noise, which no lossy form keeps well, the mean of all pixels is kept."""
+    found, _ = made(world, history, tmp_path / f"map.{ending}", FIRST, background=GROUND)
+    expected = on_ground(picture(world, FIRST), GROUND)
+    assert (found.mode, found.size) == ("RGB", expected.size)
+    difference = ImageChops.difference(found, expected).resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
+    assert isinstance(difference, tuple)
+    assert max(difference) <= apart
+
+
+def test_zooms_without_images_are_composed(world: World, history: History, tmp_path: Path) -> None:
+    found, _ = made(world, history, tmp_path / "map.png", FIRST, zoom=-1)
+    assert found.size == (2 * SIZE, 2 * SIZE)
+    images = {}
+    for version in world.recorded:
+        if version.day == FIRST and version.image is not None:
+            images[version.tile] = world.store.named(version.image)
+    found.crop((SIZE, 0, 2 * SIZE, SIZE)).save(tmp_path / "part.png")
+    expected = averaged(Tile(-1, 2, 2), images, SIZE)
+    assert farthest_apart(pixels_of((tmp_path / "part.png").read_bytes()), expected) <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "zoom", "most", "words"),
+    [
+        ("map.png", 0, 1023, "zoom 0 has 32 x 32 pixels, and --max-pixels allows 1,023"),
+        ("map.png", 0, 1023, "--zoom -1 fits: 16 x 16"),
+        ("map.png", None, 3, "no zoom fits: choose a smaller --area"),
+        ("map.bmp", 0, None, "map.bmp is no name of a picture: end it with .png"),
+    ],
+)
+def test_what_cannot_be_made_is_said_with_what_can(
+    history: History, name: str, zoom: int | None, most: int | None, words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"\S") as caught:
+        sheet_of(excerpt_of(history, MAP, Wanted()), Path(name), zoom, most)
+    assert words in str(caught.value)
+
+
+def test_max_pixels_chooses_the_deepest_zoom_that_fits(history: History) -> None:
+    excerpt = excerpt_of(history, MAP, Wanted())
+    zooms = {most: sheet_of(excerpt, Path("map.png"), None, most).zoom for most in (1024, 1023, 256, 255)}
+    assert zooms == {1024: 0, 1023: -1, 256: -1, 255: -2}
+
+
+@contextmanager
+def most_bytes_of_a_file(most: int) -> Iterator[None]:
+    """As on a disk with so much room: the system refuses what goes beyond."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_the_picture_from_before(world: World, history: History, tmp_path: Path) -> None:
+    path = tmp_path / "map.png"
+    path.write_bytes(b"before")
+    with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
+        made(world, history, path, FIRST)
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["map.png"]  # noqa: PTH208
+
+
+def test_a_folder_that_is_not_there_is_one_line(world: World, history: History, tmp_path: Path) -> None:
+    with pytest.raises(TileHarvestError, match="nothing of it was left: No such file or directory"):
+        made(world, history, tmp_path / "none" / "map.png", FIRST)

@@ -1,0 +1,75 @@
+"""`scrapy mosaic NAME [FILE]`: the map, or a part of it, as one picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.export_command import ExportCommand, foretell, progress, zoom_of
+from tileharvest.commands.terminal import write_answer
+from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+
+class Command(ExportCommand, ScrapyCommand):
+    form = "[options] NAME [FILE]"
+    summary = "Make one picture of a map or of a part of it, as it was on a day"
+    details = (
+        "FILE ends with .png, .jpg, .webp, .avif or .tif (default: NAME-DAY.png); a file of that name is"
+        " replaced. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left"
+        " blank."
+    )
+    arguments = range(1, 3)
+    usage = "say which map: scrapy {word} NAME [FILE]"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--max-pixels", type=int, help="choose the deepest zoom with at most so many")
+        parser.add_argument("--background", help="a colour behind the map, such as black (default: none)")
+        parser.add_argument("--quality", type=int, help="of JPEG, WebP and AVIF, 1 to 100")
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.mosaic import sheet_of, write_mosaic  # noqa: PLC0415
+        from tileharvest.export.picture_file import background_of  # noqa: PLC0415
+
+        if opts.quality is not None and not 1 <= opts.quality <= 100:
+            raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 90")
+        if opts.max_pixels is not None and opts.max_pixels < 1:
+            raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
+        with self.excerpt(settings, args[0], opts) as excerpt:
+            path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.png")
+            sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
+            ground = excerpt.described.background
+            background = None
+            if opts.background is not None or sheet.form.is_opaque:
+                background = background_of(opts.background, ground)
+            size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
+            foretell(
+                f"{excerpt.in_words()}, zoom {sheet.zoom}: {size} of {sheet.there.tiles:,} images, about"
+                f" {bytes_in_words(sheet.expected_bytes)}",
+                as_json=opts.json,
+            )
+            with progress(settings, args[0], as_json=opts.json) as watch:
+                written, damaged = write_mosaic(
+                    sheet,
+                    path,
+                    open_store_for_reading(settings),
+                    watch,
+                    background=background,
+                    quality=opts.quality,
+                )
+        told = {**sheet.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
+        words = f"{path}: {size}, {bytes_in_words(written)}"
+        if damaged:
+            words += f"; {damaged:,} tiles are not whole, as images cannot be read: scrapy verify names them"
+            self.exitcode = ExitStatus.FAILED_TILES
+        write_answer(told, words, as_json=opts.json)

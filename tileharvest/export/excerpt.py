@@ -1,0 +1,222 @@
+"""Excerpts: which part of a map an export is of, and when."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tileharvest.errors import ConfigurationError, HistoryError, nearest
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.recorded_versions import Extent, extent
+from tileharvest.pictures.bands import PixelBox
+from tileharvest.pictures.composer import PastLayer
+from tileharvest.tiles.ground import Ground
+from tileharvest.tiles.pyramid import EVERYWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.zones import Zone
+
+Corners: TypeAlias = tuple[int, int, int, int]
+"""x and z of two opposite corners of a rectangle of blocks. Both blocks belong to it."""
+
+WHOLE: Final = "whole"
+"""What a person writes for the whole map."""
+
+_CORNERS: Final = re.compile(r"(-?\d{1,8})[ ,]+(-?\d{1,8})[ ,:]+(-?\d{1,8})[ ,]+(-?\d{1,8})", re.ASCII)
+_ZONE: Final = re.compile(r"zone(?::(\d{1,4}))?", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_COARSEST: Final = -24
+"""No name of a tile is coarser: a pyramid is at most so deep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asks for, as it is written on the command line. None: nothing is said."""
+
+    layer: str | None = None
+    area: str | None = None
+    day: str | None = None
+    first: str | None = None
+    """The day before the first one of a period, or that day: how the map was then is where it begins."""
+    last: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a layer on a day, or in a period of days."""
+
+    history: History
+    map: MapOutline
+    layer: LayerOutline
+    ground: Ground | None
+    """None: the whole map."""
+    first: date
+    """The same as `last`, unless a period was asked for."""
+    last: date
+    _extents: dict[tuple[int, date], Extent | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def described(self) -> Layer:
+        """What the site says of the layer on the last day."""
+        return self.layer.described(self.last)
+
+    @property
+    def tile_size(self) -> tuple[int, int]:
+        """Width and height of a tile in pixels."""
+        size = self.described.tile_size
+        return size, size
+
+    def past(self, zoom: int, day: date | None = None) -> PastLayer | None:
+        """Returns the layer as it was on a day, by default the last one, for pictures of this zoom.
+
+        None where it has no images of this zoom or below by then.
+        """
+        of_day = self.last if day is None else day
+        source = self.layer.source_zoom(zoom, of_day)
+        if source is None:
+            return None
+        size = self.described.tile_size
+        return PastLayer(self.history, self.layer.id, of_day, source, size, self.map.days, self.map.ended)
+
+    def zooms(self) -> Sequence[int]:
+        """Returns the zooms of which there can be pictures on the last day, deepest first.
+
+        Where tiles nest by two these are all that are not deeper than the deepest one with images.
+        """
+        kept = self.layer.kept_zooms(self.last)
+        coarsest = 1 - self.described.depth if self.layer.factor == 2 else min(kept, default=0)
+        every = range(max(kept, default=coarsest - 1), max(coarsest, _COARSEST) - 1, -1)
+        return [zoom for zoom in every if self.layer.source_zoom(zoom, self.last) is not None]
+
+    def box(self, zoom: int) -> PixelBox | None:
+        """Returns the pixels of a zoom that belong to it; None where no tile of it was there on the last day.
+
+        The whole map reaches as far as its tiles. Raises HistoryError.
+        """
+        factor, size = self.layer.factor, self.tile_size
+        whole = None if self.ground is not None else self.extent(zoom)
+        if self.ground is not None:
+            box = PixelBox.of(self.ground, zoom, factor, size)
+        elif whole is not None:
+            box = PixelBox.of(Ground.of(whole.area, factor), zoom, factor, size)
+        else:
+            return None
+        return box if self.extent(zoom, box.tiles(zoom, size)) is not None else None
+
+    def extent(self, zoom: int, area: TileRange | None = None) -> Extent | None:
+        """Returns how far the images reach that a picture of this zoom is made of; by default all of them.
+
+        None where there is none. Raises HistoryError.
+        """
+        source = self.layer.source_zoom(zoom, self.last)
+        if source is None:
+            return None
+        if area is not None:
+            return extent(self.history, self.layer.id, area.at_zoom(source, self.layer.factor), self.last)
+        place = source, self.last
+        if place not in self._extents:
+            everything = EVERYWHERE.at_zoom(source, self.layer.factor)
+            self._extents[place] = extent(self.history, self.layer.id, everything, self.last)
+        return self._extents[place]
+
+    def in_words(self) -> str:
+        """Returns a text such as `world, layer day, 2021-02-13`."""
+        when = f"{self.last}" if self.first == self.last else f"{self.first} to {self.last}"
+        return f"{self.map.name}, layer {self.layer.name}, {when}"
+
+
+def excerpt_of(
+    history: History,
+    map_name: str,
+    wanted: Wanted,
+    zones: Sequence[Zone] = (),
+    named: Mapping[str, Corners] | None = None,
+) -> Excerpt:
+    """Returns what is wanted of a map.
+
+    `zones` are those of its entry in maps.toml, and `named` its areas with a name. Raises HistoryError for a
+    map without a history, and ConfigurationError for what it does not have.
+    """
+    outline = map_outline(history, map_name)
+    if not outline.days or not outline.layers:
+        raise HistoryError(
+            f"map '{map_name}' has no harvest yet: scrapy harvest {map_name} begins its history"
+        )
+    layer = _layer(outline, wanted.layer)
+    last = _day(outline, "--day" if wanted.day else "--to", wanted.day or wanted.last) or outline.days[-1]
+    first = _day(outline, "--from", wanted.first) or (last if wanted.last is None else outline.days[0])
+    if first > last:
+        raise ConfigurationError(f"--from {first} is later than the last day, {last}")
+    if not layer.kept_zooms(last):
+        raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
+    ground = _ground(wanted.area, layer, layer.described(last), zones, named or {})
+    return Excerpt(history, outline, layer, ground, first, last)
+
+
+def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
+    if name is None:
+        return outline.layers[0]
+    names = [layer.name for layer in outline.layers]
+    if name not in names:
+        hint = nearest(name, names, f"it has {', '.join(names)}")
+        raise ConfigurationError(f"map '{outline.name}' has no layer '{name}'; {hint}")
+    return outline.layers[names.index(name)]
+
+
+def _day(outline: MapOutline, option: str, text: str | None) -> date | None:
+    """Raises ConfigurationError for what is no day, and one on which nothing was known yet."""
+    if text is None:
+        return None
+    try:
+        day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        day = None
+    if day is None:
+        raise ConfigurationError(f"{option} {text} is no day: write it as {outline.days[-1]}")
+    if day < outline.days[0]:
+        raise ConfigurationError(
+            f"{option} {day} is before the history of map '{outline.name}', which begins on {outline.days[0]}"
+        )
+    return day
+
+
+def _ground(
+    text: str | None,
+    layer: LayerOutline,
+    described: Layer,
+    zones: Sequence[Zone],
+    named: Mapping[str, Corners],
+) -> Ground | None:
+    if text is None or text == WHOLE:
+        return None
+    if (found := _ZONE.fullmatch(text)) is not None:
+        number = int(found[1] or 1)
+        if not 1 <= number <= len(zones):
+            has = f"it has {len(zones)}" if zones else "it has none"
+            raise ConfigurationError(f"--area {text}: maps.toml has no such zone of the map; {has}")
+        return Ground.of(zones[number - 1].tiles(), layer.factor)
+    corners = named.get(text)
+    if corners is None and (found := _CORNERS.fullmatch(text.strip())) is not None:
+        x, z, other_x, other_z = map(int, found.groups())
+        corners = x, z, other_x, other_z
+    if corners is None:
+        example = "write two corners in blocks, such as --area=-100,-50,100,50"
+        hint = nearest(text, [*named, WHOLE, "zone"], example)
+        raise ConfigurationError(f"--area {text} is no area; {hint}")
+    if described.projection is None:
+        raise ConfigurationError(
+            f"the site does not tell where the blocks of layer '{layer.name}' are: write --area zone or"
+            f" --area {WHOLE}"
+        )
+    x, z, other_x, other_z = corners
+    # Both blocks belong to it.
+    first, last = (min(x, other_x), min(z, other_z)), (max(x, other_x) + 1, max(z, other_z) + 1)
+    return Ground.of_places(first, last, described.projection)

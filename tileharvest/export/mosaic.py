@@ -1,0 +1,147 @@
+"""A mosaic: an excerpt of a map as one picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.export.picture_file import (
+    USUAL_MOST_PIXELS,
+    Form,
+    drawing_threads,
+    form_of,
+    misfit,
+    write_picture,
+)
+from tileharvest.pictures.bands import bands
+from tileharvest.pictures.composer import Composer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from PIL import Image as Pillow
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.history.recorded_versions import Extent
+    from tileharvest.pictures.bands import PixelBox
+    from tileharvest.pictures.composer import Composition
+    from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import Tile, TileRange
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A picture that is to be made: which pixels of which zoom, and how large the file will be."""
+
+    excerpt: Excerpt
+    zoom: int
+    box: PixelBox
+    form: Form
+    source: int
+    """The zoom of the images that it is made of."""
+    there: Extent
+    """How many these are."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows of tiles it has."""
+        return len(self.box.tiles(self.zoom, self.excerpt.tile_size).rows)
+
+    @property
+    def expected_bytes(self) -> int:
+        """About as large the file will be. What is transparent weighs next to nothing."""
+        share = float(self.excerpt.layer.factor) ** (2 * (self.zoom - self.source))
+        width, height = self.excerpt.tile_size
+        covered = min(self.there.tiles * width * height * share, self.box.width * self.box.height)
+        return int(covered * self.form.bytes_per_pixel)
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told."""
+        return {
+            "map": self.excerpt.map.name,
+            "layer": self.excerpt.layer.name,
+            "day": self.excerpt.last.isoformat(),
+            "zoom": self.zoom,
+            "width": self.box.width,
+            "height": self.box.height,
+            "images": self.there.tiles,
+        }
+
+
+def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | None) -> Sheet:
+    """Returns the picture that can be made: of the zoom, or of the deepest one that fits.
+
+    Raises ConfigurationError where nothing was there, and where it does not fit: it names the zoom that does.
+    """
+    form = form_of(path)
+    most = USUAL_MOST_PIXELS if zoom is None and most_pixels is None else most_pixels
+    why = ""
+    for candidate in excerpt.zooms():
+        if zoom is not None and candidate > zoom:
+            continue
+        box = excerpt.box(candidate)
+        if box is None:
+            continue
+        found = misfit(form, box.width, box.height, most)
+        if found is None:
+            if why and zoom is not None:
+                raise ConfigurationError(f"{why}; --zoom {candidate} fits: {box.width:,} x {box.height:,}")
+            there = excerpt.extent(candidate, box.tiles(candidate, excerpt.tile_size))
+            source = excerpt.layer.source_zoom(candidate, excerpt.last)
+            assert there is not None
+            assert source is not None
+            return Sheet(excerpt, candidate, box, form, source, there)
+        why = (
+            why
+            or f"zoom {candidate} has {box.width:,} x {box.height:,} pixels, and {found}; nothing was made"
+        )
+    if why:
+        raise ConfigurationError(f"{why}; no zoom fits: choose a smaller --area")
+    raise ConfigurationError(f"{excerpt.in_words()}: nothing was there in this area; nothing was made")
+
+
+def write_mosaic(
+    sheet: Sheet,
+    path: Path,
+    store: TileStore,
+    watch: Watch,
+    *,
+    background: tuple[int, int, int] | None = None,
+    quality: int | None = None,
+) -> tuple[int, int]:
+    """Writes the picture. Returns the file's bytes, and how many tiles it shows with parts that are missing,
+    because their images cannot be read.
+
+    The store is read by several threads. Raises TileHarvestError.
+    """
+    excerpt = sheet.excerpt
+    past = excerpt.past(sheet.zoom)
+    assert past is not None
+    composer = Composer(store)
+    damaged: set[Tile] = set()
+
+    def draw(tile: Tile, part: Composition | str) -> Pillow.Image | None:
+        image, is_whole = composer.image(past, part)
+        if not is_whole:
+            damaged.add(tile)
+        return image
+
+    def row(area: TileRange) -> Mapping[Tile, Callable[[], Pillow.Image | None]]:
+        watch.passed(int(area.y_from not in begun))
+        begun.add(area.y_from)
+        return {tile: partial(draw, tile, part) for tile, part in composer.parts(past, area).items()}
+
+    begun: set[int] = set()
+    watch.expects(sheet.rows)
+    with drawing_threads() as pool:
+        try:
+            drawn = bands(sheet.box, sheet.zoom, excerpt.tile_size, row, pool)
+            size = write_picture(path, (sheet.box.width, sheet.box.height), drawn, pool, background, quality)
+        except BaseException:
+            composer.stop()
+            raise
+    return size, len(damaged)

@@ -1,0 +1,50 @@
+"""The file that an export makes: it has its name when it is whole, and not before."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from tileharvest.errors import TileHarvestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+
+@contextmanager
+def made_whole(target: Path) -> Iterator[BinaryIO]:
+    """Opens a file beside the target, which takes its place when the block ends, whatever was there before.
+
+    Where the block raises, or is stopped, the file is removed and the target is as it was. Raises
+    TileHarvestError in one line where the disk is full or the folder cannot be written.
+    """
+    beside = target.with_name(f".{target.name}.{token_hex(4)}.unfinished")
+    with writing_to(target):
+        try:
+            with beside.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+
+
+@contextmanager
+def writing_to(target: Path) -> Iterator[None]:
+    """Makes TileHarvestError of what the system says of writing there, in one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            why = "the disk is full: free space, or write it elsewhere"
+        else:
+            why = f"{error.strerror or error}: name a folder that is there and can be written"
+        raise TileHarvestError(f"{target} was not made, and nothing of it was left: {why}") from error

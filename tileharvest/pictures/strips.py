@@ -1,0 +1,239 @@
+"""Files of pictures that are larger than the memory: PNG, TIFF and JPEG, written strip by strip.
+
+A strip is some whole lines of the picture. What takes time, `packed`, depends on its strip alone, so that
+several can be packed at once; `add` and `end` write, in order. The forms are those of PNG (W3C, third
+edition), TIFF 6.0 with its supplement for Deflate, BigTIFF (libtiff's `BigTIFFDesign`) and JPEG (ITU-T T.81).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
+
+from PIL import Image as Pillow
+from PIL import ImageChops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from concurrent.futures import Executor, Future
+    from typing import BinaryIO
+
+    Packed = tuple[bytes, int, int]
+    """The bytes of a strip as they are written, the Adler-32 of what was compressed, and its length."""
+
+_LEVEL: Final = 1
+"""Of zlib: 1 takes half the time of 6, for a tenth more bytes."""
+_ADLER: Final = 65_521
+_UNDER_WAY: Final = 16 << 20
+"""Bytes of strips in RGBA that are packed ahead of the one that is written."""
+_CLASSIC: Final = (1 << 32) - (1 << 24)
+"""Bytes after which a TIFF is a BigTIFF: offsets of a TIFF have 32 bits. The directory needs room, too."""
+
+
+class StripFile(Protocol):
+    """A file that is written in strips. Each but the last has as many lines as `lines` says."""
+
+    lines: int
+
+    def packed(self, strip: Pillow.Image) -> Packed:
+        """Returns what `add` takes. May be called by several threads."""
+        ...
+
+    def add(self, packed: Packed) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def write_strips(file: StripFile, strips: Iterable[Pillow.Image], pool: Executor) -> None:
+    """Writes the strips in their order. Raises OSError, and what the strips raise."""
+    waiting: deque[Future[Packed]] = deque()
+    for strip in strips:
+        waiting.append(pool.submit(file.packed, strip))
+        while len(waiting) > max(1, _UNDER_WAY // (4 * strip.width * file.lines)):
+            file.add(waiting.popleft().result())
+    while waiting:
+        file.add(waiting.popleft().result())
+    file.end()
+
+
+class PngFile:
+    """A PNG of 8 bits per channel, RGB or RGBA."""
+
+    def __init__(self, file: BinaryIO, width: int, height: int, mode: str) -> None:
+        self._file = file
+        self._adler = (1, 0)
+        self.lines = _lines(width)
+        file.write(b"\x89PNG\r\n\x1a\n")
+        colour = 6 if mode == "RGBA" else 2
+        self._chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
+        # How zlib's format begins: a window of 32 kB, and the fastest of its levels.
+        self._chunk(b"IDAT", b"\x78\x01")
+
+    def packed(self, strip: Pillow.Image) -> Packed:
+        pixels = _differences(strip).tobytes()
+        stride = strip.width * len(strip.getbands())
+        # Filter 1, `Sub`, stands before each line.
+        lines = b"".join(
+            part
+            for start in range(0, len(pixels), stride)
+            for part in (b"\1", pixels[start : start + stride])
+        )
+        # A flushed stream of Deflate ends with a whole byte, and the next one may be put behind it.
+        deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+        body = deflate.compress(lines) + deflate.flush(zlib.Z_SYNC_FLUSH)
+        return body, zlib.adler32(lines), len(lines)
+
+    def add(self, packed: Packed) -> None:
+        body, adler, length = packed
+        # The sum of two parts from the sums of each, as zlib's adler32_combine does it.
+        low, high = self._adler
+        self._adler = (
+            (low + (adler & 0xFFFF) - 1) % _ADLER,
+            (high + (adler >> 16) + length * (low - 1)) % _ADLER,
+        )
+        self._chunk(b"IDAT", body)
+
+    def end(self) -> None:
+        low, high = self._adler
+        # An empty last block of Deflate, and the sum over all.
+        self._chunk(b"IDAT", b"\x03\x00" + struct.pack(">HH", high, low))
+        self._chunk(b"IEND", b"")
+
+    def _chunk(self, name: bytes, body: bytes) -> None:
+        self._file.write(struct.pack(">I", len(body)) + name)
+        self._file.write(body)
+        self._file.write(struct.pack(">I", zlib.crc32(body, zlib.crc32(name))))
+
+
+class TiffFile:
+    """A TIFF of 8 bits per channel, RGB or RGBA, compressed by Deflate; a BigTIFF beyond 4 GB."""
+
+    def __init__(
+        self, file: BinaryIO, width: int, height: int, mode: str, most_classic: int = _CLASSIC
+    ) -> None:
+        self._file = file
+        self._size = width, height
+        self._channels = len(mode)
+        self._most_classic = most_classic
+        self._strips: list[tuple[int, int]] = []
+        """Where each begins, and how long it is."""
+        self.lines = _lines(width)
+        # Room for the longer of the two headers, which are written at the end.
+        file.write(bytes(16))
+
+    def packed(self, strip: Pillow.Image) -> Packed:
+        return zlib.compress(_differences(strip).tobytes(), _LEVEL), 0, 0
+
+    def add(self, packed: Packed) -> None:
+        self._strips.append((self._file.tell(), len(packed[0])))
+        self._file.write(packed[0])
+
+    def end(self) -> None:
+        is_big = self._file.tell() > self._most_classic
+        long = 16 if is_big else 4
+        starts, lengths = zip(*self._strips, strict=True)
+        (width, height), channels = self._size, self._channels
+        fields: list[tuple[int, int, tuple[int, ...]]] = [
+            (256, 4, (width,)),
+            (257, 4, (height,)),
+            (258, 3, (8,) * channels),
+            (259, 3, (8,)),  # compression: Deflate
+            (262, 3, (2,)),  # RGB
+            (273, long, starts),
+            (277, 3, (channels,)),
+            (278, 4, (self.lines,)),
+            (279, long, lengths),
+            (317, 3, (2,)),  # each pixel as its difference to the one before
+        ]
+        if channels == 4:
+            fields.append((338, 3, (2,)))  # opacity, by which the colours were not multiplied
+        self._write_directory(fields, is_big=is_big)
+
+    def _write_directory(self, fields: list[tuple[int, int, tuple[int, ...]]], *, is_big: bool) -> None:
+        file = self._file
+        offset, count = ("<Q", "<Q") if is_big else ("<I", "<H")
+        room = struct.calcsize(offset)
+        rows = []
+        for tag, kind, values in fields:
+            body = struct.pack(f"<{len(values)}{_LETTERS[kind]}", *values)
+            if len(body) > room:
+                file.write(bytes(-file.tell() % 8))
+                body, where = struct.pack(offset, file.tell()), body
+                file.write(where)
+            rows.append(
+                struct.pack("<HH", tag, kind) + struct.pack(offset, len(values)) + body.ljust(room, b"\0")
+            )
+        file.write(bytes(-file.tell() % 8))
+        directory = file.tell()
+        file.write(struct.pack(count, len(rows)) + b"".join(rows) + struct.pack(offset, 0))
+        file.seek(0)
+        head = struct.pack("<2sHHH", b"II", 43, 8, 0) if is_big else struct.pack("<2sH", b"II", 42)
+        file.write(head + struct.pack(offset, directory))
+
+
+_LETTERS: Final = {3: "H", 4: "I", 16: "Q"}
+"""By TIFF's numbers for types, those of `struct`: SHORT, LONG and LONG8."""
+
+
+class JpegFile:
+    """A baseline JPEG.
+
+    Each strip is packed as a JPEG of its own. All have the same tables, and a restart marker, which begins
+    the coding anew, lies between any two rows of blocks: so the rows of one strip may follow another's.
+    """
+
+    lines = 128
+    """Eight rows of blocks of 16 lines: the markers are numbered from 0 to 7."""
+
+    def __init__(self, file: BinaryIO, height: int, quality: int) -> None:
+        self._file = file
+        self._height = height
+        self._quality = quality
+        self._is_begun = False
+
+    def packed(self, strip: Pillow.Image) -> Packed:
+        body = io.BytesIO()
+        strip.save(body, "JPEG", quality=self._quality, subsampling="4:2:0", restart_marker_rows=1)
+        return body.getvalue(), 0, 0
+
+    def add(self, packed: Packed) -> None:
+        body = packed[0]
+        size, scan = _frame_and_scan(body)
+        if not self._is_begun:
+            self._is_begun = True
+            # The height of the whole, which comes first, in place of the strip's.
+            self._file.write(body[:size] + struct.pack(">H", self._height) + body[size + 2 : scan])
+        else:
+            self._file.write(b"\xff\xd7")
+        # Without the marker of the end.
+        self._file.write(memoryview(body)[scan:-2])
+
+    def end(self) -> None:
+        self._file.write(b"\xff\xd9")
+
+
+def _frame_and_scan(jpeg: bytes) -> tuple[int, int]:
+    """Returns where the height stands in a baseline JPEG's frame header, and where its coded pixels begin."""
+    # Each segment has a marker of two bytes, its length, which counts itself, and its content.
+    height, at = 0, 2
+    while jpeg[at + 1] != 0xDA:
+        if jpeg[at + 1] == 0xC0:
+            height = at + 5
+        at += 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
+    return height, at + 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
+
+
+def _lines(width: int) -> int:
+    """Returns how many lines a strip has: 4 MB of RGBA, and at least one."""
+    return max(1, min(64, (4 << 20) // (4 * width)))
+
+
+def _differences(strip: Pillow.Image) -> Pillow.Image:
+    """Returns each pixel as its difference to the one on its left, modulo 256: so areas of one colour are
+    zeros. PNG's filter `Sub` and TIFF's predictor 2 are the same."""
+    shifted = Pillow.new(strip.mode, strip.size)
+    shifted.paste(strip, (1, 0))
+    return ImageChops.subtract_modulo(strip, shifted)

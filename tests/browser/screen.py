@@ -217,10 +217,10 @@ def day_number(day: str) -> str:
     return str(date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal())
 
 
-def in_words(day: str) -> str:
-    """As the page writes a day in English in full."""
+def in_words(day: str, style: str = "long") -> str:
+    """As the page writes a day in English, in full or with `medium` shortly."""
     parsed = date.fromisoformat(day)
-    return f"{parsed:%B} {parsed.day}, {parsed.year}"
+    return f"{parsed:%B}"[: None if style == "long" else 3] + f" {parsed.day}, {parsed.year}"
 
 
 def as_image(body: bytes) -> Image.Image:

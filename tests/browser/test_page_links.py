@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, apart, day_number
+from tests.browser.screen import Screen, Spot, apart, day_number, in_words
 from tests.browser.viewed_maps import AFTER_GROWTH, COAST, DAYS, DESERT, GROWING
 
 if TYPE_CHECKING:
@@ -81,14 +81,59 @@ def test_a_copied_link_names_the_map_the_days_the_mode_and_the_place(screen: Scr
     screen.page.mouse.move(0, 0)
     link = copied(screen)
     assert link.startswith(f"{screen.viewer.url}/#map=antworld&")
-    assert screen.await_place() == {
-        "map": "antworld",
-        "layer": "world-lighting",
-        "day": DAYS[3],
-        "with": DAYS[1],
-        "mode": "swipe",
-        **MIDDLE.look,
-    }
+    assert (
+        said_by(link)
+        == screen.await_place()
+        == {
+            "map": "antworld",
+            "layer": "world-lighting",
+            "day": DAYS[3],
+            "with": DAYS[1],
+            "mode": "swipe",
+            **MIDDLE.look,
+        }
+    )
+
+
+def said_by(link: str) -> dict[str, str]:
+    return dict(parse_qsl(link.partition("#")[2]))
+
+
+def test_a_copied_link_names_the_day_and_the_place_also_where_the_address_does_not(screen: Screen) -> None:
+    """Else it would show another day after the next harvest."""
+    screen.open(map="antworld")
+    link = said_by(copied(screen))
+    assert link["day"] == DAYS[3]
+    assert {"x", "z", "zoom"} <= link.keys()
+    assert "day" not in screen.look()
+
+
+def test_a_page_without_a_clipboard_says_that_a_link_is_copied_only_where_it_is(screen: Screen) -> None:
+    """Browsers have none for pages that come over plain http from another computer."""
+    screen.open(MIDDLE, map="antworld")
+    screen.page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    button = screen.page.get_by_role("button", name="Copy link")
+    screen.page.evaluate(
+        """document.execCommand = (command) => {
+          window.taken = [command, String(getSelection())];
+          return true;
+        }"""
+    )
+    button.click()
+    expect(screen.part("announcement")).to_have_text("The link is copied.")
+    command, link = screen.page.evaluate("window.taken")
+    assert command == "copy"
+    assert said_by(link)["day"] == DAYS[3]
+    screen.page.evaluate("document.getElementById('announcement').textContent = ''")
+    screen.page.evaluate("document.execCommand = () => false")
+    screen.part("share").click()
+    field = screen.page.get_by_label("This browser does not let the page copy. Copy the link yourself:")
+    expect(field).to_have_value(link)
+    expect(field).to_be_focused()
+    assert screen.page.evaluate("getSelection().toString()") == link
+    expect(screen.part("announcement")).to_have_text("")
+    screen.page.keyboard.press("Escape")
+    expect(field).to_be_hidden()
 
 
 def test_a_link_to_a_heat_map_opens_its_panel_with_its_period(screen: Screen) -> None:
@@ -103,17 +148,66 @@ def test_a_link_without_a_day_shows_the_newest(screen: Screen) -> None:
     assert "day" not in screen.look()
 
 
-def test_a_day_outside_of_the_history_shows_the_nearest(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day="1999-12-31")
-    screen.expect_day(DAYS[0])
+def test_a_link_to_an_unknown_map_opens_no_other_one_and_offers_what_there_is(screen: Screen) -> None:
+    screen.open_hash("#map=no-such-map&day=2021-02-16")
+    expect(screen.page.get_by_role("heading", name="There is no map no-such-map here")).to_be_visible()
+    expect(screen.part("map-page")).to_be_hidden()
+    screen.page.get_by_role("link", name="antworld", exact=True).click()
+    screen.await_look(map="antworld")
+    expect(screen.part("map-page")).to_be_visible()
 
 
-def test_what_a_link_says_wrongly_is_left_out(screen: Screen) -> None:
-    look = {"map": "no-such-map", "day": "yesterday", "mode": "upside-down", "x": "here", "z": "there"}
-    screen.open(None, **look, zoom="99", heat="always")
-    assert screen.await_place()["map"] == "antworld"
+def told_by(screen: Screen) -> list[str]:
+    """What the notice says was not found."""
+    expect(screen.part("link-notice")).to_be_visible()
+    return [words.partition("  ")[0] for words in screen.page.locator("#link-notice p").all_inner_texts()]
+
+
+def test_what_a_link_says_wrongly_is_told_with_what_there_is_instead(screen: Screen) -> None:
+    look = {"map": "antworld", "layer": "moon", "day": "yesterday", "mode": "upside-down", "x": "here"}
+    screen.open(None, **look, z="5", zoom="99", heat="always")
     screen.expect_day(DAYS[3])
     expect(screen.page.get_by_role("radio", name="One day")).to_be_checked()
+    words = " ".join(told_by(screen))
+    for said in ("no layer moon", "“yesterday”", "“upside-down”", "“always”", "x=here, z=5, zoom=99"):
+        assert said in words
+    notice = screen.part("link-notice")
+    for offer in ("world-lighting", "Feb 13, 2021", "May 12, 2021", "Swipe", "Difference"):
+        expect(notice.get_by_role("link", name=offer)).to_be_visible()
+    assert screen.unnamed_controls() == []
+    notice.get_by_role("link", name="Feb 13, 2021").click()
+    screen.expect_day(DAYS[0])
+    expect(notice).to_be_hidden()
+
+
+@pytest.mark.parametrize("wrong", ["1999-12-31", "2031-01-01"])
+def test_a_day_outside_of_the_history_shows_the_nearest_and_says_so(wrong: str, screen: Screen) -> None:
+    nearest = DAYS[0] if wrong < DAYS[0] else DAYS[3]
+    screen.open(MIDDLE, map="antworld", day=wrong)
+    screen.expect_day(nearest)
+    (words,) = told_by(screen)
+    assert in_words(nearest, "medium") in words
+    assert in_words(wrong, "medium") in words
+    assert screen.look()["day"] == nearest
+    screen.part("link-notice-close").click()
+    expect(screen.part("link-notice")).to_be_hidden()
+
+
+def test_a_comparison_without_another_day_is_one_with_the_day_before_and_says_so(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[2], mode="swipe")
+    expect(screen.part("other")).to_have_value(DAYS[1])
+    (words,) = told_by(screen)
+    assert in_words(DAYS[1], "medium") in words
+    screen.open(MIDDLE, map="antworld", day=DAYS[2], mode="side", **{"with": "1980-01-01"})
+    expect(screen.part("other")).to_have_value(DAYS[0])
+    (words,) = told_by(screen)
+    assert "Jan 1, 1980" in words
+
+
+def test_an_address_that_means_nothing_says_so(screen: Screen) -> None:
+    screen.open_hash("#nothing/of/this")
+    screen.await_map()
+    assert "#nothing/of/this is no address" in told_by(screen)[0]
 
 
 def test_another_map_is_chosen_from_the_list(screen: Screen) -> None:
@@ -172,3 +266,20 @@ def test_an_address_counts_as_followed_when_the_page_shows_what_it_tells(
     held[0].continue_()
     screen.await_look(**there.look)
     assert screen.square(DESERT, there).name != ""
+
+
+def test_back_leads_to_the_day_before_and_the_tab_names_map_and_day(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    expect(screen.page).to_have_title("antworld, May 12, 2021 – TileHarvest")
+    for day in (DAYS[1], DAYS[0]):
+        screen.choose_day(day)
+        screen.await_look(day=day)
+    expect(screen.page).to_have_title("antworld, Feb 13, 2021 – TileHarvest")
+    screen.page.go_back()
+    screen.expect_day(DAYS[1])
+    screen.page.go_back()
+    screen.expect_day(DAYS[3])
+    screen.page.go_forward()
+    screen.expect_day(DAYS[1])
+    screen.page.get_by_role("link", name="Harvests").click()
+    expect(screen.page).to_have_title("Harvests – TileHarvest")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from playwright.sync_api import expect
@@ -13,6 +13,10 @@ from tests.browser.screen import DEPTH, Screen, Spot
 from tests.browser.viewed_maps import COAST, DAYS, tile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Route
+
     from tests.browser.viewed_maps import PublishedDays
 
 SPAWN: Final = (216, 80, 183)
@@ -85,7 +89,7 @@ def test_the_file_of_the_region_is_named(screen: Screen) -> None:
     expect(screen.part("region")).to_have_text("r.0.-2.mca")
 
 
-@pytest.mark.parametrize("typed", ["528 816", "528, 64, 816"])
+@pytest.mark.parametrize("typed", ["528 816", "528, 64, 816", "X 528, Z 816", "/tp @s 528.0 64.0 816.0"])
 def test_a_place_that_is_typed_is_brought_to_the_middle(
     typed: str, screen: Screen, published_days: PublishedDays
 ) -> None:
@@ -95,6 +99,35 @@ def test_a_place_that_is_typed_is_brought_to_the_middle(
     screen.await_map()
     middle = spot_of(528, 64, 816)
     assert screen.square(COAST, middle).name == published_days.name(COAST, DAYS[3])
+
+
+def test_what_is_not_on_the_map_is_refused_and_the_map_stays_where_it_is(screen: Screen) -> None:
+    """The published tiles are a cut of the map, in which its spawn does not lie."""
+    screen.open(Spot.middle_of(COAST), map="antworld")
+    field, look = screen.part("go-to-place"), screen.await_place()
+    for typed, place in (("X 528000, Z 816", "X 528000, Z 816"), ("spawn", "X 232, Z 167")):
+        field.fill(typed)
+        field.press("Enter")
+        expect(field).to_have_js_property("validationMessage", f"{place} lies outside of what the map shows.")
+    assert screen.look() == look
+
+
+def test_the_spawn_can_be_gone_to_by_its_name(new_screen: Callable[..., Screen]) -> None:
+    there = (528, 64, 816)
+    screen = new_screen()
+    screen.page.route("**/api/v1/maps/antworld", lambda route: route.fulfill(json=moved_spawn(route, there)))
+    screen.open(Spot(1, 1), map="antworld")
+    screen.part("go-to-place").fill("Spawn")
+    screen.part("go-to-place").press("Enter")
+    screen.await_look(x="528", z="816")
+
+
+def moved_spawn(route: Route, place: tuple[int, int, int]) -> dict[str, Any]:
+    """The server's answer about a map, with its spawn elsewhere."""
+    answer: dict[str, Any] = route.fetch().json()
+    for description in answer["layers"][0]["descriptions"]:
+        description["spawn"] = place
+    return answer
 
 
 def test_the_spawn_has_a_pin(screen: Screen) -> None:

@@ -111,3 +111,21 @@ def test_the_order_and_the_words_are_for_people(call: Call) -> None:
 )
 def test_what_cannot_be_is_left_out(call: Call, hash_: str, said: dict[str, Any]) -> None:
     assert call(MODULE, "readHash", [[hash_]]) == [said]
+
+
+@pytest.mark.parametrize(
+    ("hash_", "unread"),
+    [
+        ("#map=a&layer=b&day=2021-02-13&with=2021-02-16&mode=swipe&x=1&z=2&zoom=-1", {}),
+        ("#unknown=1&map=&layer=", {}),
+        ("#/-220/64/-89/-2/world/day", {}),
+        ("#day=yesterday&with=2021-02-30", {"day": "yesterday", "with": "2021-02-30"}),
+        ("#mode=upside-down", {"mode": "upside-down"}),
+        ("#heat=always&zoom=99", {"heat": "always", "zoom": "99"}),
+        ("#x=here&z=there", {"x": "here", "z": "there"}),
+        ("#x=1", {"x": "1"}),
+        ("#day=", {"day": ""}),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_can_be_told(call: Call, hash_: str, unread: dict[str, str]) -> None:
+    assert call(MODULE, "unreadIn", [[hash_]]) == [unread]

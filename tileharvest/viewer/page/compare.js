@@ -5,8 +5,8 @@ import { element, part } from "./dom.js";
 import { pixelsOf } from "./pixels.js";
 import { text } from "./text.js";
 
-/** @type {Record<import("./state.js").Mode, string>} */
-const MODES = {
+/** @type {Record<import("./state.js").Mode, string>} the keys of their names */
+export const MODES = {
   one: "modeOne", swipe: "modeSwipe", side: "modeSide", onion: "modeOnion", difference: "modeDifference",
 };
 const STEP = 0.02; // Of the width, for one press of an arrow key on the border.

@@ -11,10 +11,11 @@
  * @property {(point: GridPoint) => string} inWords
  * @property {(point: GridPoint) => Place} named the place that the words name
  * @property {(point: GridPoint) => string | null} region the region's file; null: there are no regions
- * @property {(first: number, second: number) => Place} typed the place of two numbers
+ * @property {(words: string) => Place | null} typed the place that was typed; null: it is none
  */
+import { blockIn, pairIn } from "./destination.js";
 import { tileAt, cellOf } from "./grid.js";
-import { blockAt, gridToWorld, placeAt, regionFile } from "./projection.js";
+import { atUsualHeight, blockAt, gridToWorld, placeAt, regionFile } from "./projection.js";
 import { latitudeOf, southOf } from "./renderers/xyz.js";
 import { text } from "./text.js";
 
@@ -45,7 +46,11 @@ function blocks(layout) {
       const { x, z } = blockAt(point, layout);
       return regionFile(x, z);
     },
-    typed: (x, z) => ({ x, z }),
+    typed: (words) => {
+      const block = blockIn(words);
+      if (block === null) return null;
+      return block.y === null ? { x: block.x, z: block.z } : atUsualHeight(block, layout);
+    },
   };
 }
 
@@ -63,7 +68,11 @@ function degrees(layout) {
     named: (point) => gridToWorld(point, layout),
     region: () => null,
     // A place counts from the middle of its unit, which degrees do not.
-    typed: (latitude, longitude) => ({ x: longitude - 0.5, z: southOf(latitude) - 0.5 }),
+    typed: (words) => {
+      const [latitude, longitude] = pairIn(words) ?? [];
+      if (latitude === undefined || longitude === undefined) return null;
+      return { x: longitude - 0.5, z: southOf(latitude) - 0.5 };
+    },
   };
 }
 
@@ -79,6 +88,11 @@ function tiles(layout) {
     },
     named: (point) => gridToWorld(point, layout),
     region: () => null,
-    typed: (column, row) => gridToWorld({ x: 2 * column + 1, y: -2 * row - 1 }, layout),
+    typed: (words) => {
+      // The page writes a word before them.
+      const [column, row] = pairIn(words.trim().replace(/^\p{L}+\s+/u, "")) ?? [];
+      if (column === undefined || row === undefined) return null;
+      return gridToWorld({ x: 2 * column + 1, y: -2 * row - 1 }, layout);
+    },
   };
 }

@@ -71,8 +71,9 @@ function searchField(maps) {
 
 function legend() {
   return element("ul", { class: "outcome-legend" }, ...ORDER.map((outcome) =>
-    element("li", {}, element("span", { class: `outcome outcome-${outcome}`, "aria-hidden": "true" }),
-      ` ${outcome}: ${text(OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)])}`)));
+    // The history's own word for it is what the commands and the API say.
+    element("li", { title: outcome }, element("span", { class: `outcome outcome-${outcome}`, "aria-hidden": "true" }),
+      ` ${text(OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)])}`)));
 }
 
 /** @param {api.MapSummary} map @param {api.Harvests | null} answer */
@@ -91,7 +92,7 @@ function section(map, answer) {
     text("harvestsStored", { size: bytesInWords(answer.stored_bytes) }),
   ];
   return element("section", {}, title, note,
-    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer), table(answer.harvests));
+    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer), table(map.name, answer.harvests));
 }
 
 /** @param {string} map @param {api.Harvests} answer */
@@ -124,8 +125,8 @@ function figures({ requests_per_second: rate, seconds_left: left, failures }, ha
   ].filter((words) => words !== "");
 }
 
-/** @param {api.Harvest[]} harvests newest first */
-function table(harvests) {
+/** @param {string} map @param {api.Harvest[]} harvests newest first */
+function table(map, harvests) {
   const heads = [
     "harvestDay", "harvestBegan", "harvestTook", "harvestEnd", "harvestDepth", "harvestOutcomes",
     "harvestFailed", "harvestRequests", "harvestReceived", "harvestSpared", "harvestStored",
@@ -133,11 +134,11 @@ function table(harvests) {
   const most = Math.max(1, ...harvests.map((harvest) => total(harvest.counts)));
   return element("div", { class: "table" }, element("table", {},
     element("thead", {}, element("tr", {}, ...heads.map((key) => element("th", { scope: "col" }, text(key))))),
-    element("tbody", {}, ...harvests.slice(0, MOST_SHOWN).map((harvest) => row(harvest, most)))));
+    element("tbody", {}, ...harvests.slice(0, MOST_SHOWN).map((harvest) => row(map, harvest, most)))));
 }
 
-/** @param {api.Harvest} harvest @param {number} most tiles that a harvest had */
-function row(harvest, most) {
+/** @param {string} map @param {api.Harvest} harvest @param {number} most tiles that a harvest had */
+function row(map, harvest, most) {
   // Why it was stopped is told above the table, which would become too wide.
   const end = harvest.reason === null ? text("endUnfinished")
     : harvest.reason in ENDS ? text(ENDS[/** @type {keyof typeof ENDS} */ (harvest.reason)]) : harvest.reason;
@@ -145,7 +146,8 @@ function row(harvest, most) {
   const failed = harvest.counts.fail ?? 0;
   const cell = (/** @type {string} */ words) => element("td", { class: "figure" }, words);
   return element("tr", {},
-    element("th", { scope: "row" }, dayInWords(harvest.day)),
+    element("th", { scope: "row" },
+      element("a", { href: writeHash({ ...NOTHING, map, day: harvest.day }) }, dayInWords(harvest.day))),
     element("td", {}, began.format(new Date(harvest.started))),
     cell(took(harvest)),
     element("td", {}, end),

@@ -7,13 +7,14 @@ import { part } from "./dom.js";
 import { areaOf, finestArea, groundOf, tileAt } from "./grid.js";
 import { Heat, daysBetween } from "./heat.js";
 import { MapView } from "./map-view.js";
-import { blockAt, gridToWorld, worldToGrid } from "./projection.js";
+import { atUsualHeight, blockAt, gridToWorld, worldToGrid } from "./projection.js";
 import { rendererOf } from "./renderers/registry.js";
 import { text } from "./text.js";
 import { TileAddresses } from "./tile-addresses.js";
 
 const FITTED_LEVEL = 5; // 32 x 32 tiles over the whole map: how finely its outline is looked at.
 const MOST_COUNTED = 32; // Tiles along an edge: the server refuses areas of more than 1,024.
+const LEVELS_AROUND = 3; // A tile so many levels up is about as large as a screen.
 const OUTSIDE = 4; // Levels beyond the coarsest from which tiles are looked for where no edge is known.
 const COARSEST_SEARCHED = -25; // Beyond it the server would refuse the names of 32 x 32 tiles.
 
@@ -89,6 +90,11 @@ export class LayerView {
     await Promise.all([this.screen.idle(), this.second?.idle()]);
   }
 
+  /** What is in the middle of the screen. @returns {Place} */
+  get place() {
+    return this.#placeAt(this.screen.position);
+  }
+
   /** @param {Look} look nobody has chosen a place yet where x or z is null: then all that is there is shown */
   moveTo({ x, z, zoom }) {
     if (x === null || z === null) {
@@ -145,6 +151,41 @@ export class LayerView {
     const middle = { x: (west + east) / 2, y: (south + north) / 2 };
     const { coordinates } = this;
     return { words: coordinates.inWords(middle), place: { ...coordinates.named(middle), zoom: tile.zoom } };
+  }
+
+  /**
+   * @param {string} typed a place as people write it, or the name of one
+   * @returns {{x: number, z: number} | null} null: it is none
+   */
+  placeOf(typed) {
+    const name = typed.trim().toLowerCase();
+    const { spawn } = this.description;
+    if (spawn !== null && ["spawn", text("spawn").toLowerCase()].includes(name)) {
+      const [x, y, z] = spawn;
+      return atUsualHeight({ x, y, z }, this.description);
+    }
+    return this.coordinates.typed(typed);
+  }
+
+  /**
+   * @param {{x: number, y: number}} point in grid units @param {number} zoom
+   * @returns {Promise<boolean>} whether there is a picture of what is about there, on the day on the screen or on the
+   *   newest: a place beside the last tiles is near enough to be looked for
+   */
+  async shows({ x, y }, zoom) {
+    const { coarsest, deepest, factor } = this.screen;
+    const around = Math.min(deepest, Math.round(zoom)) - (factor === 2 ? LEVELS_AROUND : 1);
+    const tile = tileAt(x, y, Math.max(coarsest, around), factor);
+    const found = await Promise.all(
+      [this.day, this.outline.lastDay].map((day) => this.addresses.address(tile, day)),
+    );
+    return found.some((address) => address !== null && address !== undefined);
+  }
+
+  /** @param {string} day @returns {Promise<string | null>} the address of the picture in the middle of the screen */
+  async pictureInMiddle(day) {
+    const { position: { x, y }, tileZoom, factor } = this.screen;
+    return (await this.addresses.address(tileAt(x, y, tileZoom, factor), day)) ?? null;
   }
 
   /** The address of the middle of the screen on the map's own page. @returns {string | null} null: it has none */

@@ -2,10 +2,12 @@
 import * as api from "./api.js";
 import { announce, element, part, phrase, settled } from "./dom.js";
 import { drawHarvests } from "./harvests-page.js";
+import { checkedLook } from "./link-faults.js";
+import { LinkNotice, noSuchMap } from "./link-notice.js";
 import { listenForChoice, offerMaps } from "./map-choice.js";
 import { Outline } from "./outline.js";
-import { HARVESTS, readHash, writeHash } from "./permalink.js";
-import { gridToWorld, worldToGrid } from "./projection.js";
+import { HARVESTS, readHash, unreadIn, writeHash } from "./permalink.js";
+import { atUsualHeight, worldToGrid } from "./projection.js";
 import { rendererOf } from "./renderers/registry.js";
 import { NOTHING, State } from "./state.js";
 import { LANGUAGES, chooseLanguage, language, remember, remembered, text, translate } from "./text.js";
@@ -17,12 +19,15 @@ const REMEMBERED_THEME = "tileharvest.theme";
 
 const state = new State();
 const machine = new TimeMachine(state);
+const notice = new LinkNotice();
 /** @type {api.MapSummary[]} */
 let maps = [];
 /** How many addresses are on their way to the screen: meanwhile no other is written in their place. */
 let routing = 0;
 /** The address that was shown or written last; another one is about to be shown. */
 let address = "";
+/** Whether a person has chosen the day on the screen, to which Back must lead when another one is chosen. */
+let dayWasChosen = false;
 
 /** Show what an address says, of the maps that there are now. @param {string} hash */
 async function route(hash) {
@@ -36,6 +41,7 @@ async function route(hash) {
   part("harvests-page").hidden = !onHarvests;
   part("map-page").hidden = true;
   part("empty").hidden = true;
+  if (onHarvests) document.title = text("pageTitleOf", { what: text("harvestsTitle") });
   if (onHarvests) await drawHarvests(maps);
   else await showMap(hash);
 }
@@ -43,12 +49,18 @@ async function route(hash) {
 /** Show the map page, or what to do where there is nothing to show. @param {string} hash */
 async function showMap(hash) {
   const read = readHash(hash);
-  const mayBeLink = hash.length > 1 && Object.keys(read).length === 0;
+  const mayBeLink = hash.length > 1 && Object.keys(read).length === 0 && Object.keys(unreadIn(hash)).length === 0;
   // A link of the map's own page says nothing of maps and days: those on the screen stay.
   const { map: shownMap, day, other, mode, heat } = state.look;
   const harvested = maps.filter((map) => map.days > 0);
   const wantedMap = mayBeLink ? shownMap : read.map;
-  const map = maps.find(({ name }) => name === wantedMap) ?? harvested[0] ?? maps[0];
+  const known = maps.find(({ name }) => name === wantedMap);
+  if (known === undefined && read.map && maps.length > 0) {
+    offerMaps(maps.map(({ name }) => name), "");
+    showInstead(noSuchMap(read.map, maps.map(({ name }) => name)));
+    return;
+  }
+  const map = known ?? harvested[0] ?? maps[0];
   offerMaps(maps.map(({ name }) => name), map?.name ?? "");
   if (map === undefined || map.days === 0) {
     showEmpty(map);
@@ -58,12 +70,16 @@ async function showMap(hash) {
   const open = machine.outline?.name === map.name ? machine.outline : null;
   const outline = open ?? new Outline(await api.outline(map.name));
   const place = mayBeLink ? placeOfLink(hash, outline) : null;
-  const wanted = place === null ? read : { day, other, mode, heat, ...place };
+  const { look: wanted, faults } = place !== null
+    ? { look: { day, other, mode, heat, ...place }, faults: [] }
+    : checkedLook(read, unreadIn(hash), outline);
   const look = { ...NOTHING, ...wanted, map: map.name };
   look.layer = outline.layer(look.layer).name;
   if (open === null) machine.leave();
   state.set(look);
   offerLayers(outline);
+  if (mayBeLink && place === null) faults.push({ key: "linkUnknown", values: { text: hash }, offers: [] });
+  notice.show(faults, look);
   // A map that is open already has followed the state.
   if (open === null) machine.open(outline);
 }
@@ -80,9 +96,7 @@ function placeOfLink(text, outline) {
   const layers = outline.layers.map(({ name, descriptions }) => ({ name, world: descriptions.at(-1)?.world ?? null }));
   const layer = renderer.layerOf(link, layers) ?? outline.layer(state.look.layer).name;
   const layout = outline.description(layer, state.look.day ?? outline.lastDay);
-  // A link has a height; what is drawn at the same spot at the usual height is the place on our screen.
-  const { x, z } = gridToWorld(worldToGrid({ ...link, y: link.y ?? undefined }, layout), layout);
-  return { layer, x, z, zoom: renderer.zoomOf(link, layout) ?? state.look.zoom };
+  return { layer, ...atUsualHeight(link, layout), zoom: renderer.zoomOf(link, layout) ?? state.look.zoom };
 }
 
 /** @param {Outline} outline */
@@ -97,13 +111,19 @@ function offerLayers(outline) {
 /** @param {api.MapSummary | undefined} map that has no harvest yet; undefined: there is no map at all */
 function showEmpty(map) {
   const command = map === undefined ? "scrapy add NAME URL" : `scrapy harvest ${map.name}`;
-  part("layer-field").hidden = true;
-  part("empty").replaceChildren(
+  showInstead([
     element("h1", {}, text("emptyTitle")),
     element("p", {}, phrase(text(map === undefined ? "emptyNoMaps" : "emptyNoHarvest"))),
     element("pre", {}, element("code", {}, command)),
     element("p", {}, text("emptyAgain")),
-  );
+  ]);
+}
+
+/** @param {Node[]} content in place of a map */
+function showInstead(content) {
+  document.title = text("pageTitle");
+  part("layer-field").hidden = true;
+  part("empty").replaceChildren(...content);
   part("empty").hidden = false;
 }
 
@@ -121,7 +141,10 @@ function showFailure(error) {
 
 function writeAddress() {
   if (state.look.map === null) return;
-  history.replaceState(null, "", writeHash(state.look));
+  const hash = writeHash(state.look);
+  if (dayWasChosen && hash !== location.hash) history.pushState(null, "", hash);
+  else history.replaceState(null, "", hash);
+  dayWasChosen = false;
   address = location.hash;
   part("to-map").href = address;
 }
@@ -129,6 +152,7 @@ function writeAddress() {
 async function go() {
   routing += 1;
   address = location.hash;
+  dayWasChosen = false;
   try {
     await route(address);
   } catch (error) {
@@ -151,16 +175,22 @@ async function lookAgain() {
 }
 
 /** @param {string} typed in the field for places */
-function goTo(typed) {
+async function goTo(typed) {
   const field = part("go-to-place");
-  const place = /^\s*(-?\d+(?:\.\d+)?)[\s,;/]+(?:-?\d+(?:\.\d+)?[\s,;/]+)?(-?\d+(?:\.\d+)?)\s*$/.exec(typed);
+  const refuse = (/** @type {string} */ words) => {
+    field.setCustomValidity(words);
+    field.reportValidity();
+  };
   const hash = typed.includes("#") ? typed.slice(typed.indexOf("#")) : "";
   const { view } = machine;
   field.setCustomValidity("");
-  if (place !== null && view !== null) {
-    state.set(view.coordinates.typed(Number(place[1]), Number(place[2])));
+  const place = view && view.placeOf(typed);
+  if (place !== null) {
     const { deepest } = view.screen;
-    if (state.look.zoom !== null && state.look.zoom < deepest - 2) state.set({ zoom: deepest - 1 });
+    const zoom = state.look.zoom !== null && state.look.zoom < deepest - 2 ? deepest - 1 : state.look.zoom;
+    const point = worldToGrid(place, view.description);
+    if (await view.shows(point, zoom ?? view.screen.position.zoom)) state.set({ ...place, zoom });
+    else refuse(text("goToOutside", { place: view.coordinates.inWords(point) }));
     return;
   }
   const linked = view && placeOfLink(typed, view.outline);
@@ -169,8 +199,7 @@ function goTo(typed) {
   } else if (Object.keys(readHash(hash)).length > 0) {
     location.hash = hash;
   } else {
-    field.setCustomValidity(text(view?.coordinates.wrong ?? "goToWrong"));
-    field.reportValidity();
+    refuse(text(view?.coordinates.wrong ?? "goToWrong"));
   }
 }
 
@@ -196,7 +225,11 @@ function listen() {
     if (routing > 0) keepAddress();
     else if (document.body.dataset.page === "map" && location.hash === address) writeAddress();
   });
-  state.onChange(keepAddress);
+  state.onChange((changed) => {
+    // While it plays, days come by themselves.
+    if (changed.has("day") && routing === 0 && !machine.time.isPlaying) dayWasChosen = true;
+    keepAddress();
+  });
   window.addEventListener("hashchange", go);
   listenForChoice((name) => {
     location.hash = writeHash({ ...NOTHING, map: name });
@@ -217,8 +250,11 @@ function listen() {
   part("language").addEventListener("change", (/** @type {any} */ event) => {
     chooseLanguage(event.target.value);
     showWords();
-    if (document.body.dataset.page === "harvests" || machine.outline === null) go();
-    else machine.speak();
+    if (document.body.dataset.page === "harvests" || machine.outline === null || part("map-page").hidden) go();
+    else {
+      notice.speak();
+      machine.speak();
+    }
   });
   part("theme").addEventListener("click", () => {
     const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "auto") + 1) % THEMES.length];

@@ -15,7 +15,8 @@ const COORDINATE = /^-?\d{1,9}(\.\d+)?$/;
 /** Between two zooms where tiles nest by more than two. */
 const ZOOM = /^-?\d{1,2}(\.5)?$/;
 const FINEST = 1e6; // Parts of a block, or of a degree, which is a tenth of a metre.
-const MODES = ["one", "swipe", "side", "onion", "difference"];
+/** @type {Mode[]} */
+export const MODES = ["one", "swipe", "side", "onion", "difference"];
 
 /**
  * @param {Partial<Look>} look what is missing, null or usual is left out
@@ -56,6 +57,21 @@ export function readHash(hash) {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== null));
 }
 
+/**
+ * What an address says that `readHash` leaves out, because it cannot be.
+ * @param {string} hash or a whole address
+ * @returns {Record<string, string>} by their names in the address
+ */
+export function unreadIn(hash) {
+  const said = new URLSearchParams(hash.slice(hash.indexOf("#") + 1));
+  const read = readHash(hash);
+  const parts = { day: read.day, with: read.other, mode: read.mode, heat: read.heat, x: read.x, z: read.z, zoom: read.zoom };
+  return Object.fromEntries(Object.entries(parts).flatMap(([name, value]) => {
+    const text = said.get(name);
+    return text !== null && value === undefined ? [[name, text]] : [];
+  }));
+}
+
 /** @param {string | null} text @returns {number | null} */
 function coordinate(text) {
   return text !== null && COORDINATE.test(text) ? rounded(Number(text)) : null;
@@ -85,7 +101,7 @@ function rangeIn(text) {
 
 /** @param {string | null} text @returns {Mode | null} */
 function modeIn(text) {
-  return text !== null && MODES.includes(text) ? /** @type {Mode} */ (text) : null;
+  return MODES.find((mode) => mode === text) ?? null;
 }
 
 /** @param {string | null} text @returns {number | null} */

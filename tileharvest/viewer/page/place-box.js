@@ -1,15 +1,34 @@
 /** Where am I: coordinates, region file, the live map at the same place, the link to what is shown; and where to. */
-import { announce, part } from "./dom.js";
+import { announce, element, part } from "./dom.js";
 import { text } from "./text.js";
 
+const THANKS = 2000; // Milliseconds for which the button says that the link is copied.
+
 export class PlaceBox {
-  constructor() {
-    part("share").addEventListener("click", async () => {
-      await navigator.clipboard?.writeText(location.href).catch(() => {});
-      announce(text("copied"));
-      part("share").textContent = text("copied");
-      setTimeout(() => (part("share").textContent = text("copyLink")), 2000);
+  /** @param {() => string} link to what is shown */
+  constructor(link) {
+    part("share").addEventListener("click", () => this.#share(link()));
+    part("share-link").addEventListener("blur", () => (part("share-by-hand").hidden = true));
+    part("share-link").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      part("share").focus();
     });
+  }
+
+  /** @param {string} link */
+  async #share(link) {
+    const button = part("share");
+    if (!(await isCopied(link))) {
+      // It is selected, so that one press of the copying keys takes it.
+      part("share-by-hand").hidden = false;
+      part("share-link").value = link;
+      part("share-link").select();
+      return;
+    }
+    announce(text("copied"));
+    button.textContent = text("copied");
+    setTimeout(() => (button.textContent = text("copyLink")), THANKS);
   }
 
   /** @param {string} example the key of words that say how a place is typed */
@@ -30,4 +49,20 @@ export class PlaceBox {
     part("live").hidden = live === null;
     if (live !== null) part("live").href = live;
   }
+}
+
+/**
+ * A page that came over plain http from another computer has no clipboard; most browsers still copy what is selected.
+ * @param {string} words @returns {Promise<boolean>}
+ */
+async function isCopied(words) {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(words).then(() => true, () => false);
+  const field = element("textarea", { class: "unseen", readonly: true }, words);
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  focused?.focus();
+  return done;
 }

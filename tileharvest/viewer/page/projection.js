@@ -12,7 +12,7 @@
  * @typedef {{x: number, z: number}} Place in the world; whole numbers are the middles of blocks
  */
 
-const REGION = 512; // Blocks along the edge of a region file.
+export const REGION = 512; // Blocks along the edge of a region file.
 
 /** @type {Projection} A block is a grid unit. */
 const ON_GRID = { x: [1, 0, 0, 0], y: [0, 0, -1, 0], height: 64 };
@@ -38,6 +38,14 @@ export function worldToGrid({ x, y, z }, layout) {
 export function gridToWorld(point, layout, height) {
   const { x, z } = placeAt(point, layout, height);
   return { x: x - 0.5, z: z - 0.5 };
+}
+
+/**
+ * A place has a height; what is drawn at the same spot at the usual height is the place on our screen.
+ * @param {{x: number, y?: number | null, z: number}} place @param {Layout} layout @returns {Place}
+ */
+export function atUsualHeight({ x, y, z }, layout) {
+  return gridToWorld(worldToGrid({ x, y: y ?? undefined, z }, layout), layout);
 }
 
 /**

@@ -6,17 +6,24 @@ import { element } from "./dom.js";
 import { tileName } from "./grid.js";
 import { bytesInWords, number, text } from "./text.js";
 
-/** @typedef {{day: string, address: string | null, size: number | null}} Chapter */
+/**
+ * @typedef {import("./outline.js").Outline} Outline
+ * @typedef {object} Chapter
+ * @property {string} day
+ * @property {string | null} address of the picture; null: there is none
+ * @property {number | null} size of the tile's file in bytes; null: the picture is not one file
+ * @property {boolean} [isBelow] whether only deeper tiles of the ground are known, and none of its own zoom
+ */
 
 /**
- * @param {string} map @param {import("./api.js").Layer} layer @param {api.Tile} tile @param {number} tileSize
+ * @param {Outline} outline @param {import("./api.js").Layer} layer @param {api.Tile} tile @param {number} tileSize
  * @param {object} actions
  * @param {(day: string) => void} actions.show
  * @param {(before: string, day: string) => void} actions.compare
  * @returns {Promise<HTMLElement>} the panel's content, the newest version first
  */
-export async function storyPanel(map, layer, tile, tileSize, actions) {
-  const chapters = await told(map, layer, tile);
+export async function storyPanel(outline, layer, tile, tileSize, actions) {
+  const chapters = await told(outline, layer, tile);
   const name = element("p", { class: "tile-name" }, text("storyTile", { tile: tileName(tile) }));
   if (chapters.length === 0) return element("div", {}, name, element("p", {}, text("storyNothing")));
   const items = chapters.map((chapter, index) =>
@@ -25,24 +32,36 @@ export async function storyPanel(map, layer, tile, tileSize, actions) {
 }
 
 /**
- * The versions of a tile; at a zoom that the layer lacks, the days on which its composed picture changed.
- * @param {string} map @param {import("./api.js").Layer} layer @param {api.Tile} tile
+ * The versions of a tile, and before them the days on which something changed on its ground: a tile can be younger
+ * than what is drawn on it, as where a map has grown by a level. Of a zoom that the layer lacks there are only such days.
+ * @param {Outline} outline @param {import("./api.js").Layer} layer @param {api.Tile} tile
  * @returns {Promise<Chapter[]>} oldest first
  */
-async function told(map, layer, tile) {
-  if (String(tile.zoom) in layer.zooms) {
-    const versions = await api.story(map, layer.name, tileName(tile)).catch((error) => {
-      if (error.status === 404) return [];
-      throw error;
-    });
-    return versions.map(({ day, image, size }) => ({
-      day, size, address: image === null ? null : api.imageAddress(image),
-    }));
-  }
+async function told(outline, layer, tile) {
+  /** The first day with own tiles of the zoom; before it they are put together from deeper ones. */
+  const since = layer.zooms[tile.zoom];
+  const versions = since === undefined ? [] : await ownVersions(outline.name, layer.name, tile);
+  const first = versions[0]?.day;
+  if (first === outline.firstDay) return versions;
   const area = { zoom: tile.zoom, xFrom: tile.x, xTo: tile.x, yFrom: tile.y, yTo: tile.y };
-  const days = [...(await api.changes(map, layer.name, area)).keys()].sort();
-  return days.map((day) => ({
-    day, size: null, address: api.composedAddress(map, layer.name, tileName(tile), day),
+  const changes = await api.changes(outline.name, layer.name, area);
+  const isComposed = (/** @type {string} */ day) =>
+    (since === undefined || day < since) && outline.description(layer.name, day).factor === 2;
+  const earlier = [...changes.keys()].filter((day) => first === undefined || day < first).sort();
+  return [...earlier.map((day) => ({
+    day, size: null, isBelow: !isComposed(day),
+    address: isComposed(day) ? api.composedAddress(outline.name, layer.name, tileName(tile), day) : null,
+  })), ...versions];
+}
+
+/** @param {string} map @param {string} layer @param {api.Tile} tile @returns {Promise<Chapter[]>} */
+async function ownVersions(map, layer, tile) {
+  const versions = await api.story(map, layer, tileName(tile)).catch((error) => {
+    if (error.status === 404) return [];
+    throw error;
+  });
+  return versions.map(({ day, image, size }) => ({
+    day, size, address: image === null ? null : api.imageAddress(image),
   }));
 }
 
@@ -51,10 +70,12 @@ async function told(map, layer, tile) {
  * @param {{show: (day: string) => void, compare: (before: string, day: string) => void}} actions
  */
 function chapterItem(tile, chapter, before, tileSize, actions) {
-  const { day, address, size } = chapter;
+  const { day, address, size, isBelow } = chapter;
   const share = element("span", { class: "share" });
-  if (before === null) share.textContent = text("storyFirst");
+  if (isBelow) share.textContent = text("storyBelow");
+  else if (before === null) share.textContent = text("storyFirst");
   else if (address === null) share.textContent = text("storyGone");
+  else if (before.isBelow) share.textContent = text("storyOwn");
   else changedShare(before.address, address, tileSize).then((changed) => {
     share.textContent = text("storyShare", { percent: number(changed * 100, changed < 0.1 ? 1 : 0) });
   }, () => {});

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { Calendar } from "./calendar.js";
 import { CompareTools, differenceInWords } from "./compare.js";
+import { dayInWords } from "./days.js";
 import { announce, part, settled } from "./dom.js";
 import { heatPanel, rangeInWords } from "./heat.js";
 import { LayerView } from "./layer-view.js";
@@ -36,7 +37,7 @@ export class TimeMachine {
       arrange: () => this.view?.arrange(this.state.look.mode, this.tools),
     });
     this.panel = new Panel(() => this.view?.screen.mark(null));
-    this.place = new PlaceBox();
+    this.place = new PlaceBox(() => this.#link());
     this.count = settled(PATIENCE, () => this.#countChanges());
     part("heat-switch").addEventListener("click", () => this.#switchHeat());
     state.onChange((changed) => this.#follow(changed));
@@ -142,6 +143,9 @@ export class TimeMachine {
     const { mode, other } = this.state.look;
     const day = this.#day(view);
     this.time.day = day;
+    document.title = text("pageTitleOf", {
+      what: text("mapOnDay", { map: view.outline.name, day: dayInWords(day) }),
+    });
     this.calendar.renew();
     this.tools.show(mode, day, other, view.outline);
     view.showDays(day, { mode, other }, this.tools);
@@ -192,7 +196,7 @@ export class TimeMachine {
     if (view === null) return;
     view.screen.mark(tile);
     const { outline, layer, description } = view;
-    const content = await storyPanel(outline.name, layer, tile, description.tile_size, {
+    const content = await storyPanel(outline, layer, tile, description.tile_size, {
       show: (day) => this.state.set({ day }),
       compare: (before, day) => this.state.set({
         day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
@@ -213,6 +217,13 @@ export class TimeMachine {
     } catch (error) {
       if (error instanceof api.ApiError) announce(text("failed", { message: error.message }));
     }
+  }
+
+  /** @returns {string} an address that shows the same next year: it names the day, and the place */
+  #link() {
+    const { view } = this;
+    const look = view === null ? this.state.look : { ...this.state.look, ...view.place, day: this.#day(view) };
+    return location.href.split("#", 1)[0] + writeHash(look);
   }
 
   #notice() {

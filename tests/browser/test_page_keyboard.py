@@ -101,13 +101,13 @@ def test_every_control_of_the_harvests_page_has_a_name(screen: Screen) -> None:
     assert screen.unnamed_controls() == []
 
 
-def test_arrow_keys_move_the_map(screen: Screen) -> None:
+def test_arrow_keys_move_the_map_but_those_to_the_sides_only_with_shift(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld")
     middle = MIDDLE
     for key, right, up in (
-        ("ArrowRight", 80, 0),
+        ("Shift+ArrowRight", 240, 0),
         ("ArrowUp", 0, 80),
-        ("ArrowLeft", -80, 0),
+        ("Shift+ArrowLeft", -240, 0),
         ("ArrowDown", 0, -80),
     ):
         before = screen.await_place()
@@ -115,6 +115,28 @@ def test_arrow_keys_move_the_map(screen: Screen) -> None:
         screen.await_moved(before)
         middle = Spot(middle.x + right / 192, middle.y + up / 192)
         screen.square(COAST, middle)
+
+
+def test_arrow_keys_and_space_go_through_time_wherever_the_focus_is_but_in_a_field(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    expect(screen.part("previous")).to_be_enabled()
+    look = screen.await_place()
+    days = iter((DAYS[1], DAYS[0], DAYS[1], DAYS[3]))
+    for id_, key in (("map", "Left"), ("share", "Left"), ("heat-switch", "Right"), ("loop", "Right")):
+        screen.part(id_).press(f"Arrow{key}")
+        screen.expect_day(next(days))
+    for field in ("go-to-place", "speed"):
+        screen.part(field).press("ArrowLeft")
+        screen.expect_day(DAYS[3])
+    assert {**screen.look(), "day": DAYS[3]} == {**look, "day": DAYS[3]}
+    for id_ in ("map", "slider"):
+        screen.part(id_).press("Space")
+        expect(screen.part("play")).to_have_attribute("aria-pressed", "true")
+        screen.part(id_).press("Space")
+        expect(screen.part("play")).to_have_attribute("aria-pressed", "false")
+    screen.part("heat-switch").press("Space")  # A button keeps its own meaning of it.
+    expect(screen.part("heat-switch")).to_have_attribute("aria-pressed", "true")
+    expect(screen.part("play")).to_have_attribute("aria-pressed", "false")
 
 
 def test_plus_and_minus_zoom(screen: Screen) -> None:

@@ -104,6 +104,47 @@ def test_arrow_keys_stop_at_the_ends(screen: Screen) -> None:
     screen.expect_day(FIRST)
 
 
+def test_a_tick_tells_its_day_with_a_picture_and_a_click_chooses_it(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_coast(screen, LAST)
+    box = tick(screen, SECOND).bounding_box()
+    assert box is not None
+    # A little beside it, as a pointer is.
+    screen.page.mouse.move(box["x"] + 6, box["y"] + box["height"] - 3)
+    hint = screen.part("tick-hint")
+    changes = published_days.changes(around(COAST))[SECOND]
+    expect(hint).to_have_text(f"{in_words(SECOND, 'medium')}{changes} tiles changed in view")
+    expect(hint.locator("img")).to_have_attribute("src", re.compile(f"{published_days.name(COAST, SECOND)}$"))
+    screen.page.mouse.click(box["x"] + 6, box["y"] + box["height"] - 3)
+    screen.expect_day(SECOND)
+    screen.page.mouse.move(0, 0)
+    expect(hint).to_be_hidden()
+
+
+def test_a_part_of_the_time_is_looked_at_more_nearly_and_steps_move_it(screen: Screen) -> None:
+    open_coast(screen, SECOND)
+    # Between the first and the last day months are written, where there is room.
+    expect(screen.part("axis-labels")).to_contain_text("Apr")
+    expect(screen.part("time-out")).to_be_disabled()
+    screen.part("time-in").click()
+    expect(screen.part("last-day")).not_to_have_text("May 12, 2021")
+    screen.expect_day(SECOND)
+    expect(tick(screen, LAST)).to_have_count(0)
+    screen.part("next").click()
+    screen.expect_day(LAST)
+    expect(screen.part("last-day")).to_have_text("May 12, 2021")
+    expect(tick(screen, SECOND)).to_have_count(0)
+    axis = screen.part("ticks").bounding_box()
+    assert axis is not None
+    screen.page.mouse.move(axis["x"] + axis["width"] - 2, axis["y"] + 5)
+    screen.page.mouse.wheel(0, -120)
+    expect(screen.part("first-day")).to_have_text("Apr 20, 2021")
+    screen.page.mouse.wheel(0, 480)
+    expect(screen.part("time-out")).to_be_disabled()
+    expect(tick(screen, FIRST)).to_have_count(1)
+
+
 @pytest.fixture
 def timed(new_screen: Callable[..., Screen]) -> Screen:
     """A window of its own, whose clock the test can hold and move on."""
@@ -176,6 +217,18 @@ def test_the_calendar_colours_the_days_with_changes_in_view(calendar: Locator) -
     assert colours[THIRD] == colours[BETWEEN]
     assert colours[SECOND] != colours[THIRD]
     assert colours[LAST] != colours[THIRD]
+
+
+def test_the_year_is_told_at_a_glance_with_a_square_for_each_day(calendar: Locator, screen: Screen) -> None:
+    squares = calendar.locator(".strip span")
+    expect(squares).to_have_count(365)
+    of_second, of_third = (calendar.locator(f"[data-square='{day}']") for day in (SECOND, THIRD))
+    colour_of = "(square) => getComputedStyle(square).backgroundColor"
+    colours = [square.evaluate(colour_of) for square in (of_second, of_third)]
+    assert colours[0] == day_in(calendar, SECOND).evaluate(colour_of)
+    assert colours[0] != colours[1]
+    of_second.click()
+    screen.expect_day(SECOND)
 
 
 def test_arrow_keys_move_through_the_calendar_and_enter_chooses(calendar: Locator, screen: Screen) -> None:

@@ -47,7 +47,8 @@ export class Calendar {
       const days = this.#days(month);
       if (days.length > 0) months.push(this.#month(month, days));
     }
-    this.box.replaceChildren(this.#top(), element("div", { class: "months" }, ...months));
+    const head = element("div", { class: "calendar-head" }, this.#top(), this.#strip());
+    this.box.replaceChildren(head, element("div", { class: "months" }, ...months));
     if (focused) this.#focus(focused);
   }
 
@@ -69,6 +70,31 @@ export class Calendar {
       element("button", {
         type: "button", class: "icon", "aria-label": text("close"), onclick: () => this.#leave(),
       }, "×"));
+  }
+
+  /** The year at a glance: a square per day, a column per week. Who cannot see it has the months below. */
+  #strip() {
+    const first = Date.UTC(this.year, 0, 1) / 86_400_000;
+    const length = Date.UTC(this.year + 1, 0, 1) / 86_400_000 - first;
+    const squares = Array.from({ length }, (_, index) => {
+      const day = dayOf(first + index);
+      const square = element("span", {
+        class: `${this.#shade(day)}${day === this.time.day ? " chosen" : ""}`, "data-square": day,
+        title: text("calendarDay", { day: dayInWords(day), change: this.time.changeInWords(day) }),
+        onclick: () => this.time.days.includes(day) && this.choose(day),
+      });
+      return square;
+    });
+    // Monday is the first row.
+    squares[0].style.gridRowStart = String(((first + 3) % 7) + 1);
+    return element("div", { class: "strip", "aria-hidden": "true" }, ...squares);
+  }
+
+  /** @param {string} day @returns {string} the classes that colour it by what changed in view */
+  #shade(day) {
+    const shade = Math.ceil(this.time.weight(day) * SHADES);
+    const harvested = this.time.days.includes(day) ? " harvested" : "";
+    return `shade-${day === this.time.days[0] ? "first" : shade}${harvested}`;
   }
 
   /** @param {number} month from 0 @returns {string[]} its days that lie within the history */
@@ -93,11 +119,9 @@ export class Calendar {
   /** @param {string} day */
   #cell(day) {
     const chosen = day === this.time.day;
-    const shade = Math.ceil(this.time.weight(day) * SHADES);
-    const harvested = this.time.days.includes(day);
     return element("button", {
       type: "button",
-      class: `day shade-${day === this.time.days[0] ? "first" : shade}${harvested ? " harvested" : ""}`,
+      class: `day ${this.#shade(day)}`,
       "data-day": day,
       "aria-label": text("calendarDay", {
         day: dayInWords(day, "full"), change: this.time.changeInWords(day),

@@ -19,9 +19,10 @@ export function dayInWords(day, style = "medium") {
   return format.format(new Date(`${day}T00:00:00Z`));
 }
 
-/** @param {number} year @param {number} month from 0 */
-export function monthInWords(year, month) {
-  const format = new Intl.DateTimeFormat(language(), { year: "numeric", month: "long", timeZone: "UTC" });
+/** @param {number} year @param {number} month from 0 @param {"long" | "short"} [style] short: without the year */
+export function monthInWords(year, month, style = "long") {
+  const parts = style === "long" ? { year: "numeric", month: "long" } : { month: "short" };
+  const format = new Intl.DateTimeFormat(language(), { .../** @type {any} */ (parts), timeZone: "UTC" });
   return format.format(new Date(Date.UTC(year, month, 1)));
 }
 

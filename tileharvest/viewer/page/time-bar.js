@@ -1,37 +1,73 @@
 /** The time slider: any day, a tick where something in view changed, steps from change to change, play. */
-import { dayInWords, dayNumber, dayOf } from "./days.js";
-import { part } from "./dom.js";
+import { dayInWords, dayNumber, dayOf, monthInWords } from "./days.js";
+import { element, part } from "./dom.js";
 import { text } from "./text.js";
+import { including, labelsOf, moved, nearer } from "./time-axis.js";
 
 const SPEEDS = [0.5, 1, 2, 4]; // Changes per second.
 const LOWEST_TICK = 0.18; // Of the full height, so that a single changed tile is seen too.
 const SVG = "http://www.w3.org/2000/svg";
+/** In which arrow keys and the space bar have a meaning of their own. */
+const FIELDS = "input:not([type=checkbox]), select, textarea, [role=slider], #calendar";
+const PRESSED_BY_SPACE = "button, a, summary, input[type=checkbox]";
+const THICK = 3; // Pixels of a tick.
+const NEAR = 8; // Pixels beside a tick that are still its own.
+const NOTCH = 120; // What a wheel's notch counts.
+const APART = 22; // Pixels between the middle of a label and the first or last day.
 
 export class TimeBar {
   /**
-   * @param {(day: string) => void} choose
-   * @param {() => Promise<void>} shown resolves when the day that was chosen last is on the screen
+   * @param {object} actions
+   * @param {(day: string) => void} actions.choose
+   * @param {() => Promise<void>} actions.shown resolves when the day that was chosen last is on the screen
+   * @param {(day: string) => Promise<string | null>} actions.picture the address of what the middle of the screen
+   *   showed on a day; null: nothing
    */
-  constructor(choose, shown) {
+  constructor({ choose, shown, picture }) {
     this.choose = choose;
     this.shown = shown;
+    this.picture = picture;
     this.slider = part("slider");
     /** @type {string[]} */
     this.days = [];
     /** @type {Map<string, number>} */
     this.changes = new Map();
     this.playing = 0;
+    /** The days along the slider; fewer than all of the history after somebody has looked nearer. */
+    this.span = { from: 0, to: 0 };
+    /** The day whose picture the pointer has asked for. */
+    this.hinted = "";
     this.#listen();
   }
 
   /** @param {string[]} days of harvests, oldest first, at least one */
   set harvested(days) {
+    const wasWhole = this.days.length === 0 || JSON.stringify(this.span) === JSON.stringify(this.whole);
     this.days = days;
-    this.slider.min = String(dayNumber(days[0]));
-    this.slider.max = String(dayNumber(days[days.length - 1]));
     this.slider.disabled = days.length < 2;
-    part("first-day").textContent = days.length < 2 ? "" : dayInWords(days[0]);
-    part("last-day").textContent = days.length < 2 ? text("onlyOneDay") : dayInWords(days[days.length - 1]);
+    this.#show(wasWhole || this.span.from < this.whole.from || this.span.to > this.whole.to ? this.whole : this.span);
+  }
+
+  /** All days of the history, which has some. */
+  get whole() {
+    return { from: dayNumber(this.days[0]), to: dayNumber(this.days[this.days.length - 1]) };
+  }
+
+  /** @param {{from: number, to: number}} span of days along the slider */
+  #show(span) {
+    const day = this.day;
+    this.span = span;
+    this.slider.min = String(span.from);
+    this.slider.max = String(span.to);
+    // The slider may have left it for the nearest that it could show.
+    this.slider.value = String(dayNumber(day));
+    const isOne = this.days.length < 2;
+    part("first-day").textContent = isOne ? "" : dayInWords(dayOf(span.from));
+    part("last-day").textContent = isOne ? text("onlyOneDay") : dayInWords(dayOf(span.to));
+    part("time-zoom").hidden = isOne;
+    const whole = this.whole;
+    part("time-out").disabled = span.from <= whole.from && span.to >= whole.to;
+    part("time-in").disabled = JSON.stringify(nearer(span, whole, span.from, 1)) === JSON.stringify(span);
     this.#drawTicks();
   }
 
@@ -44,7 +80,12 @@ export class TimeBar {
 
   /** @param {string} day */
   set day(day) {
-    this.slider.value = String(dayNumber(day));
+    const number = dayNumber(day);
+    if (this.days.length > 0) {
+      const span = including(this.span, number, this.whole);
+      if (span !== this.span) this.#show(span);
+    }
+    this.slider.value = String(number);
     this.#describe();
   }
 
@@ -61,6 +102,10 @@ export class TimeBar {
     if (next === undefined) return false;
     this.choose(next);
     return true;
+  }
+
+  get isPlaying() {
+    return part("play").getAttribute("aria-pressed") === "true";
   }
 
   stop() {
@@ -106,27 +151,106 @@ export class TimeBar {
       this.stop();
       this.choose(this.day);
     });
-    this.slider.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#key(event));
-    document.addEventListener("keydown", (event) => {
-      if (event.target === document.body) this.#key(event);
-    });
+    // Before the map hears of it, which would move.
+    document.addEventListener("keydown", (event) => this.#key(event), { capture: true });
     part("previous").addEventListener("click", () => this.step(-1));
     part("next").addEventListener("click", () => this.step(1));
     part("play").addEventListener("click", () => this.#toggle());
+    part("time-in").addEventListener("click", () => this.#turn(1, dayNumber(this.day)));
+    part("time-out").addEventListener("click", () => this.#turn(-1, dayNumber(this.day)));
+    this.#listenToAxis();
     new ResizeObserver(() => this.#drawTicks()).observe(part("ticks"));
+  }
+
+  #listenToAxis() {
+    const ticks = part("ticks");
+    part("axis").addEventListener("wheel", (/** @type {WheelEvent} */ event) => {
+      event.preventDefault();
+      const across = event.shiftKey ? event.deltaY : event.deltaX;
+      const length = this.span.to - this.span.from;
+      if (Math.abs(across) > Math.abs(event.deltaY) || event.shiftKey) {
+        this.#show(moved(this.span, Math.round((across / NOTCH) * (length / 8)), this.whole));
+      } else {
+        this.#turn(-event.deltaY / NOTCH, this.#dayAt(event.clientX));
+      }
+    }, { passive: false });
+    ticks.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+      const day = this.#tickAt(event.clientX);
+      if (day === null) return;
+      this.stop();
+      this.choose(day);
+    });
+    ticks.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+      // A finger hides what it points at.
+      if (event.pointerType !== "touch") this.#hint(this.#tickAt(event.clientX));
+    });
+    ticks.addEventListener("pointerleave", () => this.#hint(null));
+  }
+
+  /** @param {number} turns @param {number} at the day that keeps its place */
+  #turn(turns, at) {
+    if (this.days.length > 1) this.#show(nearer(this.span, this.whole, at, turns));
+  }
+
+  /** @param {number} day @param {number} width of the ticks @returns {number} pixels from their left edge */
+  #leftOf(day, width) {
+    return ((day - this.span.from) / Math.max(1, this.span.to - this.span.from)) * (width - THICK);
+  }
+
+  /** @param {number} clientX @returns {number} the day there, maybe outside of the span */
+  #dayAt(clientX) {
+    const { left, width } = part("ticks").getBoundingClientRect();
+    return this.span.from + Math.round(((clientX - left) / Math.max(1, width - THICK)) * (this.span.to - this.span.from));
+  }
+
+  /** @param {number} clientX @returns {string | null} the day of the tick that is nearest to there; null: none is near */
+  #tickAt(clientX) {
+    const { left, width } = part("ticks").getBoundingClientRect();
+    const away = (/** @type {string} */ day) =>
+      Math.abs(this.#leftOf(dayNumber(day), width) + THICK / 2 - (clientX - left));
+    const [nearest] = this.#daysInSpan().map((day) => ({ day, pixels: away(day) })).sort((one, other) => one.pixels - other.pixels);
+    return nearest !== undefined && nearest.pixels <= NEAR ? nearest.day : null;
+  }
+
+  #daysInSpan() {
+    return this.days.filter((day) => dayNumber(day) >= this.span.from && dayNumber(day) <= this.span.to);
+  }
+
+  /** Tell of a tick what its day shows. @param {string | null} day null: of none any more */
+  async #hint(day) {
+    if (this.hinted === (day ?? "")) return;
+    this.hinted = day ?? "";
+    const box = part("tick-hint");
+    box.hidden = day === null;
+    if (day === null) return;
+    const width = part("ticks").clientWidth;
+    box.style.left = `${this.#leftOf(dayNumber(day), width)}px`;
+    const words = [element("strong", {}, dayInWords(day)), element("span", {}, this.changeInWords(day))];
+    box.replaceChildren(...words);
+    const address = await this.picture(day).catch(() => null);
+    if (this.hinted !== day || address === null) return;
+    box.replaceChildren(element("img", { src: address, alt: "", width: 96, height: 96 }), ...words);
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || part("map-page").hidden) return;
+    const target = /** @type {Element} */ (event.target);
+    if (target !== this.slider && target.closest(FIELDS) !== null) return;
+    if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      this.stop();
+      this.step(event.key === "ArrowLeft" ? -1 : 1);
+    } else if (event.key === " " && target.closest(PRESSED_BY_SPACE) === null) {
+      this.#toggle();
+    } else {
+      return;
+    }
     event.preventDefault();
-    this.stop();
-    this.step(event.key === "ArrowLeft" ? -1 : 1);
+    event.stopPropagation();
   }
 
   #toggle() {
-    if (part("play").getAttribute("aria-pressed") === "true") this.stop();
+    if (this.isPlaying) this.stop();
     else this.#play();
   }
 
@@ -165,21 +289,39 @@ export class TimeBar {
     const ticks = part("ticks");
     const { clientWidth: width, clientHeight: height } = ticks;
     if (this.days.length === 0 || width === 0) return;
-    const first = dayNumber(this.days[0]);
-    const span = Math.max(1, dayNumber(this.days[this.days.length - 1]) - first);
     ticks.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    ticks.replaceChildren(...this.days.map((day) => {
+    ticks.replaceChildren(...this.#daysInSpan().map((day) => {
       const weight = this.weight(day);
       const tall = weight === 0 ? 2 : height * (LOWEST_TICK + (1 - LOWEST_TICK) * weight);
       const tick = document.createElementNS(SVG, "rect");
-      const thick = 3;
-      tick.setAttribute("x", String(((dayNumber(day) - first) / span) * (width - thick)));
+      tick.setAttribute("x", String(this.#leftOf(dayNumber(day), width)));
       tick.setAttribute("y", String(height - tall));
-      tick.setAttribute("width", String(thick));
+      tick.setAttribute("width", String(THICK));
       tick.setAttribute("height", String(tall));
       tick.setAttribute("class", weight === 0 ? "calm" : day === this.days[0] ? "first" : "changed");
       tick.dataset.day = day;
       return tick;
     }));
+    this.#writeLabels(width);
   }
+
+  /** @param {number} width of the ticks */
+  #writeLabels(width) {
+    const free = ["first-day", "last-day"].map((id) => part(id).offsetWidth + APART);
+    const labels = this.days.length < 2 ? [] : labelsOf(this.span, width).map(({ day, unit }) => {
+      const left = this.#leftOf(day, width);
+      if (left < free[0] || left > width - free[1]) return null;
+      const label = element("span", { class: unit }, labelInWords(dayOf(day), unit));
+      label.style.left = `${left}px`;
+      return label;
+    });
+    part("axis-labels").replaceChildren(...labels.filter((label) => label !== null));
+  }
+}
+
+/** @param {string} day @param {import("./time-axis.js").Unit} unit */
+function labelInWords(day, unit) {
+  const [year, month, date] = day.split("-");
+  if (unit === "year") return year;
+  return unit === "month" ? monthInWords(Number(year), Number(month) - 1, "short") : String(Number(date));
 }

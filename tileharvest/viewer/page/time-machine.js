@@ -26,7 +26,11 @@ export class TimeMachine {
     this.view = null;
     /** While a person moves the map, which then need not follow the state. */
     this.followed = false;
-    this.time = new TimeBar((day) => state.set({ day }), async () => this.view?.idle());
+    this.time = new TimeBar({
+      choose: (day) => state.set({ day }),
+      shown: async () => this.view?.idle(),
+      picture: async (day) => this.view?.pictureInMiddle(day) ?? null,
+    });
     this.calendar = new Calendar(this.time, (day) => {
       this.time.stop();
       state.set({ day });

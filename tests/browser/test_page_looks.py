@@ -31,8 +31,8 @@ NAMES: Final = {"TileHarvest", "English", "scrapy", "harvest", "world", "lightin
     GROWING,
     DEEP,
     NEVER,
-    # Figures and what stands beside them, and the history's own words for outcomes.
-    *("X", "Z", "r", "mca", "kB", "MB", "B", "ETag"),
+    # Figures and what stands beside them, a key, and the history's own words for outcomes.
+    *("X", "Z", "r", "mca", "kB", "MB", "B", "ETag", "Shift"),
     *("add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip"),
 }
 """Words that are the same in every language."""

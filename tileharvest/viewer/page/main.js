@@ -123,7 +123,10 @@ function showEmpty(map) {
 function showInstead(content) {
   document.title = text("pageTitle");
   part("layer-field").hidden = true;
-  part("empty").replaceChildren(...content);
+  const shown = part("empty").childNodes;
+  // The page looks again every few seconds; a link that has the focus then keeps it.
+  const isShown = shown.length === content.length && content.every((node, place) => node.isEqualNode(shown[place]));
+  if (!isShown) part("empty").replaceChildren(...content);
   part("empty").hidden = false;
 }
 

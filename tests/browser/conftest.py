@@ -37,6 +37,7 @@ PAGE_FOLDER: Final = Path(__file__).resolve().parents[2] / "tileharvest" / "view
 _ARGUMENTS: Final = (
     "--no-sandbox",  # Tests in containers run as root.
     "--disable-gpu",
+    "--in-process-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

@@ -132,6 +132,23 @@ def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixtur
     assert sorted(told) == ["map 'one'", "map 'other'"]
 
 
+def test_settings_are_updated_with_those_that_they_are_a_copy_of_as_scrapy_does_it() -> None:
+    scrapys = get_project_settings()
+    ours = CrawlSettings.of(scrapys)
+    copies = ours.copy(), scrapys.copy()
+    for copied, settings in zip(copies, (ours, scrapys), strict=True):
+        copied.set("BOT_NAME", "a spider's", "spider")
+        copied.set("LOG_LEVEL", "ERROR", settings.getpriority("LOG_LEVEL") or 0)
+        copied["DOWNLOADER_MIDDLEWARES"].set("other", 1)
+        settings.set("ADDED", [1], "cmdline")
+        copied.update(settings)
+        copied.update({"GIVEN": 2}, "cmdline")
+    assert copies[0].copy_to_dict() == copies[1].copy_to_dict()
+    assert [copies[0].getpriority(name) for name in copies[1]] == [
+        copies[1].getpriority(name) for name in copies[1]
+    ]
+
+
 def test_a_copy_of_the_settings_is_as_scrapys_own() -> None:
     settings = get_project_settings()
     copied, own = CrawlSettings.of(settings).copy(), settings.copy()

@@ -98,6 +98,17 @@ class CrawlSettings(Settings):
             self._own(name)
         super().set(name, value, priority)
 
+    def update(self, values: Any, priority: int | str = "project") -> None:  # type: ignore[override]  # as Scrapy
+        """As Scrapy does it. What both share is the same already: Scrapy updates the settings of each crawler
+        with those that they are a copy of."""
+        if not isinstance(values, CrawlSettings):
+            super().update(values, priority)
+            return
+        self._assert_mutability()
+        for name, attribute in list(values.attributes.items()):
+            if self.attributes.get(name) is not attribute:
+                self.set(name, values[name], attribute.priority)
+
     def _own(self, name: str) -> None:
         """Let the setting have a value that is shared with nobody."""
         self._shared.discard(name)

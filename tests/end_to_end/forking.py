@@ -84,6 +84,8 @@ _WHOLE: Final = (
     "tileharvest.spiders",
 )
 """Packages all of whose modules are wanted."""
+_PRELOADED: Final = "tests.end_to_end.preloaded"
+"""A module that does more than load others. It has its reasons, and comes last."""
 _DIE_WITH_PARENT: Final = 1
 """`PR_SET_PDEATHSIG` of Linux' prctl."""
 
@@ -187,7 +189,7 @@ class _Pipe:
 
 @cache
 def _wanted() -> list[str]:
-    """What is loaded before anything is forked: ours, and what Scrapy loads for every crawl."""
+    """What is loaded before anything is forked: ours, what Scrapy loads for every crawl, and what runs it."""
     components = (
         default_settings.DOWNLOADER_MIDDLEWARES_BASE,
         default_settings.EXTENSIONS_BASE,
@@ -199,7 +201,7 @@ def _wanted() -> list[str]:
         for package in _WHOLE
         for module in pkgutil.iter_modules(import_module(package).__path__)
     ]
-    return [*_LOADED, *of_scrapy, *of_packages]
+    return [*_LOADED, *of_scrapy, *of_packages, __name__, _PRELOADED]
 
 
 def _run(

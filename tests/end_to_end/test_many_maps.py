@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 MAPS: Final = 20
-KILLS: Final = 20
-FEW_FILES: Final = 1024
+KILLS: Final = 12
+"""At each step of a harvest alone it is killed in `tests/crash`."""
+FEW_FILES: Final = 512
 HARVEST: Final = ("harvest", "--all", "-a", f"day={FIRST_DAY}")
 HOSTILE: Final = {
     "hangs": rules.hang(),
@@ -160,7 +161,7 @@ def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, serv
 
 
 @pytest.mark.timeout(300)
-def test_a_process_that_is_killed_twenty_times_loses_nothing_of_any_map(
+def test_a_process_that_is_killed_a_dozen_times_loses_nothing_of_any_map(
     project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]]
 ) -> None:
     # A request that each killed process had leased is offered once more.
@@ -201,11 +202,11 @@ def test_hostile_maps_hold_up_no_other_one(
 
 
 @pytest.mark.timeout(300)
-def test_two_hundred_maps_are_harvested_by_a_process_that_may_open_few_files(
+def test_a_hundred_maps_are_harvested_by_a_process_that_may_open_few_files(
     project: Project, server: Nginx
 ) -> None:
-    add_maps(project, server, 200, zooms=[-1, -1])
-    command = [sys.executable, "-m", "scrapy", *HARVEST, "--at-once", "200", "--json"]
+    add_maps(project, server, 100, zooms=[-1, -1])
+    command = [sys.executable, "-m", "scrapy", *HARVEST, "--at-once", "100", "--json"]
     done = subprocess.run(
         ["bash", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "bash", *command],
         cwd=ROOT,
@@ -216,8 +217,8 @@ def test_two_hundred_maps_are_harvested_by_a_process_that_may_open_few_files(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "`ulimit -n` lets this process open files for 87 maps at once, not for 200" in done.stderr
-    assert finished(project) == {f"map-{one}" for one in range(200)}
+    assert "`ulimit -n` lets this process open files for 36 maps at once, not for 100" in done.stderr
+    assert finished(project) == {f"map-{one}" for one in range(100)}
     assert all(report["counts"] == {"add": 4} for report in json.loads(done.stdout))
 
 

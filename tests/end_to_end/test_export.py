@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from tests.end_to_end.project import await_condition
-from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+from tests.end_to_end.real_maps import ANTWORLD, SMALL, SMALL_DAY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.project import Project
+    from tests.end_to_end.real_maps import Harvested
     from tests.end_to_end.rendering import Rendering
 
 
@@ -41,6 +42,27 @@ def test_a_mosaic_is_put_together_of_the_published_tiles(
         assert found.tobytes() == expected.tobytes()
     assert told["bytes"] == path.stat().st_size
     assert (told["day"], told["damaged"]) == (SMALL_DAY, 0)
+
+
+def test_the_differences_are_those_of_the_published_files(
+    project: Project, antworld: list[Harvested], tmp_path: Path
+) -> None:
+    """Of a map of depth 7 the tiles of the deepest zoom have seven digits."""
+    first, last = antworld[0], antworld[-1]
+    project.adopt(last.data)
+    listed, shown = tmp_path / "diff.json", tmp_path / "diff.webp"
+    arguments = ("diff", ANTWORLD, first.day, last.day, str(listed), str(shown), "--json")
+    told = json.loads(project.scrapy(*arguments).stdout)
+    before, now = (
+        {tile: body for tile, body in one.images.items() if tile.zoom == 0} for one in (first, last)
+    )
+    expected = {f"0_{tile.x}_{tile.y}": "new" for tile in now.keys() - before.keys()}
+    changed = [tile for tile in now.keys() & before.keys() if now[tile] != before[tile]]
+    expected |= {f"0_{tile.x}_{tile.y}": "changed" for tile in changed}
+    assert {row["tile"]: row["change"] for row in json.loads(listed.read_text("utf-8"))} == expected
+    assert (told["new"], told["changed"]) == (len(expected) - len(changed), len(changed))
+    with Image.open(shown) as picture:
+        assert picture.size == (told["files"][1]["width"], told["files"][1]["height"])
 
 
 def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
@@ -80,11 +102,15 @@ def test_what_is_wrong_is_one_line(project: Project, harvested_map: Rendering, t
     lines = [
         (("smal",), 2, "the history has no map 'smal'; it has 'small'"),
         ((SMALL, str(tmp_path / "none/map.png")), 1, "name a folder that is there and can be written"),
-        ((SMALL, "map.png", "--zoom", "1"), 2, "there are zooms"),
-        ((SMALL, "map.png", "--max-pixels", "0"), 2, "leaves nothing to draw"),
-        ((SMALL, "map.jpg", "--quality", "101"), 2, "write 1 to 100"),
-        ((SMALL, "map.png", "--background", "grue"), 2, "--background grue is no colour"),
-        ((SMALL, "map.png", "--area", "900000,900000,900001,900001"), 2, "nothing was there in this area"),
+        ((SMALL, str(tmp_path / "map.png"), "--zoom", "1"), 2, "has zooms 0 to -12 on 2016-10-06"),
+        ((SMALL, str(tmp_path / "map.png"), "--max-pixels", "0"), 2, "leaves nothing to draw"),
+        ((SMALL, str(tmp_path / "map.jpg"), "--quality", "101"), 2, "write 1 to 100"),
+        ((SMALL, str(tmp_path / "map.png"), "--background", "grue"), 2, "--background grue is no colour"),
+        (
+            (SMALL, str(tmp_path / "map.png"), "--area", "900000,900000,900001,900001"),
+            2,
+            "nothing was there in this area",
+        ),
     ]
     for arguments, status, words in lines:
         done = project.scrapy("mosaic", *arguments, check=False)

@@ -32,10 +32,10 @@ class ExportCommand(MapCommand):
 
     has_zoom = True
     """Whether a person may choose the zoom."""
+    has_day = True
+    """Whether it is of one day, which is an option."""
     has_period = False
-    """Whether it is of several days."""
-    is_pictured = True
-    """Whether it is of one layer and an area."""
+    """Whether it is of a period, whose first and last day are options."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -54,7 +54,7 @@ class ExportCommand(MapCommand):
         if self.has_period:
             parser.add_argument("--from", dest="first", help="the first day (default: that of the history)")
             parser.add_argument("--to", dest="last", help="the last day (default: that of the history)")
-        else:
+        if self.has_day:
             parser.add_argument("--day", help="the day that it shows (default: that of the last harvest)")
 
     @contextmanager
@@ -75,9 +75,9 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
     """Returns the zoom that was asked for, if any. Raises ConfigurationError where there are no images."""
     zooms = excerpt.zooms()
     if zoom is not None and zoom not in zooms:
-        there = ", ".join(map(str, zooms))
         raise ConfigurationError(
-            f"--zoom {zoom}: of layer '{excerpt.layer.name}' on {excerpt.last} there are zooms {there}"
+            f"--zoom {zoom}: layer '{excerpt.layer.name}' has zooms {zooms[0]} to {zooms[-1]} on"
+            f" {excerpt.last}"
         )
     return zoom
 
@@ -104,6 +104,11 @@ def progress(settings: BaseSettings, name: str, *, as_json: bool) -> Iterator[Pr
     finally:
         for which, handler in before.items():
             signal.signal(which, handler)
+
+
+def damaged_in_words(tiles: int) -> str:
+    """Returns what is said of tiles that are not shown whole."""
+    return f"{tiles:,} tiles are not whole, as images cannot be read: scrapy verify names them"
 
 
 def foretell(what: str, *, as_json: bool) -> None:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, foretell, progress, zoom_of
+from tileharvest.commands.export_command import (
+    ExportCommand,
+    damaged_in_words,
+    foretell,
+    progress,
+    zoom_of,
+)
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
@@ -52,12 +58,7 @@ class Command(ExportCommand, ScrapyCommand):
             background = None
             if opts.background is not None or sheet.form.is_opaque:
                 background = background_of(opts.background, ground)
-            size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
-            foretell(
-                f"{excerpt.in_words()}, zoom {sheet.zoom}: {size} of {sheet.there.tiles:,} images, about"
-                f" {bytes_in_words(sheet.expected_bytes)}",
-                as_json=opts.json,
-            )
+            foretell(f"{path}: {sheet.in_words()}", as_json=opts.json)
             with progress(settings, args[0], as_json=opts.json) as watch:
                 written, damaged = write_mosaic(
                     sheet,
@@ -68,8 +69,9 @@ class Command(ExportCommand, ScrapyCommand):
                     quality=opts.quality,
                 )
         told = {**sheet.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
+        size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
         words = f"{path}: {size}, {bytes_in_words(written)}"
         if damaged:
-            words += f"; {damaged:,} tiles are not whole, as images cannot be read: scrapy verify names them"
+            words += f"; {damaged_in_words(damaged)}"
             self.exitcode = ExitStatus.FAILED_TILES
         write_answer(told, words, as_json=opts.json)

@@ -33,8 +33,8 @@ WHOLE: Final = "whole"
 _CORNERS: Final = re.compile(r"(-?\d{1,8})[ ,]+(-?\d{1,8})[ ,:]+(-?\d{1,8})[ ,]+(-?\d{1,8})", re.ASCII)
 _ZONE: Final = re.compile(r"zone(?::(\d{1,4}))?", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_COARSEST: Final = -24
-"""No name of a tile is coarser: a pyramid is at most so deep."""
+_COMPOSED: Final = 8
+"""How many zooms above the coarsest one with images are composed: 256 tiles across become one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,10 @@ class Excerpt:
     first: date
     """The same as `last`, unless a period was asked for."""
     last: date
-    _extents: dict[tuple[int, date], Extent | None] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[int, date, TileRange | None], Extent | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """The extents that were asked for."""
 
     @property
     def described(self) -> Layer:
@@ -89,43 +92,47 @@ class Excerpt:
     def zooms(self) -> Sequence[int]:
         """Returns the zooms of which there can be pictures on the last day, deepest first.
 
-        Where tiles nest by two these are all that are not deeper than the deepest one with images.
+        Where tiles nest by two some coarser ones than there are images of are composed.
         """
         kept = self.layer.kept_zooms(self.last)
-        coarsest = 1 - self.described.depth if self.layer.factor == 2 else min(kept, default=0)
-        every = range(max(kept, default=coarsest - 1), max(coarsest, _COARSEST) - 1, -1)
+        every = range(kept[-1], kept[0] - _COMPOSED - 1, -1) if self.layer.factor == 2 else kept[::-1]
         return [zoom for zoom in every if self.layer.source_zoom(zoom, self.last) is not None]
 
     def box(self, zoom: int) -> PixelBox | None:
-        """Returns the pixels of a zoom that belong to it; None where no tile of it was there on the last day.
+        """Returns the pixels of a zoom that belong to it; None where no tile of it was there.
 
-        The whole map reaches as far as its tiles. Raises HistoryError.
+        The whole map reaches as far as its tiles on the first day or on the last. Raises HistoryError.
         """
         factor, size = self.layer.factor, self.tile_size
-        whole = None if self.ground is not None else self.extent(zoom)
-        if self.ground is not None:
-            box = PixelBox.of(self.ground, zoom, factor, size)
-        elif whole is not None:
-            box = PixelBox.of(Ground.of(whole.area, factor), zoom, factor, size)
-        else:
-            return None
-        return box if self.extent(zoom, box.tiles(zoom, size)) is not None else None
+        if self.ground is None:
+            reaches = [Ground.of(there.area, factor) for there in self._extents(zoom)]
+            if not reaches:
+                return None
+            points = [point for one in reaches for point in ((one.west, one.south), (one.east, one.north))]
+            return PixelBox.of(Ground.around(points), zoom, factor, size)
+        # Of the deepest tiles: a coarser one shows other ground, too.
+        deepest = self.zooms()[0]
+        is_any = self._extents(deepest, self.ground.tiles(deepest, factor))
+        return PixelBox.of(self.ground, zoom, factor, size) if is_any else None
 
-    def extent(self, zoom: int, area: TileRange | None = None) -> Extent | None:
+    def extent(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Extent | None:
         """Returns how far the images reach that a picture of this zoom is made of; by default all of them.
 
-        None where there is none. Raises HistoryError.
+        By default it is about the last day. None where there is none. Raises HistoryError.
         """
-        source = self.layer.source_zoom(zoom, self.last)
+        day = self.last if day is None else day
+        source = self.layer.source_zoom(zoom, day)
         if source is None:
             return None
-        if area is not None:
-            return extent(self.history, self.layer.id, area.at_zoom(source, self.layer.factor), self.last)
-        place = source, self.last
-        if place not in self._extents:
-            everything = EVERYWHERE.at_zoom(source, self.layer.factor)
-            self._extents[place] = extent(self.history, self.layer.id, everything, self.last)
-        return self._extents[place]
+        key = source, day, area
+        if key not in self._known:
+            within = (EVERYWHERE if area is None else area).at_zoom(source, self.layer.factor)
+            self._known[key] = extent(self.history, self.layer.id, within, day)
+        return self._known[key]
+
+    def _extents(self, zoom: int, area: TileRange | None = None) -> list[Extent]:
+        extents = (self.extent(zoom, area, day) for day in dict.fromkeys((self.last, self.first)))
+        return [there for there in extents if there is not None]
 
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""
@@ -151,10 +158,10 @@ def excerpt_of(
             f"map '{map_name}' has no harvest yet: scrapy harvest {map_name} begins its history"
         )
     layer = _layer(outline, wanted.layer)
-    last = _day(outline, "--day" if wanted.day else "--to", wanted.day or wanted.last) or outline.days[-1]
-    first = _day(outline, "--from", wanted.first) or (last if wanted.last is None else outline.days[0])
+    last = _day(outline, wanted.day or wanted.last) or outline.days[-1]
+    first = _day(outline, wanted.first) or (last if wanted.last is None else outline.days[0])
     if first > last:
-        raise ConfigurationError(f"--from {first} is later than the last day, {last}")
+        raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
     if not layer.kept_zooms(last):
         raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
     ground = _ground(wanted.area, layer, layer.described(last), zones, named or {})
@@ -171,7 +178,7 @@ def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
     return outline.layers[names.index(name)]
 
 
-def _day(outline: MapOutline, option: str, text: str | None) -> date | None:
+def _day(outline: MapOutline, text: str | None) -> date | None:
     """Raises ConfigurationError for what is no day, and one on which nothing was known yet."""
     if text is None:
         return None
@@ -180,10 +187,10 @@ def _day(outline: MapOutline, option: str, text: str | None) -> date | None:
     except ValueError:
         day = None
     if day is None:
-        raise ConfigurationError(f"{option} {text} is no day: write it as {outline.days[-1]}")
+        raise ConfigurationError(f"{text} is no day: write it as {outline.days[-1]}")
     if day < outline.days[0]:
         raise ConfigurationError(
-            f"{option} {day} is before the history of map '{outline.name}', which begins on {outline.days[0]}"
+            f"{day} is before the history of map '{outline.name}', which begins on {outline.days[0]}"
         )
     return day
 

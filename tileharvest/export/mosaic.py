@@ -15,8 +15,10 @@ from tileharvest.export.picture_file import (
     misfit,
     write_picture,
 )
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.bands import bands
 from tileharvest.pictures.composer import Composer
+from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +60,13 @@ class Sheet:
         width, height = self.excerpt.tile_size
         covered = min(self.there.tiles * width * height * share, self.box.width * self.box.height)
         return int(covered * self.form.bytes_per_pixel)
+
+    def in_words(self) -> str:
+        """Returns what it will be."""
+        return (
+            f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels of"
+            f" {self.there.tiles:,} images, about {bytes_in_words(self.expected_bytes)}"
+        )
 
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told."""
@@ -101,7 +110,18 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
         )
     if why:
         raise ConfigurationError(f"{why}; no zoom fits: choose a smaller --area")
-    raise ConfigurationError(f"{excerpt.in_words()}: nothing was there in this area; nothing was made")
+    raise ConfigurationError(
+        f"{excerpt.in_words()}: nothing was there in this area; nothing was made{_reach_in_words(excerpt)}"
+    )
+
+
+def _reach_in_words(excerpt: Excerpt) -> str:
+    """Returns where a map is, for people who have looked elsewhere."""
+    there, projection = excerpt.extent(excerpt.zooms()[0]), excerpt.described.projection
+    if there is None or projection is None:
+        return ""
+    west, north, east, south = Ground.of(there.area, excerpt.layer.factor).places(projection)
+    return f"; the map reaches from {west:.0f},{north:.0f} to {east:.0f},{south:.0f}"
 
 
 def write_mosaic(

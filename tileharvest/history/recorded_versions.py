@@ -96,6 +96,21 @@ _EXTENT: Final = AreaQuery.over(
     .join_from(tiles, versions, versions.c.id == _ITS_LAST)
     .where(versions.c.sha1.is_not(None)),
 )
+_ITS_LAST_BEFORE: Final = (
+    select(_ITS.c.id)
+    .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("after"))
+    .order_by(_ITS.c.day.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_BEFORE: Final = versions.alias("versions_before")
+_DIFFERENCES: Final = AreaQuery.over(
+    tiles,
+    select(tiles.c.x, tiles.c.y, _BEFORE.c.sha1, _BEFORE.c.extension, versions.c.sha1, versions.c.extension)
+    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
+    .join(_BEFORE, _BEFORE.c.id == _ITS_LAST_BEFORE, isouter=True)
+    .where(versions.c.day > bindparam("after"), versions.c.sha1.is_distinct_from(_BEFORE.c.sha1)),
+)
 _STORY: Final = select(*_VERSION).where(is_tile(versions)).order_by(versions.c.day)
 
 
@@ -116,9 +131,26 @@ def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile
     """
     with history.reading() as connection:
         return {
-            Tile(area.zoom, x, y): None if sha1 is None else f"{sha1}.{extension}"
+            Tile(area.zoom, x, y): _image_name(sha1, extension)
             for x, y, sha1, extension in _SHOWN.rows(connection, layer, area, until=day)
         }
+
+
+def differences(
+    history: History, layer: int, area: TileRange, after: date, until: date
+) -> dict[Tile, tuple[str | None, str | None]]:
+    """Returns, per tile of the area that was another one at the end of the second day than at the end of the
+    first, its image on both; None where the tile was not there.
+
+    A tile that has changed and changed back is none of them. Goes to two versions per tile that was ever
+    asked there.
+    """
+    with history.reading() as connection:
+        rows = _DIFFERENCES.rows(connection, layer, area, after=after, until=until)
+    return {
+        Tile(area.zoom, x, y): (_image_name(old, old_extension), _image_name(new, new_extension))
+        for x, y, old, old_extension, new, new_extension in rows
+    }
 
 
 def extent(history: History, layer: int, area: TileRange, day: date) -> Extent | None:
@@ -204,6 +236,10 @@ def named_images(history: History, map_name: str | None = None) -> list[NamedIma
             if image not in found:
                 found[image] = NamedImage(image, name, layer, Tile(zoom, x, y), day)
     return list(found.values())
+
+
+def _image_name(sha1: str | None, extension: str | None) -> str | None:
+    return None if sha1 is None else f"{sha1}.{extension}"
 
 
 def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> int:

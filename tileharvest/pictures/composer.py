@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image as Pillow
 
+from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.changes import last_changes
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.cache import Picture, PictureMemory
@@ -121,8 +122,12 @@ class Composer:
         question to the history, and more where `composition` has more. Raises HistoryError.
         """
         if area.zoom == past.source:
-            found = shown(past.history, past.layer, area, past.day)
-            return {tile: name for tile, name in found.items() if name is not None}
+            return {
+                tile: name
+                for part in area.slices(MOST_COLUMNS)
+                for tile, name in shown(past.history, past.layer, part, past.day).items()
+                if name is not None
+            }
         changed = last_changes(past.history, past.layer, past.source, area, past.day)
         return {tile: self._composition(past, tile, last) for tile, last in changed.items()}
 

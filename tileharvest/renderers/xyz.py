@@ -236,6 +236,11 @@ def mercator(deepest: int) -> Projection:
     return Projection((half / 180, 0, 0, half), (0, 0, -half / 180, -half), height=0)
 
 
+def is_on_earth(layer: Layer, renderer: str | None) -> bool:
+    """Says whether places of a layer are told by latitude and longitude."""
+    return renderer == Xyz.name and layer.projection is not None
+
+
 def latitude_of(south: float) -> float:
     """Returns the degrees north of a place that `mercator` has so far south."""
     return degrees(atan(sinh(-radians(south))))

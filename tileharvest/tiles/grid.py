@@ -314,6 +314,12 @@ class TileRange:
             return None
         return TileRange(self.zoom, x_from, x_to, y_from, y_to)
 
+    def slices(self, columns: int) -> Iterator[TileRange]:
+        """Returns the range in parts of at most so many columns, from left to right."""
+        for first in range(0, len(self.columns), columns):
+            part = self.columns[first : first + columns]
+            yield TileRange(self.zoom, part[0], part[-1], self.y_from, self.y_to)
+
     def squares(self, side: int) -> Iterator[TileRange]:
         """Returns all squares of `side` x `side` tiles that lie in the range."""
         reach = (side - 1) * (2 << -self.zoom)

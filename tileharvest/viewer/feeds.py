@@ -15,11 +15,11 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
 from tileharvest.maps.permalink import permalink, written
-from tileharvest.renderers.xyz import latitude_of
+from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.events import recent_events
 from tileharvest.viewer.parameters import Parameters
-from tileharvest.viewer.rectangles import RECTANGLE, is_on_earth
+from tileharvest.viewer.rectangles import RECTANGLE
 from tileharvest.viewer.replies import quoted, wrong
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from math import asinh, ceil, degrees, floor, radians, tan
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.renderers.xyz import Xyz, latitude_of
+from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.replies import quoted, wrong
@@ -58,11 +58,6 @@ def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Gro
         return Ground.of_places(*corners, projection)
     except ValueError:
         raise wrong(f"area={_echoed(parameters, 'area')} has no size") from None
-
-
-def is_on_earth(layer: Layer, renderer: str | None) -> bool:
-    """Says whether places of a layer are told by latitude and longitude."""
-    return renderer == Xyz.name and layer.projection is not None
 
 
 def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:

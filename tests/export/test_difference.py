@@ -1,0 +1,170 @@
+"""Differences of two days, beside pictures that Pillow puts together, and lists that are read again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from PIL import Image, ImageDraw
+
+from tests.export.island import CHANGED, GONE, NEW, picture
+from tests.export.test_mosaic import Count
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
+from tileharvest.export.difference import Differences, write_difference, write_list
+from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
+from tileharvest.export.mosaic import sheet_of
+from tileharvest.history.database import History
+from tileharvest.pictures.changed_tiles import Change
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
+GREEN: Final = (0, 200, 60, 255)
+RED: Final = (230, 30, 30, 255)
+
+
+def between(history: History, first: date, last: date) -> Excerpt:
+    return excerpt_of(history, MAP, Wanted(first=str(first), last=str(last)))
+
+
+def made(world: World, excerpt: Excerpt, path: Path, zoom: int = 0) -> tuple[Image.Image, int]:
+    """The picture, and how many of its tiles are not whole."""
+    _, damaged = write_difference(sheet_of(excerpt, path, zoom, None), path, world.store, Count(), None)
+    with Image.open(path) as opened:
+        opened.load()
+        return opened, damaged
+
+
+def place(tile: Tile) -> tuple[int, int, int, int]:
+    """Where a tile lies in the picture of the island."""
+    left, top = (tile.column + 2) * SIZE, (tile.row + 2) * SIZE
+    return left, top, left + SIZE, top + SIZE
+
+
+def is_faded(found: Image.Image, before: Image.Image) -> bool:
+    """Whether each pixel has a quarter of the colours, and half of the way to grey."""
+    for x in range(found.width):
+        for y in range(found.height):
+            pixel, colour = found.getpixel((x, y)), before.getpixel((x, y))
+            assert isinstance(pixel, tuple)
+            assert isinstance(colour, tuple)
+            grey = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
+            pale = [128 + (grey + 0.25 * (channel - grey) - 128) / 2 for channel in colour[:3]]
+            if pixel[3] != colour[3] or max(abs(a - b) for a, b in zip(pixel, pale, strict=False)) > 2:
+                return False
+    return True
+
+
+def test_what_has_changed_has_its_colours_and_all_else_is_faded(
+    world: World, history: History, tmp_path: Path
+) -> None:
+    found, damaged = made(world, between(history, FIRST, SECOND), tmp_path / "diff.png")
+    before, now = picture(world, FIRST), picture(world, SECOND)
+    assert damaged == 0
+    assert found.size == now.size
+    expected = {CHANGED: now.crop(place(CHANGED)), GONE: before.crop(place(GONE)), NEW: now.crop(place(NEW))}
+    for tile, colour in ((GONE, RED), (NEW, GREEN)):
+        ImageDraw.Draw(expected[tile]).rectangle((0, 0, SIZE - 1, SIZE - 1), outline=colour)
+    for tile in (Tile.at(0, column, row) for column in range(-2, 2) for row in range(-2, 2)):
+        part = found.crop(place(tile))
+        if tile in expected:
+            assert part.tobytes() == expected[tile].tobytes(), tile
+        else:
+            assert is_faded(part, now.crop(place(tile))), tile
+
+
+def test_neighbours_that_are_new_have_one_outline(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    image = as_png(Image.new("RGBA", (SIZE, SIZE), (9, 9, 9, 255)))
+    world.harvest(FIRST, {Tile(0, 1, 3): image})
+    world.harvest(SECOND, {Tile(0, 1, 1): image, Tile(0, 3, 1): image})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        found, _ = made(world, between(history, FIRST, SECOND), tmp_path / "diff.png")
+    expected = Image.new("RGBA", (2 * SIZE, SIZE), (9, 9, 9, 255))
+    ImageDraw.Draw(expected).rectangle((0, 0, 2 * SIZE - 1, SIZE - 1), outline=GREEN)
+    assert found.crop((0, SIZE, 2 * SIZE, 2 * SIZE)).tobytes() == expected.tobytes()
+
+
+def test_a_coarser_picture_shows_which_part_has_changed(
+    world: World, history: History, tmp_path: Path
+) -> None:
+    excerpt = between(history, FIRST, SECOND)
+    found, _ = made(world, excerpt, tmp_path / "diff.png", zoom=-1)
+    half = SIZE // 2
+    left, top = (CHANGED.column + 2) * half, (CHANGED.row + 2) * half
+    changed = found.crop((left, top, left + half, top + half))
+    now = picture(world, SECOND).crop(place(CHANGED)).reduce(2)
+    assert max(abs(a - b) for a, b in zip(changed.tobytes(), now.tobytes(), strict=True)) <= 2
+    beside = found.crop((left + half, top, left + 2 * half, top + half))
+    assert is_faded_closely(beside, picture(world, SECOND).crop(place(Tile(0, 3, 1))).reduce(2))
+
+
+def is_faded_closely(found: Image.Image, now: Image.Image) -> bool:
+    spread = [max(pixel[:3]) - min(pixel[:3]) for pixel in pixels(found)]
+    before = [max(pixel[:3]) - min(pixel[:3]) for pixel in pixels(now)]
+    return all(a <= b / 8 + 3 for a, b in zip(spread, before, strict=True))
+
+
+def pixels(image: Image.Image) -> list[tuple[int, ...]]:
+    found = [image.getpixel((x, y)) for x in range(image.width) for y in range(image.height)]
+    return [pixel for pixel in found if isinstance(pixel, tuple)]
+
+
+def test_an_image_that_cannot_be_read_is_counted(world: World, history: History, tmp_path: Path) -> None:
+    _, damaged = made(world, between(history, SECOND, THIRD), tmp_path / "diff.png")
+    assert damaged == 1
+
+
+def test_what_changed_and_changed_back_is_no_difference(tmp_path: Path) -> None:
+    red, green = (as_png(Image.new("RGBA", (SIZE, SIZE), colour)) for colour in (RED, GREEN))
+    world = World(tmp_path)
+    world.harvest(FIRST, {CHANGED: red, GONE: red})
+    world.harvest(SECOND, {CHANGED: green, GONE: green})
+    world.harvest(THIRD, {CHANGED: red})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        found = {one.tile: one.change for one in Differences(between(history, FIRST, THIRD)).all()}
+    assert found == {GONE: Change.CHANGED}
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A layer in which a block is a pixel and a tile has 8 of them."""
+    projection = Projection((2 / 8, 0, 0, 0), (0, 0, -2 / 8, 0))
+    layer = Layer("flat", Pyramid(4), "png", tile_size=8, projection=projection)
+    world = World(tmp_path_factory.mktemp("flat"))
+    tiles = [Tile.at(0, -2, 1), Tile.at(0, 0, 0)]
+    for day, number in ((FIRST, 0), (SECOND, 1)):
+        image = as_png(Image.new("RGBA", (8, 8), (number, 0, 0, 255)))
+        world.harvest(day, dict.fromkeys(tiles[: 2 - number], image), layer="flat", described=layer)
+    return world
+
+
+def test_lists_name_the_blocks_of_each_tile(flat: World, tmp_path: Path) -> None:
+    """The tile of column -2 and row 1 has the blocks -16 to -9 and 8 to 15."""
+    with History.open_read_only(f"sqlite:///{flat.history_file}") as history:
+        excerpt = between(history, FIRST, SECOND)
+        for ending in ("json", "csv", "geojson"):
+            size = write_list(excerpt, tmp_path / f"diff.{ending}")
+            assert size == (tmp_path / f"diff.{ending}").stat().st_size
+    (row,) = json.loads((tmp_path / "diff.json").read_text("utf-8"))
+    assert {key: row[key] for key in ("tile", "change", "west", "north", "east", "south")} == {
+        "tile": "0_-3_-3",
+        "change": "changed",
+        "west": -16,
+        "north": 8,
+        "east": -9,
+        "south": 15,
+    }
+    with (tmp_path / "diff.csv").open(encoding="utf-8", newline="") as file:
+        assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()}]
+    (feature,) = json.loads((tmp_path / "diff.geojson").read_text("utf-8"))["features"]
+    assert feature["properties"] == row
+    ring = [[-16, -16], [-8, -16], [-8, -8], [-16, -8], [-16, -16]]
+    assert feature["geometry"] == {"type": "Polygon", "coordinates": [ring]}

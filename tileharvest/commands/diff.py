@@ -1,0 +1,113 @@
+"""`scrapy diff NAME DAY1 DAY2 [FILE...]`: what has changed on a map between two days."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.export_command import (
+    ExportCommand,
+    damaged_in_words,
+    foretell,
+    progress,
+    zoom_of,
+)
+from tileharvest.commands.terminal import say, write_json, write_line
+from tileharvest.errors import ExitStatus
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+    from collections import Counter
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.pictures.changed_tiles import Change
+
+
+class Command(ExportCommand, ScrapyCommand):
+    form = "[options] NAME DAY1 DAY2 [FILE...]"
+    summary = "Show what has changed on a map between two days, as a picture and as a list"
+    details = (
+        "A FILE that ends with .png, .jpg, .webp, .avif or .tif is a picture: what has changed in its"
+        " colours, all else faded, new and gone tiles outlined. One that ends with .json, .csv or .geojson is"
+        " a list of the changed tiles with their blocks. Without a FILE it is told how many there are. Exit"
+        " status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left blank."
+    )
+    arguments = range(3, 100)
+    usage = "say which map and which days: scrapy {word} NAME 2024-01-01 2024-02-01 [FILE...]"
+    has_day = False
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--max-pixels", type=int, help="choose the deepest zoom with at most so many")
+        parser.add_argument("--background", help="a colour behind the map, such as black (default: none)")
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.difference import LISTS, Differences, write_list  # noqa: PLC0415
+        from tileharvest.export.picture_file import form_of  # noqa: PLC0415
+
+        name, opts.first, opts.last, *names = args
+        paths = [Path(one) for one in names]
+        for path in paths:
+            if path.suffix.lower() not in LISTS:
+                form_of(path)
+        with self.excerpt(settings, name, opts) as excerpt:
+            counts = Differences(excerpt).count()
+            told: dict[str, Any] = {
+                "map": name,
+                "layer": excerpt.layer.name,
+                "first": excerpt.first.isoformat(),
+                "last": excerpt.last.isoformat(),
+                **{change.value: number for change, number in counts.items()},
+                "files": [],
+            }
+            lines = [_in_words(excerpt, counts)]
+            for path in paths:
+                if path.suffix.lower() in LISTS:
+                    file: dict[str, Any] = {"file": str(path), "bytes": write_list(excerpt, path)}
+                else:
+                    file = self._picture(settings, excerpt, path, opts)
+                told["files"].append(file)
+                lines.append(f"{path}: {bytes_in_words(file['bytes'])}")
+        if opts.json:
+            write_json(told)
+        else:
+            for line in lines:
+                write_line(line)
+
+    def _picture(
+        self, settings: BaseSettings, excerpt: Excerpt, path: Path, opts: argparse.Namespace
+    ) -> dict[str, Any]:
+        """Writes a picture. Returns what programs are told of it."""
+        from tileharvest.export.difference import write_difference  # noqa: PLC0415
+        from tileharvest.export.mosaic import sheet_of  # noqa: PLC0415
+        from tileharvest.export.picture_file import background_of  # noqa: PLC0415
+
+        sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
+        background = None
+        if opts.background is not None or sheet.form.is_opaque:
+            background = background_of(opts.background, excerpt.described.background)
+        foretell(f"{path}: {sheet.in_words()}", as_json=opts.json)
+        with progress(settings, excerpt.map.name, as_json=opts.json) as watch:
+            store = open_store_for_reading(settings)
+            written, damaged = write_difference(sheet, path, store, watch, background)
+        if damaged:
+            self.exitcode = ExitStatus.FAILED_TILES
+            say(damaged_in_words(damaged))
+        size = {"width": sheet.box.width, "height": sheet.box.height, "zoom": sheet.zoom}
+        return {"file": str(path), "bytes": written, **size, "damaged": damaged}
+
+
+def _in_words(excerpt: Excerpt, counts: Counter[Change]) -> str:
+    found = ", ".join(f"{number:,} {change.value}" for change, number in sorted(counts.items(), key=_order))
+    return f"{excerpt.in_words()}: {found or 'no tile is another one'}"
+
+
+def _order(item: tuple[Change, int]) -> str:
+    return item[0].value

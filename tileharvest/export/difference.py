@@ -1,0 +1,214 @@
+"""A difference: what has changed in an excerpt between two days, as a picture and as a list."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from functools import partial
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tileharvest.export.picture_file import drawing_threads, write_picture
+from tileharvest.export.target import made_whole
+from tileharvest.history.areas import MOST_COLUMNS
+from tileharvest.history.recorded_versions import differences
+from tileharvest.pictures.bands import bands
+from tileharvest.pictures.changed_tiles import Change, difference_of
+from tileharvest.pictures.composer import Composer
+from tileharvest.renderers.xyz import is_on_earth, latitude_of
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.ground import Ground
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import TextIO
+
+    from PIL import Image as Pillow
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.mosaic import Sheet
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.pictures.composer import Composition, PastLayer
+    from tileharvest.store.port import TileStore
+
+LISTS: Final = (".json", ".csv", ".geojson")
+"""The endings of lists."""
+
+
+class Difference(NamedTuple):
+    """A tile of the deepest zoom that is another one than before."""
+
+    tile: Tile
+    change: Change
+    before: str | None
+    """The image's name in the store."""
+    now: str | None
+
+
+class Differences:
+    """What has changed in an excerpt between its first day and its last. May be used by several threads."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        self._excerpt = excerpt
+        self.zoom = excerpt.layer.kept_zooms(excerpt.last)[-1]
+        """The deepest one that the map keeps: there it is compared."""
+
+    def within(self, area: TileRange) -> Iterator[Difference]:
+        """Yields the tiles of an area of that zoom, in columns from left to right. Raises HistoryError."""
+        excerpt = self._excerpt
+        for part in area.slices(MOST_COLUMNS):
+            found = differences(excerpt.history, excerpt.layer.id, part, excerpt.first, excerpt.last)
+            for tile, (before, now) in sorted(found.items()):
+                yield Difference(tile, Change.between(before, now), before, now)
+
+    def all(self) -> Iterator[Difference]:
+        """Yields those of the whole excerpt, of which at most some columns are in memory."""
+        box = self._excerpt.box(self.zoom)
+        if box is not None:
+            yield from self.within(box.tiles(self.zoom, self._excerpt.tile_size))
+
+    def count(self) -> Counter[Change]:
+        """Returns how many tiles there are of each kind."""
+        return Counter(one.change for one in self.all())
+
+
+def write_difference(
+    sheet: Sheet, path: Path, store: TileStore, watch: Watch, background: tuple[int, int, int] | None
+) -> tuple[int, int]:
+    """Writes the picture of the difference: the changed in their colours, all else faded; new and gone ones
+    outlined.
+
+    Returns the file's bytes, and how many tiles are not whole. Raises TileHarvestError.
+    """
+    excerpt = sheet.excerpt
+    found, factor, size = Differences(excerpt), excerpt.layer.factor, excerpt.tile_size
+    days = excerpt.past(sheet.zoom, excerpt.first), excerpt.past(sheet.zoom)
+    composer = Composer(store)
+    damaged: set[Tile] = set()
+
+    def image(
+        past: PastLayer | None, tile: Tile, parts: Mapping[Tile, Composition | str]
+    ) -> Pillow.Image | None:
+        part = parts.get(tile)
+        if past is None or part is None:
+            return None
+        drawn, is_whole = composer.image(past, part)
+        if not is_whole:
+            damaged.add(tile)
+        return drawn
+
+    def row(area: TileRange) -> Mapping[Tile, Callable[[], Pillow.Image | None]]:
+        watch.passed(int(area.y_from not in begun))
+        begun.add(area.y_from)
+        # One more on each side, so that an outline knows its neighbours.
+        near = found.within(area.at_zoom(found.zoom, factor).wider(1))
+        changes = {one.tile: one.change for one in near}
+        cells: dict[Tile, list[Tile]] = {}
+        for cell in changes:
+            cells.setdefault(cell.ancestor(cell.zoom - sheet.zoom, factor), []).append(cell)
+        before, now = ({} if past is None else composer.parts(past, area) for past in days)
+
+        def draw(tile: Tile) -> Pillow.Image:
+            its = cells.get(tile, [])
+            is_gone = any(changes[cell] is Change.GONE for cell in its)
+            old = image(days[0], tile, before) if is_gone else None
+            return difference_of(tile, old, image(days[1], tile, now), its, changes, factor, size)
+
+        shown = {tile for tile in (*now, *cells) if tile in area}
+        return {tile: partial(draw, tile) for tile in shown}
+
+    begun: set[int] = set()
+    watch.expects(sheet.rows)
+    with drawing_threads() as pool:
+        try:
+            drawn = bands(sheet.box, sheet.zoom, size, row, pool)
+            written = write_picture(path, (sheet.box.width, sheet.box.height), drawn, pool, background)
+        except BaseException:
+            composer.stop()
+            raise
+    return written, len(damaged)
+
+
+def write_list(excerpt: Excerpt, path: Path) -> int:
+    """Writes the tiles that are others than before, with their blocks, as the file's name says. Returns the
+    file's bytes. Raises TileHarvestError.
+    """
+    rows = map(_Places(excerpt).row, Differences(excerpt).all())
+    with made_whole(path) as file:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        if path.suffix.lower() == ".csv":
+            writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
+        elif path.suffix.lower() == ".json":
+            _write_members(text, "[", ({key: row[key] for key in COLUMNS} for row in rows), "]")
+        else:
+            head = '{"type": "FeatureCollection", "features": ['
+            _write_members(text, head, map(_feature, rows), "]}")
+        text.flush()
+        size = file.tell()
+        text.detach()
+    return size
+
+
+def _write_members(text: TextIO, head: str, members: Iterable[Any], end: str) -> None:
+    """Writes a JSON value with so many members that they are not all in memory."""
+    text.write(head)
+    text.writelines(
+        ("," if number else "") + "\n" + json.dumps(member) for number, member in enumerate(members)
+    )
+    text.write(f"\n{end}\n")
+
+
+COLUMNS: Final = ("tile", "change", "west", "north", "east", "south", "before", "now")
+"""Of a list: where the tile lies in the world, in whole blocks, all of them included, or in degrees; and its
+images in the store."""
+
+
+class _Places:
+    """Where tiles lie in the world."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        described = excerpt.described
+        self._factor = excerpt.layer.factor
+        self._projection = described.projection
+        self._is_on_earth = is_on_earth(described, excerpt.map.renderer)
+
+    def row(self, one: Difference) -> dict[str, Any]:
+        """Returns what a list says of a tile; `corners` are east and north, counterclockwise."""
+        row: dict[str, Any] = {"tile": str(one.tile), "change": one.change.value}
+        row |= {"before": one.before, "now": one.now}
+        if self._projection is None:
+            return {**dict.fromkeys(COLUMNS), **row, "corners": None}
+        ground = Ground.of(TileRange.of(one.tile), self._factor)
+        west, north, east, south = ground.places(self._projection)
+        if self._is_on_earth:
+            edges = [round(value, 7) for value in (west, latitude_of(north), east, latitude_of(south))]
+        else:
+            # What ends where a block begins does not have that block.
+            edges = [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
+        corners = [
+            self._projection.place_at(x, y)
+            for x, y in (
+                (ground.west, ground.south),
+                (ground.east, ground.south),
+                (ground.east, ground.north),
+                (ground.west, ground.north),
+            )
+        ]
+        row |= dict(zip(("west", "north", "east", "south"), edges, strict=True))
+        return {**row, "corners": [[x, latitude_of(z) if self._is_on_earth else -z] for x, z in corners]}
+
+
+def _feature(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a feature of GeoJSON (RFC 7946). In place of longitude and latitude it has the blocks east and
+    north of the origin, so that north is up, unless the map is one of the earth."""
+    corners = row["corners"]
+    geometry = None
+    if corners is not None:
+        ring = [[round(number, 7) for number in corner] for corner in [*corners, corners[0]]]
+        geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "geometry": geometry, "properties": {key: row[key] for key in COLUMNS}}

@@ -143,6 +143,14 @@ def test_a_part_of_the_time_is_looked_at_more_nearly_and_steps_move_it(screen: S
     screen.page.mouse.wheel(0, 480)
     expect(screen.part("time-out")).to_be_disabled()
     expect(tick(screen, FIRST)).to_have_count(1)
+    # To look at another time is not to go there.
+    screen.choose_day(SECOND)
+    screen.page.mouse.wheel(0, -120)
+    expect(tick(screen, SECOND)).to_have_count(0)
+    expect(screen.part("day")).to_have_text(in_words(SECOND))
+    screen.await_look(day=SECOND)
+    screen.part("previous").click()
+    screen.expect_day(FIRST)
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ export class TimeBar {
     /** @type {Map<string, number>} */
     this.changes = new Map();
     this.playing = 0;
+    /** The day that was chosen, which the slider cannot tell while it shows another time. */
+    this.chosenDay = dayOf(0);
     /** The days along the slider; fewer than all of the history after somebody has looked nearer. */
     this.span = { from: 0, to: 0 };
     /** The day whose picture the pointer has asked for. */
@@ -42,10 +44,11 @@ export class TimeBar {
 
   /** @param {string[]} days of harvests, oldest first, at least one */
   set harvested(days) {
-    const wasWhole = this.days.length === 0 || JSON.stringify(this.span) === JSON.stringify(this.whole);
+    // Of another map all is shown, and of a map that was shown as a whole its new days, too.
+    const isWhole = days[0] !== this.days[0] || JSON.stringify(this.span) === JSON.stringify(this.whole);
     this.days = days;
     this.slider.disabled = days.length < 2;
-    this.#show(wasWhole || this.span.from < this.whole.from || this.span.to > this.whole.to ? this.whole : this.span);
+    this.#show(isWhole ? this.whole : this.span);
   }
 
   /** All days of the history, which has some. */
@@ -55,12 +58,11 @@ export class TimeBar {
 
   /** @param {{from: number, to: number}} span of days along the slider */
   #show(span) {
-    const day = this.day;
     this.span = span;
     this.slider.min = String(span.from);
     this.slider.max = String(span.to);
-    // The slider may have left it for the nearest that it could show.
-    this.slider.value = String(dayNumber(day));
+    // Of a day outside of the span it stands at the nearest end; what is told stays that of the day.
+    this.slider.value = String(dayNumber(this.chosenDay));
     const isOne = this.days.length < 2;
     part("first-day").textContent = isOne ? "" : dayInWords(dayOf(span.from));
     part("last-day").textContent = isOne ? text("onlyOneDay") : dayInWords(dayOf(span.to));
@@ -81,16 +83,15 @@ export class TimeBar {
   /** @param {string} day */
   set day(day) {
     const number = dayNumber(day);
-    if (this.days.length > 0) {
-      const span = including(this.span, number, this.whole);
-      if (span !== this.span) this.#show(span);
-    }
+    const isOther = day !== this.chosenDay;
+    this.chosenDay = day;
+    if (isOther && this.days.length > 0) this.#show(including(this.span, number, this.whole));
     this.slider.value = String(number);
     this.#describe();
   }
 
   get day() {
-    return dayOf(Number(this.slider.value));
+    return this.chosenDay;
   }
 
   /** @param {-1 | 1} direction @param {boolean} [around] go on at the other end @returns {boolean} whether there was one */
@@ -149,7 +150,7 @@ export class TimeBar {
   #listen() {
     this.slider.addEventListener("input", () => {
       this.stop();
-      this.choose(this.day);
+      this.choose(dayOf(Number(this.slider.value)));
     });
     // Before the map hears of it, which would move.
     document.addEventListener("keydown", (event) => this.#key(event), { capture: true });

@@ -99,12 +99,18 @@ class DrawnSite:
         return Rendering(self.folder, self.depth, self.layer)
 
     def configure(self, **more: Any) -> None:
-        """Writes the configuration, with more about the layer such as its `last_rendertime`."""
+        """Writes the configuration, with more about the layer such as its `last_rendertime`.
+
+        Each one has a time of its own. Servers make validators of time and size, so that two files written
+        within a second would be one for them.
+        """
         tileset = {"path": self.layer, "zoomLevels": self.depth, "imgextension": "png", "isOverlay": False}
         tileset |= more
         text = f"var overviewerConfig = {json.dumps({'tilesets': [tileset]})};\n"
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
+        file, seconds = self.folder / "overviewerConfig.js", NOON + next(self._drawings)
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, (seconds, seconds))
 
     def draw(self, leaf: str, seconds: int) -> None:
         """As Overviewer does: the leaf, and all above it anew, each with the time of its newest child."""

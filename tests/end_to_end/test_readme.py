@@ -74,9 +74,8 @@ def write_program(file: Path, text: str) -> None:
 
 
 def numbers(text: str) -> list[list[str]]:
-    """What the table of harvests says of each day that does not depend on the clock: walk, depth, counts and
-    requests."""
-    rows = re.findall(r"finished +(full|pruned) +((?:[\d,]+ +){11})", text)
+    """What the table of harvests says of each day but its date: walk, tiles and requests."""
+    rows = re.findall(r"^ *[\d-]{10} (full|pruned) +((?:[\d,]+ +){7})", text, re.MULTILINE)
     return [[walk, *found.split()] for walk, found in rows]
 
 

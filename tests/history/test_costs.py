@@ -74,15 +74,6 @@ def test_each_part_of_a_cost_is_handed_on_once(traffic: Traffic, clock: Clock) -
     assert traffic.total == Cost(3, 20, 300, 4000, 6.5)
 
 
-def test_what_was_spared_is_a_share_of_all_known_images() -> None:
-    cost = Cost(received_bytes=25, spared_bytes=75)
-    assert (cost.without_etags, cost.spared_share) == (100, 0.75)
-
-
-def test_where_there_was_nothing_to_fetch_nothing_was_spared() -> None:
-    assert Cost(requests=3).spared_share == 0
-
-
 @pytest.mark.parametrize(
     "cost",
     [Cost(requests=1), Cost(received_bytes=1), Cost(stored_bytes=1), Cost(spared_bytes=1)],

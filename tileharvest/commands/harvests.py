@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+_TOGETHER: Final = (
+    (Outcome.IGNORED, Outcome.NOT_MODIFIED),
+    (Outcome.SKIPPED,),
+    (Outcome.UPDATED, Outcome.REPLACED),
+    (Outcome.ADDED,),
+    (Outcome.GONE,),
+    (Outcome.FAILED,),
+)
+"""The outcomes that a column counts. Empty places are left out."""
+
 
 class Command(MapCommand, ScrapyCommand):
-    summary = "List a map's harvests with what they found, cost and spared, oldest first"
+    summary = "List a map's harvests with what they found and cost, oldest first"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         with open_history_for_reading(settings) as history:
@@ -41,20 +51,18 @@ def _plain(summary: HarvestSummary) -> dict[str, Any]:
 
 
 def _table(summaries: Sequence[HarvestSummary]) -> Table:
-    """Returns a table whose twenty columns fit into a terminal of 160 characters.
+    """Returns a table that fits into a terminal of 80 characters, up to 99,999 tiles.
 
-    Its heads have two lines, and there is less room between the columns than in other tables. If they do not
-    fit, the reason of a stop is broken into lines.
+    Where it does not fit, the reason of a stop is broken into lines. What is left out, such as how long a
+    harvest took and what it spared, `--json` tells.
     """
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-    for head in ("day", "began\n(UTC)"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
-    table.add_column("end")
+    table.add_column("day", no_wrap=True)
     table.add_column("walk", no_wrap=True)
-    outcomes = [outcome.value for outcome in Outcome]
-    for head in ("depth", *outcomes, "requests", "received", "without\nETags", "spared", "stored"):
+    heads = (",\n".join(outcome.value for outcome in together) for together in _TOGETHER)
+    for head in (*heads, "re-\nquests", "re-\nceived"):
         table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("end")
     for summary in summaries:
         table.add_row(*_line(summary))
     return table
@@ -63,28 +71,14 @@ def _table(summaries: Sequence[HarvestSummary]) -> Table:
 def _line(summary: HarvestSummary) -> list[str]:
     return [
         summary.day.isoformat(),
-        f"{summary.started:%m-%d %H:%M}",
-        "" if summary.took is None else f"{summary.took:,.0f}",
-        _end(summary),
         summary.walk or "",
-        ", ".join(str(depth) for depth in sorted(set(summary.depth.values()))),
-        *(f"{summary.counts.get(outcome, 0):,}" for outcome in Outcome),
+        *(f"{sum(summary.counts.get(one, 0) for one in together):,}" for together in _TOGETHER),
         f"{summary.cost.requests:,}",
         bytes_in_words(summary.cost.received_bytes),
-        *_spared(summary),
-        bytes_in_words(summary.cost.stored_bytes),
+        _end(summary),
     ]
 
 
 def _end(summary: HarvestSummary) -> str:
     state = summary.reason or "unfinished"
     return state if summary.stopped is None else f"{state}: {summary.stopped}"
-
-
-def _spared(summary: HarvestSummary) -> tuple[str, str]:
-    """Tells what it would have cost without ETags, and what of that was spared; empty if not known."""
-    cost = summary.cost
-    if not cost.seconds:
-        return "", ""
-    spared = f"{bytes_in_words(cost.spared_bytes)} {cost.spared_share:4.0%}"
-    return bytes_in_words(cost.without_etags), spared

@@ -33,16 +33,6 @@ class Cost:
         return Cost(*map(sub, _PARTS(self), _PARTS(other)))
 
     @property
-    def without_etags(self) -> int:
-        """Bytes that the harvest would have received if it had fetched every known image."""
-        return self.received_bytes + self.spared_bytes
-
-    @property
-    def spared_share(self) -> float:
-        """The part of `without_etags` that was spared, 0 to 1; 0 where there was nothing to fetch."""
-        return self.spared_bytes / self.without_etags if self.without_etags else 0.0
-
-    @property
     def is_time_alone(self) -> bool:
         """Whether at most time was spent."""
         return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)

@@ -17,6 +17,7 @@ from PIL import Image
 from tests.end_to_end.git_maps import MAPS, URL, Drawn, dated, harvested_rows, rows
 from tests.end_to_end.project import await_condition
 from tests.servers.repositories import FastImport, files_of, git, map_repository, moment_of
+from tileharvest.errors import ExitStatus
 from tileharvest.importers.git_import import page_of
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def refused(project: Project, *arguments: str, status: int) -> str:
     before = recorded(project) if project.database.exists() else None
     done = project.scrapy("import", *arguments, check=False)
     assert (done.returncode, done.stdout) == (status, "")
+    if status == ExitStatus.USAGE:
+        assert "fetching" not in done.stderr
     assert (recorded(project) if before is not None else None) == before
     line = done.stderr.strip().splitlines()[-1]
     assert line.startswith("error: ")
@@ -147,6 +150,10 @@ def test_without_a_map_in_the_folder_a_line_names_where_one_is(
     other = map_repository(shared_maps, "alexjj", [(1, "2016-10-06")], tmp_path / "other.git")
     line = refused(project, "git", str(other.folder), "small", "--path", "dosc", status=5)
     assert "no map was found" in line
+    plain = FastImport(tmp_path / "plain.git")
+    plain.commit(moment_of("2016-10-06"), {"a.txt": b"a"})
+    line = refused(project, "git", str(plain.written()), "small", status=5)
+    assert "nothing was changed: it has none of the files that renderers write" in line
 
 
 def test_a_submodule_a_pointer_and_a_shallow_clone_are_told_in_one_line_each(

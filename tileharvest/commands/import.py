@@ -21,6 +21,7 @@ from tileharvest.importers.folder_import import SOURCE, import_folder
 from tileharvest.importers.git_import import GitSource, page_of
 from tileharvest.importers.images import ImportedImages
 from tileharvest.importers.imported_map import ImportedMap
+from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.store.settings import store_opener
@@ -135,10 +136,19 @@ def _of_git(
     settings: BaseSettings, description: MapDescription, address: str, opts: argparse.Namespace
 ) -> Work:
     """Fetches the repository where it lies elsewhere. Raises ConfigurationError and SiteError."""
-    cache = data_folder(settings) / "git" / "import" / description.name
-    if not Path(address).is_dir():
+    if Path(address).is_dir():
+        git = GitSource.in_place(Path(address), opts.branch, opts.path)
+    else:
+        try:
+            entry = GitEntry(url=address, branch=opts.branch or "")
+        except ValueError:
+            raise ConfigurationError(
+                f"{address} is neither a folder nor an address such as https://github.com/owner/map; nothing"
+                " was changed"
+            ) from None
         say(f"fetching {address}: the first time this may take a while")
-    git = GitSource.open(address, cache, opts.branch, opts.path)
+        cache = data_folder(settings) / "git" / "import" / description.name
+        git = GitSource.fetched(entry, cache, opts.path)
     zone = description.zone_info
     today = _now().astimezone(zone).date()
 

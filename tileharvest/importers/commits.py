@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot import maps_within
+from tileharvest.importers.snapshot import NO_SIGN, maps_within
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteEr
     """Returns what is said where a commit has no map in a folder. `why` says what was looked for."""
     place = f"{repository.name}{f', folder {folder}' if folder else ''}"
     entries = list(repository.tree(commit))
-    maps = [one for one in maps_within(entry.path for entry in entries) if one != (folder or ".")]
+    found = maps_within(entry.path for entry in entries)
+    maps = [one for one in found if one != (folder or ".")]
     submodule = repository.submodule_above(commit, folder)
     if not maps and submodule is None:
         submodule = next((entry.path for entry in entries if entry.is_submodule), None)
@@ -44,7 +45,7 @@ def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteEr
     elif maps:
         hint = f"name its folder, maybe {', '.join(maps[:_SHOWN])}"
     else:
-        hint = why
+        hint = why if found else NO_SIGN
     return SiteError(f"no map was found in {place}; nothing was changed: {hint}")
 
 

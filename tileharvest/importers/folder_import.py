@@ -7,12 +7,12 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot import maps_within
+from tileharvest.importers.snapshot import NO_SIGN, maps_within
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import date
     from pathlib import Path
 
@@ -58,7 +58,7 @@ class FolderSnapshot:
                     " nothing was changed: make it readable and run again"
                 ) from error
 
-    def paths(self) -> Iterable[str]:
+    def paths(self) -> frozenset[str]:
         return self._paths
 
 
@@ -80,8 +80,13 @@ async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: I
     try:
         record = await imported.add(snapshot, None, day, snapshot.name)
     except UnrecognisedError as error:
-        maps = maps_within(snapshot.paths())
-        hint = f"is it in {folder / maps[0]}?" if maps else str(error)
+        found = maps_within(snapshot.paths())
+        within = [one for one in found if one != "."]
+        hint = str(error) if found else NO_SIGN
+        if within:
+            hint = f"is it in {folder / within[0]}?"
+        elif not snapshot.paths():
+            hint = "the folder is empty"
         raise SiteError(f"no map was found in {folder}; nothing was changed: {hint}") from None
     watch.recorded(day, record)
     watch.passed(1)

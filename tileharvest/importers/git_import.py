@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -11,17 +10,18 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.importers.commits import CommitSnapshot, commit_days, map_folders, no_map
 from tileharvest.importers.repository import Repository
 from tileharvest.importers.snapshot import LfsPointerError
-from tileharvest.maps.description import GitEntry
 from tileharvest.renderers.site import UnrecognisedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
+    from pathlib import Path
     from zoneinfo import ZoneInfo
 
     from tileharvest.importers.commits import MapFolder
     from tileharvest.importers.imported_map import ImportedMap
     from tileharvest.importers.watch import ImportWatch
+    from tileharvest.maps.description import GitEntry
 
 _PAGES: Final = re.compile(
     r"(?:https?://|ssh://git@|git@)(?:www\.)?(?P<host>github|gitlab)\.com[/:](?P<owner>[\w-]+)/"
@@ -40,25 +40,20 @@ class GitSource:
         self._folders = folders
 
     @classmethod
-    def open(cls, address: str, cache: Path, branch: str | None, paths: Sequence[str]) -> GitSource:
-        """Opens a folder of this computer in place, or fetches what is at an address into the folder `cache`.
+    def in_place(cls, folder: Path, branch: str | None, paths: Sequence[str]) -> GitSource:
+        """Opens the repository of a folder on this computer. Raises ConfigurationError where it has none."""
+        repository, prefix = Repository.in_place(folder)
+        return cls._at(repository, _tip(repository, branch), paths, prefix)
 
-        Fetching again brings only what is new. Raises ConfigurationError for what is neither, and SiteError
-        where the address cannot be reached.
+    @classmethod
+    def fetched(cls, entry: GitEntry, cache: Path, paths: Sequence[str]) -> GitSource:
+        """Fetches a branch into the folder `cache`; again, it fetches only what is new.
+
+        Raises SiteError where the address cannot be reached.
         """
-        if Path(address).is_dir():
-            repository, prefix = Repository.in_place(Path(address))
-            return cls._at(repository, _tip(repository, branch), paths, prefix)
-        try:
-            GitEntry(url=address)
-        except ValueError:
-            raise ConfigurationError(
-                f"{address} is neither a folder nor an address such as https://github.com/owner/map; nothing"
-                " was changed"
-            ) from None
-        repository = Repository.bare(cache, address)
+        repository = Repository.bare(cache, entry.url)
         repository.unlock()
-        return cls._at(repository, repository.fetch(branch), paths, "")
+        return cls._at(repository, repository.fetch(entry.branch or None), paths, "")
 
     @classmethod
     def _at(cls, repository: Repository, tip: str, paths: Sequence[str], prefix: str) -> GitSource:

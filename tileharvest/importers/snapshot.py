@@ -29,6 +29,10 @@ SIGNS: Final = (
     "settings.json",
 )
 """Files that lie beside a map's page, to say where in a tree there may be one. The surest come first."""
+NO_SIGN: Final = (
+    f"it has none of the files that renderers write beside a map's page, such as {' or '.join(SIGNS[:2])}"
+)
+"""What is said of a place that has no such file. What renderers say of it is of sites and their addresses."""
 
 
 CONFIGURATIONS: Final = frozenset(

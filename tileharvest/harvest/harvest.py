@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
-from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, walk_over
+from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, relies_on_indexes, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.day_costs import spent
 from tileharvest.history.errors import HarvestEndedError
@@ -23,7 +23,7 @@ from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.site_files import keep_site_files, site_files_of
+from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
@@ -185,11 +185,19 @@ class Harvest:
             check_room(*self._room, coming, is_all_kept=not coming)
 
     async def site_files(self) -> dict[str, SiteFile]:
-        """Returns the files of the site that the last harvest has read, by address, or none where they are to
-        be read anew. Raises HistoryError."""
+        """Returns the files of the site that the last harvest has looked for, by address, or none where they
+        are to be read anew. Which ones were missing is told only where a change index is relied on: else, and
+        so now and then, all is looked for. Raises HistoryError."""
         if not self.description.change_index:
             return {}
-        return await self._looked_up(lambda history: site_files_of(history, self.description.name), {})
+
+        def known(history: History) -> dict[str, SiteFile]:
+            files = site_files_of(history, self.description.name)
+            if relies_on_indexes(history, self.description, self.day):
+                return files
+            return {url: file for url, file in files.items() if file != MISSING}
+
+        return await self._looked_up(known, {})
 
     async def open(self, site: Site, files: Mapping[str, SiteFile] | None = None) -> None:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.

@@ -40,8 +40,12 @@ class SiteFile(NamedTuple):
         return self.validator != Validator() and len(self.body) <= _MOST_BYTES
 
 
+MISSING: Final = SiteFile(Validator(etag=""), b"")
+"""Stands for a file that was looked for and was not there."""
+
+
 def site_files_of(history: History, map_name: str) -> dict[str, SiteFile]:
-    """Returns the files that the map's last harvest has read, by address. Raises HistoryError."""
+    """Returns the files that the map's last harvest has looked for, by address. Raises HistoryError."""
     with history.reading() as connection:
         rows = connection.execute(_FILES, {"map_name": map_name}).all()
     return {url: SiteFile(Validator(etag, date), body) for url, etag, date, body in rows}

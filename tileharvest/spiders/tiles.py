@@ -33,7 +33,7 @@ from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
-from tileharvest.spiders.fetch import fetch_with
+from tileharvest.spiders.fetch import fetch_with, probe_as_before
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.store.settings import open_store_for_reading
 from tileharvest.tiles.outcomes import Outcome
@@ -333,8 +333,13 @@ class TileSpider(Spider, HeldSpider):
         assert rules is not None
         known, read = await self.harvest.site_files(), dict[str, SiteFile]()
         fetch = fetch_with(self.crawler, known, read)
-        site, self.crawl.robots = await probe_politely(self.probe, description, fetch, obeys=rules.robots)
-        self._site_files = None if read == known else read
+
+        async def probe(description: MapDescription, fetch: Fetch) -> Site:
+            return await probe_as_before(self.probe, description, fetch, known, read)
+
+        site, self.crawl.robots = await probe_politely(probe, description, fetch, obeys=rules.robots)
+        kept = {url: file for url, file in read.items() if file.is_worth_keeping}
+        self._site_files = None if kept == known else kept
         return site
 
     async def _read_tree(self) -> Site | None:

@@ -98,6 +98,7 @@ class Harvest:
         self._known_before = 0
         """Tiles of these zones that were known when the harvest began: they tell whether the map has moved.
         `expected` was noted by the first process, whose zones may have been others."""
+        self._is_first = False
         self.expected = 0
         """How many tiles the history knew when the harvest began: about as many as it will find.
 
@@ -248,6 +249,7 @@ class Harvest:
             if files is not None:
                 keep_site_files(history, self.description.name, files)
             known = record.known_before(self._areas)
+            self._is_first = record.is_first()
             self._tops = record.unasked(endless, MOST_TOPS) if endless else []
             return store, record, known, 0 if record.is_pushed else record.expect(known)
 
@@ -268,7 +270,17 @@ class Harvest:
     def fetches_at_once(self) -> bool:
         """Whether tiles that are to be kept are asked by GET with no HEAD before, as none was known before it
         began. What other runs of the same harvest have added does not count."""
-        return self.description.first == "get" and not self._known_before and not self.is_pushed
+        return self._fetches_first and not self._known_before
+
+    @property
+    def fetches_unknown(self) -> bool:
+        """Whether those of which nothing is known are. Until a harvest of the map is finished, most of them
+        are there; later most of them are empty places."""
+        return self._fetches_first and self._is_first
+
+    @property
+    def _fetches_first(self) -> bool:
+        return self.description.first == "get" and not self.is_pushed
 
     @property
     def identity(self) -> str:

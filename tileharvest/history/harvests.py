@@ -23,7 +23,7 @@ from tileharvest.history.day_costs import add_spending
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import Recorder
-from tileharvest.history.schema import batches, harvests, layers, proofs, tiles, validators
+from tileharvest.history.schema import FINISHED, batches, harvests, layers, proofs, tiles, validators
 from tileharvest.history.trust import distrust, spared_by, tops_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -180,6 +180,11 @@ class HarvestRecord:
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles were known when it began: as `known`, without those that it has added."""
         return self._count(areas, _WAS_KNOWN, in_harvest=self.id)
+
+    def is_first(self) -> bool:
+        """Returns whether no harvest of the map is finished so far. An imported day is one."""
+        finished = select(harvests.c.id).where(harvests.c.map == self._row.map, harvests.c.reason == FINISHED)
+        return self.history.read(lambda connection: connection.execute(finished.limit(1)).first() is None)
 
     def expect(self, tiles: int) -> int:
         """Notes how many tiles were known when the harvest began. Returns the number that counts.

@@ -55,7 +55,8 @@ class DiffMiddleware:
 
     def process_request(self, request: Request) -> Awaitable[Request | None] | None:
         """Take a GET instead of a HEAD where the host has refused one HEAD, as it would refuse all. So too
-        for known tiles, where a person has set `check = "conditional"`."""
+        for known tiles, where a person has set `check = "conditional"`, and for unknown ones of a map that
+        was never harvested to the end."""
         state: RequestState | None = request.meta.get(STATE)
         if state is None or state.question is None:
             return None
@@ -65,22 +66,23 @@ class DiffMiddleware:
             question = state.question = replace(question, asked=replace(question.asked, late=True))
         if request.method != "HEAD":
             return None
-        if not self._harvest.answers_head or request.meta["download_slot"] in self._refusing_head:
-            return self._instead(request, question, is_known=False)
-        if self._is_conditional:
-            return self._instead(request, question, is_known=True)
+        is_refused = not self._harvest.answers_head or request.meta["download_slot"] in self._refusing_head
+        if is_refused or self._is_conditional or self._harvest.fetches_unknown:
+            return self._instead(request, question, is_refused=is_refused)
         return None
 
-    async def _instead(self, request: Request, question: TileQuestion, *, is_known: bool) -> Request | None:
-        """Returns the GET that takes the place of a HEAD, which is then not sent.
+    async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
+        """Returns the GET that takes the place of a HEAD, which is then not sent; None where the HEAD stays.
 
-        With `is_known` only tiles with a known ETag are asked by GET, and None is returned for others. A HEAD
-        costs less for a tile that may not be there, and a 304 by the date alone tells nothing of the size.
+        Unless HEAD `is_refused`, known tiles are asked by GET only with an ETag. A 304 by the date alone
+        tells nothing of the size.
         """
         layer, tile = question.place
         is_kept = tile.zoom in self._harvest.layers[layer].walk.kept_zooms
-        headers = conditional_headers(await self._harvest.versions.of(layer, tile) if is_kept else None)
-        if is_known and "If-None-Match" not in headers:
+        latest = await self._harvest.versions.of(layer, tile) if is_kept else None
+        headers = conditional_headers(latest)
+        is_fetched = is_kept and latest is None and self._harvest.fetches_unknown
+        if not (is_refused or is_fetched or (self._is_conditional and "If-None-Match" in headers)):
             return None
         get = _get(request, headers)
         state_of(request).was_sent = False

@@ -27,6 +27,12 @@ FROM python:${PYTHON}-slim-trixie
 LABEL org.opencontainers.image.title="TileHarvest" \
       org.opencontainers.image.description="A time machine for web maps of Minecraft worlds" \
       org.opencontainers.image.version="0.1.0"
+# Maps that are published through git are harvested and imported by the git program. Its version is that of the Debian
+# release, with its security updates.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git \
+    && rm -rf /var/lib/apt/lists/*
 # A fixed number, so that the owner of a mounted folder can be set to it from outside.
 RUN useradd --uid 1000 --no-create-home --home-dir /data --shell /usr/sbin/nologin tileharvest \
     && install --directory --owner=1000 --group=1000 /data /scrapyd

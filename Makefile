@@ -42,7 +42,7 @@ bench: $(VENV)/runtime ## tiles/s against stock Scrapy, and flatness; options in
 	$(BIN)/python -m bench $(ARGS)
 
 image-check: $(VENV)/development ## build and run the image's files without a container engine, as root; options in ARGS
-	$(MAKE) --no-print-directory debian-packages DEBIAN_PACKAGES="debootstrap redis-server postgresql"
+	$(MAKE) --no-print-directory debian-packages DEBIAN_PACKAGES="debootstrap redis-server postgresql git"
 	$(BIN)/python -m pip install --quiet --requirement container/requirements-check.txt
 	$(BIN)/python tools/check_image.py $(ARGS)
 

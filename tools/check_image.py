@@ -11,7 +11,7 @@
 This differs from an engine: Python is Debian's, of the same version, instead of python:slim's in /usr/local;
 there are no layers, cgroups or capabilities; no init runs before process 1; all containers share a loopback.
 
-It needs root, and Debian's debootstrap, redis-server and postgresql. It leaves nothing behind: mounts,
+It needs root, and Debian's debootstrap, redis-server, postgresql and git. It leaves nothing behind: mounts,
 network and processes belong to namespaces that end with this program, even when it is killed. Folders are
 removed, unless it is killed by SIGKILL; then they remain as /tmp/tileharvest-*.
 """

@@ -3,6 +3,8 @@
 The first line of each docstring is printed, with what the check returned after it.
 """
 
+# ruff: noqa: S603, S607 -- it runs Debian's programs over its own folders
+
 from __future__ import annotations
 
 import base64
@@ -11,6 +13,7 @@ import os
 import re
 import shutil
 import stat
+import subprocess
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -89,6 +92,23 @@ def harvests(image: Image, folder: Path, stack: ExitStack) -> str:
         with Container(image, words, {"/data": (data, "rw")}) as container:
             assert container.wait(START) == 0, container.output
     assert _added(image, data, "demo", {}) == TILES
+    return f"{TILES} tiles"
+
+
+def imports_from_git(image: Image, folder: Path, stack: ExitStack) -> str:
+    """`import git` makes history of a repository, by the image's own git:"""
+    data = _volume(folder / "imported")
+    (data / "maps.toml").write_text('[past]\nurl = "https://map.example.net/"\n')
+    repository = data / "map"
+    shutil.copytree(folder / "site", repository)
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.net"]
+    for words in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message=a"]):
+        subprocess.run(["git", "-C", repository, *words], check=True)
+    # Git reads no repository of somebody else's.
+    subprocess.run(["chown", "--recursive", f"{USER}:{USER}", repository], check=True)
+    with Container(image, ["import", "git", "/data/map", "past"], {"/data": (data, "rw")}) as container:
+        assert container.wait(START) == 0, container.output
+    assert _added(image, data, "past", {}) == TILES
     return f"{TILES} tiles"
 
 
@@ -174,6 +194,7 @@ ALL: Final[Sequence[Check]] = (
     has_pinned_packages_only,
     lists_its_spiders,
     harvests,
+    imports_from_git,
     shows_the_past,
     harvests_and_shows,
     runs_jobs_of_scrapyd,

@@ -311,6 +311,29 @@ def test_of_several_maps_one_must_be_named(newer: KedamaDiff, tmp_path: Path) ->
     assert imported(newer.folder, tmp_path / "data", savename="antworld_day").days
 
 
+def test_records_of_several_rotations_are_refused_and_those_that_were_deleted_do_not_count(
+    newer: KedamaDiff, tmp_path: Path
+) -> None:
+    newer.change("UPDATE crawl_records SET map_rotation = 'tl'")
+    newer.change("UPDATE crawl_records SET map_rotation = 'tr' WHERE rowid % 2")
+    with pytest.raises(ConfigurationError, match="of the rotations tl and tr, and their images share"):
+        imported(newer.folder, tmp_path / "data")
+    newer.change("UPDATE crawl_records SET deleted = 1 WHERE map_rotation = 'tr'")
+    assert imported(newer.folder, tmp_path / "data").days
+
+
+@pytest.mark.parametrize(("rotation", "layer"), [(None, "map_world/tl"), ("tr", "map_world/tr")])
+def test_the_layer_of_a_map_of_mapcrafter_is_the_rotation_that_the_records_name(
+    newer: KedamaDiff, project: Project, rotation: str | None, layer: str
+) -> None:
+    newer.change("UPDATE crawl_records SET map_rotation = ?", rotation)
+    newer.change("UPDATE last_update SET renderer = 'Mapcrafter'")
+    newer.change("UPDATE map_attributes SET map_name = 'map_world'")
+    imported(newer.folder, project.data)
+    with History.open_read_only(f"sqlite:///{project.database}") as history:
+        assert [one.name for one in map_outline(history, ANTWORLD).layers] == [layer]
+
+
 def test_the_layer_must_be_known_and_kept(archived: KedamaDiff, tmp_path: Path) -> None:
     older = copied(archived, tmp_path, "update_history.json")
     with pytest.raises(ConfigurationError, match="which layer of map 'antworld' is the archive of"):

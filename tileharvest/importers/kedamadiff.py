@@ -71,7 +71,8 @@ class KedamaDiffArchive:
     zoom: int = _USUAL_ZOOM
     """That of files which are named by paths."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """What the archive says of the map: `map_name`, `total_depth` and `renderer`, as far as it does."""
+    """What the archive says of the map: `map_name`, `total_depth`, `renderer` and `rotation`, as far as it
+    does."""
 
     @classmethod
     @contextmanager
@@ -80,8 +81,8 @@ class KedamaDiffArchive:
     ) -> Iterator[KedamaDiffArchive]:
         """Opens the archive for as long as a block lasts. A database on S3 is copied for that.
 
-        Raises ConfigurationError where there is no archive, or several and no name says which, and
-        TileHarvestError where its database cannot be read.
+        Raises ConfigurationError where there is no archive, or several and no name says which, or one of
+        several rotations, and TileHarvestError where its database cannot be read.
         """
         name = _named(files, savename)
         place = f"data/{name}/{_RECORDS}"
@@ -93,6 +94,16 @@ class KedamaDiffArchive:
             files.copy(place, copy)
             with _readable(files, place):
                 attributes = _attributes(copy)
+                rotations = _rotations(copy)
+            if len(rotations) > 1:
+                # An image has the same name in all of them.
+                raise ConfigurationError(
+                    f"{files.place}/{place} has records of the rotations {' and '.join(rotations)}, and their"
+                    " images share their names, so that nobody can tell them apart; nothing was imported:"
+                    " make an archive of one rotation, in which the rows of the others are deleted"
+                )
+            if rotations:
+                attributes["rotation"] = rotations[0]
             yield cls(files, name, copy, zoom, attributes)
 
     @property
@@ -189,6 +200,13 @@ def _attributes(file: Path) -> dict[str, Any]:
                 names = [column[0] for column in cursor.description]
                 found |= dict(zip(names, cursor.fetchone() or (), strict=False))
     return found
+
+
+def _rotations(file: Path) -> list[str]:
+    """Returns the rotations of Mapcrafter that the records name."""
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        rows = connection.execute(f"SELECT DISTINCT map_rotation {_FROM}").fetchall()
+    return sorted(rotation for (rotation,) in rows if rotation)
 
 
 def _day(text: str) -> date:

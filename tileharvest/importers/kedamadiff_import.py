@@ -45,8 +45,8 @@ _AT_ONCE: Final = 64
 """Images that are in memory together."""
 _A_DAY: Final = timedelta(days=1)
 """The days of an archive are those of its own time zone, where it may be tomorrow already."""
-_TURN: Final = "tl"
-"""KedamaDiff reads this of a Mapcrafter map's rotations."""
+_ROTATION: Final = "tl"
+"""KedamaDiff reads this one of a Mapcrafter map's rotations."""
 
 
 @dataclass(slots=True)
@@ -176,7 +176,8 @@ class KedamaDiffImport:
         """Returns the layer's name as the archive has it."""
         name = self.archive.attributes.get("map_name")
         is_turned = self.archive.attributes.get("renderer") == "Mapcrafter"
-        return f"{name}/{_TURN}" if name and is_turned else name
+        rotation = self.archive.attributes.get("rotation", _ROTATION)
+        return f"{name}/{rotation}" if name and is_turned else name
 
     def _renderer(self, known: MapOutline | None) -> str:
         said = str(self.archive.attributes.get("renderer") or "").lower()

@@ -81,7 +81,7 @@ def test_a_first_harvest_of_several_segments_asks_for_what_is_not_known_by_get(
     rendering, server = site
     project.add_map(SMALL, server.url, walk="full", **keys)
     there, missing = len(rendering.images()), len(rendering.missing_tiles())
-    spent = project.crawl(SMALL, "2016-10-06", "-s", "BUDGET={\"requests\": 20}", check=False)
+    spent = project.crawl(SMALL, "2016-10-06", "-s", 'BUDGET={"requests": 20}', check=False)
     assert spent.returncode == ExitStatus.BUDGET
     known = len(project.versions())
     assert 0 < known < there

@@ -11,6 +11,7 @@ from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, days, har
 from tests.end_to_end.region_maps import DUCKMAP_ANEW
 from tests.servers.git_host import git_host
 from tests.servers.repositories import FastImport, files_of, git, moment_of
+from tileharvest.errors import ExitStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,6 +153,27 @@ def test_what_an_import_has_brought_is_not_fetched_again(
     project.add_map("small", URL, git={"url": host.url, "path": "docs"})
     project.scrapy("import", "git", host.url, "small", "--path", "docs")
     assert project.harvest("small", NEXT_DAY)["counts"]["ign"] == 29
+
+
+def test_a_budget_of_bytes_ends_a_fetch_and_the_next_run_goes_on(
+    host: Host, project: Project, shared_maps: Path, common_folder: Path
+) -> None:
+    """The commit comes in three packs of at most 100 tiles."""
+    (harvested, *_) = harvested_versions(shared_maps, common_folder, ANTWORLD_MAP)
+    host.publish(shared_maps, ANTWORLD_MAP.name, 1, harvested.day)
+    whole = sum(len(body) for body in harvested.stored.values())
+    project.add_map(
+        ANTWORLD_MAP.name, URL, git={"url": host.url, "path": "docs"}, budget={"bytes": whole // 2}
+    )
+    known, statuses = [0], []
+    while not statuses or statuses[-1] == ExitStatus.BUDGET:
+        done = project.crawl(ANTWORLD_MAP.name, harvested.day, check=False)
+        statuses.append(done.returncode)
+        known.append(len(project.versions()))
+        assert known[-1] > known[-2]
+    assert statuses[0] == ExitStatus.BUDGET
+    assert statuses[-1] == ExitStatus.DONE
+    assert rows(project.versions()) == rows(harvested.versions)
 
 
 def test_what_cannot_be_harvested_through_git_is_told_in_one_line(

@@ -34,8 +34,11 @@ _PASSED: Final = """
 
 
 @contextmanager
-def git_host(folder: Path) -> Iterator[Nginx]:
-    """Serves the repositories in the folder until the block ends: `folder/map.git` as `URL/map.git`."""
+def git_host(folder: Path, more: str = "") -> Iterator[Nginx]:
+    """Serves the repositories in the folder until the block ends: `folder/map.git` as `URL/map.git`.
+
+    `more` are further directives for `location`, such as `limit_rate 100k;`.
+    """
     program = shutil.which("fcgiwrap", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
     if program is None:
         raise RuntimeError("fcgiwrap is not installed; on Debian: apt-get install fcgiwrap")
@@ -45,7 +48,7 @@ def git_host(folder: Path) -> Iterator[Nginx]:
         wrapper = subprocess.Popen([program, "-s", f"unix:{socket}"], stderr=subprocess.DEVNULL)
         try:
             passed = _PASSED.format(socket=socket, backend=Path(core) / _BACKEND, folder=folder)
-            with nginx(folder, location=passed) as server:
+            with nginx(folder, location=passed + more) as server:
                 yield server
         finally:
             wrapper.terminate()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.importers.commits import etag_of, no_map
-from tileharvest.importers.repository import Repository
+from tileharvest.importers.repository import UNFINISHED, Repository
 from tileharvest.importers.snapshot import CONFIGURATIONS
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tileharvest.errors import SiteError
@@ -35,24 +35,29 @@ _REQUEST: Final = re.compile(rb"=> Send header: (?:GET|POST) ")
 class FetchedCommit:
     """A snapshot of a commit. What is read of it is fetched first, in one pack, unless it is here already.
 
-    What it costs the host is counted. A folder that several processes use is used by one after the other.
+    What it costs the host is counted, bytes while they come. A folder that several processes use is used by
+    one after the other.
     """
 
-    def __init__(self, entry: GitEntry, folder: Path, agent: str, traffic: Traffic) -> None:
+    def __init__(
+        self, entry: GitEntry, folder: Path, agent: str, traffic: Traffic, check: Callable[[], None]
+    ) -> None:
         """Fetches the commit without its files. `folder` is where what is fetched is kept; it may be thrown
-        away at any time. `agent` tells the host who asks.
+        away at any time. `agent` tells the host who asks. `check` is called every moment while something is
+        fetched; what it raises ends that.
 
         Raises SiteError where the repository cannot be reached, and TileHarvestError without the git program.
         """
         self._traffic = traffic
+        self._check = check
         self._folder = folder
         self._entry = entry
         if _size(folder) > _MOST_KEPT:
             shutil.rmtree(folder)
         trace = {"GIT_TRACE_CURL": str(folder / "trace"), "GIT_TRACE_CURL_NO_DATA": "1"}
         self._repository = Repository.bare(folder, entry.url, {**trace, "GIT_HTTP_USER_AGENT": agent})
-        with self._counted():
-            self._commit = self._repository.fetch(entry.branch or None, *_WITHOUT_BYTES)
+        with self._counted() as watch:
+            self._commit = self._repository.fetch(entry.branch or None, *_WITHOUT_BYTES, watch=watch)
         self.name = f"commit {self._commit[:10]}"
         path = entry.path.strip("/")
         self._prefix = f"{path}/" if path else ""
@@ -78,8 +83,9 @@ class FetchedCommit:
         """Fetches the bytes of these files together, as far as they are not here. Raises SiteError."""
         wanted = {self._ids[path] for path in paths} - self._here
         if wanted:
-            with self._counted():
-                self._repository.fetch_blobs(wanted)
+            self._check()
+            with self._counted() as watch:
+                self._repository.fetch_blobs(wanted, watch)
             self._here |= wanted
 
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
@@ -93,24 +99,43 @@ class FetchedCommit:
         return no_map(self._repository, self._commit, self._entry.path, why)
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Adds to the traffic what the host is asked within the block, and what it sends."""
+    def _counted(self) -> Iterator[Callable[[], None]]:
+        """Adds to the traffic what the host is asked within the block, and what it sends: that whenever what
+        it yields is called, which then checks."""
         trace = self._folder / "trace"
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._repository.unlock()
             trace.unlink(missing_ok=True)
-            before = _size(self._folder)
+            there = _size(self._folder)
+
+            def count() -> None:
+                # A pack that was cut off is removed by git, and has been sent all the same.
+                nonlocal there
+                now = max(there, _size(self._folder))
+                self._traffic.received_bytes += now - there
+                there = now
+
+            def watch() -> None:
+                count()
+                self._check()
+
             try:
-                yield
+                yield watch
             finally:
+                count()
                 asked = len(_REQUEST.findall(trace.read_bytes())) if trace.exists() else 0
                 # Other ways than HTTP are asked once for each look.
                 self._traffic.requests += asked or 1
-                self._traffic.received_bytes += max(0, _size(self._folder) - before)
                 trace.unlink(missing_ok=True)
 
 
 def _size(folder: Path) -> int:
-    """Returns the bytes of the packs in a git folder."""
-    return sum(pack.stat().st_size for pack in folder.glob("objects/pack/*.pack"))
+    """Returns the bytes of the packs in a git folder, and of one that is on its way."""
+    size = 0
+    for packs in ("objects/pack/*.pack", UNFINISHED):
+        for pack in folder.glob(packs):
+            # One that is through gets another name.
+            with suppress(FileNotFoundError):
+                size += pack.stat().st_size
+    return size

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1000
 """Tiles that are judged together, and recorded in one transaction: 20 MB of bytes where all have changed."""
+_AT_ONCE_LIMITED: Final = 100
+"""The same where bytes are limited. It is what a run may fetch in vain: a pack that is cut off is lost."""
 
 _Judge: TypeAlias = Callable[[Sequence[Place], Sequence[Version | None]], Awaitable[list[Outcome]]]
 """Says what has become of tiles since their latest versions."""
@@ -39,14 +41,28 @@ class PublishedTree:
     nothing, and the changed ones come in one pack.
     """
 
-    def __init__(self, harvest: Harvest, entry: GitEntry, folder: Path, store: TileStore, agent: str) -> None:
+    def __init__(
+        self,
+        harvest: Harvest,
+        entry: GitEntry,
+        folder: Path,
+        store: TileStore,
+        agent: str,
+        check: Callable[[], None],
+        *,
+        is_limited: bool = False,
+    ) -> None:
         """`folder` is where fetched files are kept; it may be thrown away at any time. `store` holds the
-        images of the history. `agent` tells the host who asks."""
+        images of the history. `agent` tells the host who asks. `check` is called every moment while something
+        is fetched; what it raises ends that. If the bytes of a run are limited (`is_limited`), changed tiles
+        come in several packs, each of which is recorded before the next one."""
         self._harvest = harvest
         self._entry = entry
         self._folder = folder
         self._store = store
         self._agent = agent
+        self._check = check
+        self._is_limited = is_limited
         self._git_ids: dict[Image, str | None] = {}
         """What git calls images of the store; None for those that cannot be read there."""
 
@@ -72,8 +88,9 @@ class PublishedTree:
             return [outcome for outcome, _ in foreseen]
 
         start = [(layer.name, tile) for layer, tile in self._harvest.first()]
-        await self._walk(start, foresee)
-        await asyncio.to_thread(self._snapshot.fetch, list(changed))
+        if not self._is_limited:
+            await self._walk(start, foresee)
+            await asyncio.to_thread(self._snapshot.fetch, list(changed))
         await self._walk(start, self._judge_and_keep)
         await self.keep_missed()
 
@@ -83,7 +100,9 @@ class PublishedTree:
             await self._walk([(layer.name, tile) for layer, tile in missed], self._judge_and_keep)
 
     async def _read(self, probe: Probe) -> SnapshotSite:
-        self._snapshot = FetchedCommit(self._entry, self._folder, self._agent, self._harvest.traffic)
+        self._snapshot = FetchedCommit(
+            self._entry, self._folder, self._agent, self._harvest.traffic, self._check
+        )
         try:
             return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
         except UnrecognisedError as error:
@@ -92,7 +111,7 @@ class PublishedTree:
     async def _walk(self, start: Sequence[Place], judge: _Judge) -> None:
         front = Front(self._found.layers)
         front.add(start)
-        while places := front.take(_AT_ONCE):
+        while places := front.take(_AT_ONCE_LIMITED if self._is_limited else _AT_ONCE):
             latest = [await self._harvest.versions.of(*place) for place in places]
             await asyncio.to_thread(self._name_images, places, latest)
             as_git = [self._as_git(version) for version in latest]

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
+import signal
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha1
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
 FETCHED: Final = "refs/tileharvest/map"
 """Where a fetched branch is kept, whatever its name: it is nobody's branch here."""
+
+UNFINISHED: Final = "objects/pack/tmp_pack_*"
+"""A pack that is on its way, in the git folder."""
+_MOMENT: Final = 0.1
+"""Seconds between two looks at a fetch."""
+_MOST_WORDS: Final = 1 << 16
+"""Bytes of what git has said last, in which its reason is if it fails."""
 
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Git asks nobody for a password, speaks English, and writes nothing when it is to read."""
@@ -100,20 +110,21 @@ class Repository:
         return repository
 
     def unlock(self) -> None:
-        """Removes the locks that a killed git has left, which would stop all that follow. Nobody else may be
-        at work in the folder."""
-        for lock in (*self.folder.glob("*.lock"), *self.folder.glob("refs/**/*.lock")):
-            lock.unlink(missing_ok=True)
+        """Removes what a killed git has left: its locks, which would stop all that follow, and the half of a
+        pack. Nobody else may be at work in the folder."""
+        for left in ("*.lock", "refs/**/*.lock", UNFINISHED):
+            for file in self.folder.glob(left):
+                file.unlink(missing_ok=True)
 
-    def fetch(self, branch: str | None, *options: str) -> str:
+    def fetch(self, branch: str | None, *options: str, watch: Callable[[], None] | None = None) -> str:
         """Fetches a branch, or the one that a clone would check out, and returns its newest commit.
 
-        A kill leaves what was there before. Raises SiteError where the address cannot be reached.
+        A kill leaves what was there before, and git ends with this process. `watch` is called every moment
+        while it runs; where that raises, git is ended. Raises SiteError where the address cannot be reached.
         """
         wanted = f"refs/heads/{branch}" if branch else "HEAD"
-        arguments = ("--quiet", "--no-tags", "--no-write-fetch-head", *options)
         try:
-            self._said("fetch", *arguments, self.name, f"+{wanted}:{FETCHED}")
+            self._fetch(*options, self.name, f"+{wanted}:{FETCHED}", watch=watch)
         except SiteError as error:
             raise SiteError(
                 f"{self.name} cannot be fetched ({error}); what was kept before is kept: is the address"
@@ -144,13 +155,11 @@ class Repository:
             )
         return found
 
-    def fetch_blobs(self, ids: Collection[str]) -> None:
-        """Fetches these bytes, in one pack, from where the branch was fetched. Raises SiteError."""
-        arguments = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin")
-        # There is nothing to find out about commits.
-        asked = ("-c", "fetch.negotiationAlgorithm=noop", "fetch", self.name, *arguments)
+    def fetch_blobs(self, ids: Collection[str], watch: Callable[[], None] | None = None) -> None:
+        """Fetches these bytes, in one pack, from where the branch was fetched. Watched as `fetch` is. Raises
+        SiteError."""
         try:
-            self._said(*asked, given="\n".join(ids))
+            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(ids), watch=watch)
         except SiteError as error:
             raise SiteError(
                 f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
@@ -214,12 +223,46 @@ class Repository:
         said = self._said("cat-file", "--batch-all-objects", "--unordered", form)
         return {line[5:] for line in said.splitlines() if line.startswith("blob ")}
 
-    def _said(self, *arguments: str, given: str | None = None) -> str:
+    def _fetch(self, *arguments: str, given: str = "", watch: Callable[[], None] | None = None) -> None:
+        """Runs `git fetch` as `fetch` promises. It reads what is `given`.
+
+        Git writes how far it is into a pipe, every second while bytes come. A pipe that nobody reads any more
+        ends git and the programs that it has started, whatever has ended this process.
+        """
+        # There is nothing to find out about commits where bytes are wanted.
+        asked = ("-c", "fetch.negotiationAlgorithm=noop") if given else ()
+        words = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *arguments)
+        with TemporaryFile() as ids:
+            ids.write(given.encode())
+            ids.seek(0)
+            process = subprocess.Popen(  # noqa: S603
+                [self._program, "-C", str(self.folder), *words],
+                stdin=ids,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                process_group=0,
+            )
+        assert process.stderr is not None
+        said = b""
+        try:
+            while read := _read_soon(process.stderr, watch):
+                said = (said + read)[-_MOST_WORDS:]
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            raise
+        finally:
+            process.stderr.close()
+            process.wait()
+        if process.returncode:
+            raise SiteError(_last_words(said) or "git fetch has failed without a word")
+
+    def _said(self, *arguments: str) -> str:
         """Returns what git writes. Raises SiteError where it fails."""
         done = subprocess.run(  # noqa: S603 - what is run is git, and what people write are arguments
             [self._program, "-C", str(self.folder), *arguments],
-            input=None if given is None else given.encode(),
-            stdin=subprocess.DEVNULL if given is None else None,
+            stdin=subprocess.DEVNULL,
             env=self._environment,
             capture_output=True,
             check=False,
@@ -305,6 +348,16 @@ def program() -> str:
             " apt-get install git) and run again"
         )
     return found
+
+
+def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
+    """Returns what comes next out of a pipe, or nothing at its end. Until then it calls `watch` every
+    moment."""
+    while watch is not None:
+        watch()
+        if select.select([pipe], [], [], _MOMENT)[0]:
+            break
+    return os.read(pipe.fileno(), _MOST_WORDS)
 
 
 def _tokens(output: IO[bytes]) -> Iterator[str]:

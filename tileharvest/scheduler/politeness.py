@@ -201,6 +201,15 @@ class Politeness:
         if self._worker is not None and spent_part(self._queue.budget, self._queue.spent, ("bytes",)):
             self._worker.lease_anew()
 
+    def check(self) -> None:
+        """Raises BudgetError where a part of the budget is spent, and CancelledError when the crawl is over:
+        for what asks a host for much at once. May be called from another thread."""
+        if self.is_over:
+            raise asyncio.CancelledError
+        part = spent_part(self._queue.budget, self._queue.spent)
+        if part is not None:
+            raise self._exceeded(part)
+
     def obey(self, crawl_gap: Gap) -> None:
         """Keep what the site's robots.txt asks for, too."""
         if self._rules is not None:

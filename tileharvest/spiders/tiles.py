@@ -351,7 +351,10 @@ class TileSpider(Spider, HeldSpider):
         assert rules is not None
         folder = data_folder(settings) / "git" / "harvest" / harvest.description.name
         store = open_store_for_reading(settings)
-        self._tree = PublishedTree(harvest, repository, folder, store, f"git {rules.user_agents[0]}")
+        politeness, agent = self.crawl.politeness, f"git {rules.user_agents[0]}"
+        check = (lambda: None) if politeness is None else politeness.check
+        is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
+        self._tree = PublishedTree(harvest, repository, folder, store, agent, check, is_limited=is_limited)
         return await self._tree.read(self.probe)
 
     async def _be_allowed(self) -> None:

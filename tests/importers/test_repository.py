@@ -1,0 +1,95 @@
+"""Fetches by the real git from a slow host: what ends them, and what they leave."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.end_to_end.forking import ROOT
+from tests.fleet.workers import await_until
+from tests.servers.git_host import git_host
+from tests.servers.repositories import FastImport, moment_of
+from tileharvest.importers.repository import Repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE: Final = 30.0
+"""Seconds. What is waited for takes one or two."""
+FETCHING: Final = """
+import sys
+from pathlib import Path
+from tileharvest.importers.repository import Repository
+Repository.bare(Path(sys.argv[1]), sys.argv[2]).fetch(None)
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A repository of 3 MB, which comes in half a minute."""
+    folder = tmp_path_factory.mktemp("slow")
+    made, noise = FastImport(folder / "map.git"), random.Random(1)
+    made.commit(moment_of("2024-05-01"), {f"{name}.png": noise.randbytes(30_000) for name in range(100)})
+    made.written()
+    with git_host(folder, "limit_rate 100k;") as server:
+        yield f"{server.url}/map.git"
+
+
+def packs(folder: Path) -> list[str]:
+    return [file.name.partition("_")[0] for file in folder.glob("objects/pack/*")]
+
+
+def processes() -> Iterator[tuple[int, list[str]]]:
+    """The processes that run, with the group of each and its words."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, group = (process / "stat").read_text().rpartition(") ")[2].split()[:3]
+            if state != "Z":
+                yield int(group), (process / "cmdline").read_text().split("\0")
+
+
+def group_of_git(folder: Path) -> int | None:
+    """That in which git fetches into the folder, with the programs that it has started."""
+    found = (group for group, words in processes() if words[0].endswith("git") and str(folder) in words)
+    return next(found, None)
+
+
+def is_alive(group: int | None) -> bool:
+    return group in {one for one, _ in processes()}
+
+
+def test_git_ends_when_the_program_that_fetches_is_killed(address: str, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    with subprocess.Popen([sys.executable, "-c", FETCHING, str(folder), address], cwd=ROOT) as process:
+        await_until(lambda: packs(folder) == ["tmp"], PATIENCE)
+        group = group_of_git(folder)
+        assert is_alive(group)
+        process.kill()
+    await_until(lambda: not is_alive(group), PATIENCE)
+    # Half a pack is there, and nothing of use.
+    assert packs(folder) == ["tmp"]
+    Repository.bare(folder, address).unlock()
+    assert packs(folder) == []
+
+
+def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Path) -> None:
+    repository = Repository.bare(tmp_path / "cache", address)
+    groups = set()
+
+    def watch() -> None:
+        if packs(repository.folder):
+            groups.add(group_of_git(repository.folder))
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        repository.fetch(None, watch=watch)
+    (group,) = groups
+    assert group is not None
+    await_until(lambda: not is_alive(group), PATIENCE)
+    assert set(packs(repository.folder)) <= {"tmp"}

@@ -193,7 +193,7 @@ def test_what_is_no_repository_is_told_in_one_line(project: Project, tmp_path: P
 
 
 def test_a_killed_import_of_two_thousand_commits_goes_on(project: Project, small: FastImport) -> None:
-    """Forty commits a day. What is recorded at the kill is not recorded again, and nothing else is missing."""
+    """Forty commits a day. What is recorded at the kill is not recorded again; nothing else is missing."""
     tiles = [path for path in files_of_branch(small) if re.fullmatch(r"[^/]+(/[0-3])+\.png", path)]
     start = moment_of("2017-01-01", 0)
     for number in range(2000):

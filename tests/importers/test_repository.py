@@ -15,6 +15,7 @@ from tests.end_to_end.forking import ROOT
 from tests.fleet.workers import await_until
 from tests.servers.git_host import git_host
 from tests.servers.repositories import FastImport, moment_of
+from tileharvest.errors import SiteError
 from tileharvest.importers.repository import Repository
 
 if TYPE_CHECKING:
@@ -93,3 +94,12 @@ def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Pat
     assert group is not None
     await_until(lambda: not is_alive(group), PATIENCE)
     assert set(packs(repository.folder)) <= {"tmp"}
+
+
+def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "sh -c 'echo git@example.net: Permission denied >&2; exit 255'")
+    repository = Repository.bare(tmp_path / "cache", "git@example.net:owner/map")
+    with pytest.raises(
+        SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"
+    ):
+        repository.fetch(None)

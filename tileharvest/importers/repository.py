@@ -35,6 +35,7 @@ _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_
 
 _COMMIT: Final = "\x01"
 """Begins the line of a commit in the log. No path begins with it there, as `:` begins the lines of files."""
+_UNREAD: Final = "fatal: Could not read from remote repository."
 _FILE_MODES: Final = ("100644", "100755")
 _SUBMODULE: Final = "160000"
 
@@ -241,7 +242,8 @@ class Repository:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=self._environment,
-                process_group=0,
+                # In a group of its own, which can be ended, and without a terminal where ssh could ask.
+                start_new_session=True,
             )
         assert process.stderr is not None
         said = b""
@@ -389,5 +391,8 @@ def _parse_log(tokens: Iterator[str]) -> Iterator[Commit]:
 def _last_words(errors: bytes) -> str:
     """Returns the line in which git says why it has failed."""
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
+    if _UNREAD in lines[1:]:
+        # What ssh has said.
+        return lines[lines.index(_UNREAD) - 1]
     fatal = [line for line in lines if line.startswith(("fatal: ", "error: "))]
     return (fatal or lines or [""])[-1].removeprefix("fatal: ").removeprefix("error: ")

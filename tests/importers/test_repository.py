@@ -99,7 +99,5 @@ def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Pat
 def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", "sh -c 'echo git@example.net: Permission denied >&2; exit 255'")
     repository = Repository.bare(tmp_path / "cache", "git@example.net:owner/map")
-    with pytest.raises(
-        SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"
-    ):
+    with pytest.raises(SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"):
         repository.fetch(None)

@@ -25,8 +25,8 @@ FETCHED: Final = "refs/tileharvest/map"
 
 UNFINISHED: Final = "objects/pack/tmp_pack_*"
 """A pack that is on its way, in the git folder."""
-_MOMENT: Final = 0.1
-"""Seconds between two looks at a fetch."""
+_MOMENT: Final = 100
+"""Milliseconds between two looks at a fetch."""
 _MOST_WORDS: Final = 1 << 16
 """Bytes of what git has said last, in which its reason is if it fails."""
 
@@ -355,9 +355,12 @@ def program() -> str:
 def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
     """Returns what comes next out of a pipe, or nothing at its end. Until then it calls `watch` every
     moment."""
+    # `select` takes no file whose number is above 1,023, of which a process with many maps has some.
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
     while watch is not None:
         watch()
-        if select.select([pipe], [], [], _MOMENT)[0]:
+        if poll.poll(_MOMENT):
             break
     return os.read(pipe.fileno(), _MOST_WORDS)
 

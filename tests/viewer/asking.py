@@ -18,7 +18,7 @@ import uvloop
 from scrapy.settings import Settings
 
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.maps.settings import data_folder, maps_file
+from tileharvest.maps.settings import areas_file, data_folder, maps_file
 from tileharvest.queue.settings import workers_on
 from tileharvest.store.cache import DiskCache
 from tileharvest.store.settings import open_store_for_reading
@@ -118,6 +118,7 @@ def serving(world: World, only: Collection[str] = (), **limits: Any) -> Iterator
             lambda name: bool(workers_on(settings, name)),
             DiskCache(data_folder(settings) / "cache", 1 << 20),
             only,
+            areas_file(settings),
         ) as application,
         running(application, **limits) as client,
     ):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.viewer.asking import of_area, serving
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, SECOND, THIRD, World, picture, square
+from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.api import LONG, OF_LAYERS
 from tileharvest.viewer.feeds import FEEDS
@@ -34,10 +35,14 @@ QUESTIONS: list[tuple[str, dict[str, Any] | None]] = [
     (f"{API}/places", {**LAYER, **PERIOD}),
     (f"{API}/events", {**LAYER, "from": FIRST, "to": SECOND}),
     (f"{API}/tiles/0_1_1", LAYER),
+    (f"{API}/areas", None),
+    (f"{API}/areas/base", None),
     (f"{API}/harvests", None),
 ]
 """In the document's order."""
 OTHERS = [
+    "areas",
+    "areas/{area}",
     "harvests",
     "tiles/{tile}",
     "composed/{tile}/{day}.png",
@@ -56,6 +61,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     world.harvest(FIRST, dict.fromkeys(square(0, 2), picture()))
     world.harvest(SECOND, {Tile(0, 1, 1): None})
     world.harvest(THIRD, {Tile(0, 1, 1): picture()}, finished=False)
+    base = NamedArea(name="base", layer=DAY_LAYER, corners=((0, 0), (15, 15)))
+    add_area(world.data / "areas.toml", MAP, base)
     with serving(world) as running:
         yield running
 

@@ -37,6 +37,7 @@ NEVER_HARVESTED = {
     "days": 0,
     "first_day": None,
     "last_day": None,
+    "areas": 0,
 }
 
 
@@ -74,6 +75,7 @@ def test_a_harvested_map_is_listed_with_its_days(world: World) -> None:
                     "days": 2,
                     "first_day": "2021-02-13",
                     "last_day": "2021-02-16",
+                    "areas": 0,
                 }
             ]
         }

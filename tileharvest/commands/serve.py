@@ -13,7 +13,7 @@ from scrapy.utils.log import configure_logging
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.terminal import say, write_line
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.maps.settings import data_folder, maps_file
+from tileharvest.maps.settings import areas_file, data_folder, maps_file
 from tileharvest.queue.settings import workers_on
 from tileharvest.scheduler.crawl import relax_garbage_collection
 from tileharvest.store.cache import DiskCache
@@ -91,6 +91,7 @@ def viewer_of(settings: BaseSettings, names: Sequence[str]) -> Iterator[Applicat
         lambda name: workers_on(settings, name),
         DiskCache(data_folder(settings) / "cache", CACHE_BYTES),
         names,
+        areas_file(settings),
     ) as application:
         yield application
 

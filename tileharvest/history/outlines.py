@@ -47,6 +47,11 @@ class LayerOutline:
         return said[-1] if said else next(iter(self.descriptions.values()))
 
     @property
+    def latest(self) -> Layer:
+        """What the site said last."""
+        return next(reversed(self.descriptions.values()))
+
+    @property
     def factor(self) -> int:
         """How many tiles of the next deeper zoom lie along a tile's edge."""
         return next((layer.pyramid.factor for layer in self.descriptions.values()), 2)

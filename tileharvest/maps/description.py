@@ -56,6 +56,7 @@ EXAMPLES: Final = {
     "user_agents": 'user_agents = ["TileHarvest/0.1 (+https://example.net/why)"]',
     "notify": 'notify = ["mailto://${MAIL_USER}:${MAIL_PASSWORD}@example.net"]',
     "on": 'on = ["change", "failure"]',
+    "areas": 'areas = ["my base"]',
     "viewer": 'viewer = "http://127.0.0.1:8000/"',
     "walk": 'walk = "auto"',
     "audit": "audit = 0.02",
@@ -215,6 +216,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The addresses, in Apprise's form, that messages go to."""
     on: tuple[str, ...] | None = None
     """The occasions of a message: `change`, `failure`, `always`."""
+    areas: tuple[str, ...] = ()
+    """Named areas: only what changes in one of them is an occasion `change`. Empty means the whole map."""
     viewer: str = ""
     """The address of the viewer, for links in messages."""
     walk: Literal["auto", "full", "pruned"] = "auto"

@@ -32,6 +32,11 @@ def data_folder(settings: BaseSettings) -> Path:
     return _from_project(setting(settings, "TILEHARVEST_DATA"))
 
 
+def areas_file(settings: BaseSettings) -> Path:
+    """Returns the file of named areas. It need not exist."""
+    return data_folder(settings) / "areas.toml"
+
+
 def maps_file(settings: BaseSettings) -> Path:
     """Returns the file that describes the maps. It need not exist."""
     return _from_project(setting(settings, "TILEHARVEST_MAPS"))

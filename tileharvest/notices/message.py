@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
     from tileharvest.errors import TileHarvestError
     from tileharvest.history.costs import Cost
+    from tileharvest.notices.areas import ChangedArea
     from tileharvest.notices.places import ChangedPlace
 
 _WIDTH: Final = 76
 """Columns of an indented line: mail programs show so many without breaking it."""
+
+
+_MOST_IN_TITLE: Final = 3
+"""Areas that a title names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,16 @@ def is_wanted(report: Report, occasions: Collection[str]) -> bool:
     )
 
 
-def compose(report: Report, places: Sequence[ChangedPlace] = (), viewer: str = "") -> Message:
-    """Returns the message of an end. `viewer` is the viewer's address; without one there are no links."""
+def compose(
+    report: Report,
+    places: Sequence[ChangedPlace] = (),
+    viewer: str = "",
+    areas: Sequence[ChangedArea] = (),
+) -> Message:
+    """Returns the message of an end. `viewer` is the viewer's address; without one there are no links.
+
+    `areas` are those that are watched and have changed; the title names them.
+    """
     parts = []
     if report.error is not None:
         parts.append(_indented(textwrap.wrap(str(report.error), _WIDTH, break_on_hyphens=False)))
@@ -86,18 +99,23 @@ def compose(report: Report, places: Sequence[ChangedPlace] = (), viewer: str = "
         parts.append(_indented(_table(report.counts)))
     if report.cost is not None:
         parts.append(_in_words(report.cost))
+    if areas:
+        parts.append("Areas that changed:")
+        parts.append("\n".join(_area_line(report, area, viewer) for area in areas))
     if places:
         parts.append("Where most changed:")
         parts.append("\n".join(_line(report, place, viewer) for place in places))
-    return Message(_title(report), "\n\n".join(parts) + "\n", _is_failure(report))
+    return Message(_title(report, areas), "\n\n".join(parts) + "\n", _is_failure(report))
 
 
 def _is_failure(report: Report) -> bool:
     return report.error is not None or report.failed > 0
 
 
-def _title(report: Report) -> str:
-    said = []
+def _title(report: Report, areas: Sequence[ChangedArea]) -> str:
+    said = [f"{area.name} has changed" for area in areas[:_MOST_IN_TITLE]]
+    if len(areas) > _MOST_IN_TITLE:
+        said.append(f"{len(areas) - _MOST_IN_TITLE} more areas have changed")
     if report.error is not None:
         by_budget = report.error.exit_status is ExitStatus.BUDGET
         said.append("ended by its budget" if by_budget else "the harvest failed")
@@ -128,6 +146,15 @@ def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
     if not viewer:
         return line
     address = permalink(viewer, report.map, place.layer, report.day, place.x, place.z, place.zoom)
+    return f"{line}\n  <{address}>"
+
+
+def _area_line(report: Report, area: ChangedArea, viewer: str) -> str:
+    name = area.name.replace("`", "'")
+    line = f"- `{name}`: {_tiles(area.count)}"
+    if not viewer:
+        return line
+    address = permalink(viewer, report.map, area.layer, report.day, area.x, area.z, area.zoom)
     return f"{line}\n  <{address}>"
 
 

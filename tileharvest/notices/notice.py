@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.notices.areas import changed_areas
 from tileharvest.notices.delivery import deliver
-from tileharvest.notices.message import compose
+from tileharvest.notices.message import compose, is_wanted
 from tileharvest.notices.places import changed_places
 from tileharvest.pictures.difference import change_picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import date
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
+    from tileharvest.notices.areas import ChangedArea
     from tileharvest.notices.message import Report
     from tileharvest.notices.places import ChangedPlace
     from tileharvest.notices.settings import Wishes
@@ -36,25 +38,30 @@ def tell(
 ) -> list[str]:
     """Sends the notice of a harvest that has ended. Returns who did not get it, and why.
 
-    Blocks, and uses the network. Sending may take `patience` seconds. What cannot be read of history or
-    store is left out.
+    Where areas are watched, a change elsewhere is no occasion. Blocks, and uses the network. Sending may take
+    `patience` seconds. What cannot be read of history or store is left out.
     """
     places: list[ChangedPlace] = []
+    areas: list[ChangedArea] = []
     picture = None
     with suppress(TileHarvestError), open_history() as history:
         report = replace(report, cost=_cost(history, report.map, segment))
-        if report.changed:
+        if report.changed and wishes.areas is not None:
+            areas = changed_areas(history, report.map, report.day, wishes.areas)
+        elif report.changed:
             places = changed_places(history, report.map, report.day)
-        if places:
+        views = [(place.layer_id, place.view) for place in places]
+        views += [view for area in areas for view in area.views]
+        if views:
             before = _day_before(history, report.map, report.day)
-            picture = change_picture(
-                history,
-                open_store(),
-                [(place.layer_id, place.view) for place in places],
-                report.day,
-                before,
-            )
-    return deliver(wishes.targets, compose(report, places, wishes.viewer), picture, patience)
+            picture = change_picture(history, open_store(), views, report.day, before)
+    if wishes.areas is not None and not areas and not _is_wanted_without_change(report, wishes.occasions):
+        return []
+    return deliver(wishes.targets, compose(report, places, wishes.viewer, areas), picture, patience)
+
+
+def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:
+    return is_wanted(report, [one for one in occasions if one != "change"])
 
 
 def _cost(history: History, map_name: str, segment: str) -> Cost | None:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.description import NOTICES
-from tileharvest.maps.settings import setting
+from tileharvest.maps.named_areas import load_areas, no_such_area
+from tileharvest.maps.settings import areas_file, setting
 from tileharvest.notices.delivery import HOW_TO_INSTALL, is_installed, parse_targets
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.named_areas import NamedArea
     from tileharvest.notices.delivery import Target
 
 _logger = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ class Wishes:
     """Words of `NOTICES`."""
     viewer: str = ""
     """The address of the viewer, for links; when it is empty there are no links."""
+    areas: tuple[NamedArea, ...] | None = None
+    """The named areas whose changes are told; None: those of the whole map."""
 
 
 def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | None:
@@ -54,8 +58,26 @@ def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | 
     if missing:
         reasons = ", ".join(missing)
         _logger.warning("an address to notify is left out: %s; this goes on without", reasons)
+    if not targets:
+        return None
     viewer = description.viewer or setting(settings, "VIEWER_URL")
-    return Wishes(tuple(targets), occasions, viewer) if targets else None
+    return Wishes(tuple(targets), occasions, viewer, _watched(settings, description))
+
+
+def _watched(settings: BaseSettings, description: MapDescription) -> tuple[NamedArea, ...] | None:
+    """Returns the areas that the map's entry names. The log tells of those that there are not."""
+    if not description.areas:
+        return None
+    try:
+        known = load_areas(areas_file(settings)).get(description.name, [])
+    except ConfigurationError as error:
+        _logger.warning("%s; this goes on without notices of areas", error)
+        return ()
+    for name in description.areas:
+        if name not in {area.name for area in known}:
+            reason = no_such_area(description.name, name, known)
+            _logger.warning("an area to be watched is left out: %s; this goes on without", reason)
+    return tuple(area for area in known if area.name in description.areas)
 
 
 def notice_occasions(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:

@@ -244,3 +244,8 @@ def is_on_earth(layer: Layer, renderer: str | None) -> bool:
 def latitude_of(south: float) -> float:
     """Returns the degrees north of a place that `mercator` has so far south."""
     return degrees(atan(sinh(-radians(south))))
+
+
+def south_of(latitude: float) -> float:
+    """Returns how far south `mercator` has a latitude in degrees: the inverse of `latitude_of`."""
+    return -degrees(asinh(tan(radians(latitude))))

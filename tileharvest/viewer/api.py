@@ -192,6 +192,7 @@ def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
         "days": found.days,
         "first_day": None if found.first_day is None else found.first_day.isoformat(),
         "last_day": None if found.last_day is None else found.last_day.isoformat(),
+        "areas": len(served.areas(name)),
     }
 
 

@@ -17,6 +17,7 @@ from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
+from tileharvest.viewer.areas import area_story, list_areas
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.feeds import FEEDS, feed
 from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
@@ -296,12 +297,16 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
             return api.outline, (name,)
         case [name, "harvests"]:
             return api.list_harvests, (name,)
+        case [name, "areas"]:
+            return list_areas, (name,)
+        case [name, "areas", area]:
+            return area_story, (name, area)
         case [name, "tiles", tile]:
             return api.tile_story, (name, tile)
         case [name, question] if question in api.OF_LAYERS:
             return api.OF_LAYERS[question], (name,)
     there = ", ".join([*api.OF_LAYERS, *api.LONG, *FEEDS])
-    raise unknown(f"of a map can be asked: before, composed, ground, harvests, pixels, tiles, {there}")
+    raise unknown(f"of a map can be asked: areas, before, composed, ground, harvests, pixels, tiles, {there}")
 
 
 def _query(request: web.BaseRequest) -> list[tuple[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from math import asinh, ceil, degrees, floor, radians, tan
+from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.history.area_changes import rectangle_of
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
-from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.replies import quoted, wrong
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ RECTANGLE: Final = ("ground", "area")
 """The parameters of a rectangle, of which one at most is given."""
 
 _NUMBERS: Final = re.compile(r"-?\d{1,10}(\.\d{1,9})?", re.ASCII)
-_MOST_NORTH: Final = 85.0511287798
-"""Degrees at which a square map of the earth ends."""
 
 
 def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground | None:
@@ -44,20 +42,13 @@ def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Gro
 
 
 def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
-    projection = layer.projection or ON_GRID
-    if is_on_earth(layer, renderer):
-        north, west, other_north, east = _four(parameters, "area", "latitude,longitude,latitude,longitude")
-        if max(abs(north), abs(other_north)) > _MOST_NORTH:
-            raise wrong(f"area={_echoed(parameters, 'area')} cannot be: the map ends at 85.05 degrees")
-        corners = (west, _south_of(north)), (east, _south_of(other_north))
-    else:
-        x, z, other_x, other_z = _four(parameters, "area", "X,Z,X,Z of two corners")
-        # The block of each corner belongs to it, whichever is named first.
-        corners = (min(x, other_x), min(z, other_z)), (max(x, other_x) + 1, max(z, other_z) + 1)
+    on_earth = is_on_earth(layer, renderer)
+    form = "latitude,longitude,latitude,longitude" if on_earth else "X,Z,X,Z of two corners"
+    one, two, three, four = _four(parameters, "area", form)
     try:
-        return Ground.of_places(*corners, projection)
-    except ValueError:
-        raise wrong(f"area={_echoed(parameters, 'area')} has no size") from None
+        return rectangle_of(((one, two), (three, four)), layer, renderer).ground(layer.projection)
+    except ValueError as error:
+        raise wrong(f"area={_echoed(parameters, 'area')} cannot be: {error}") from None
 
 
 def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
@@ -84,8 +75,3 @@ def _four(parameters: Parameters, name: str, form: str) -> list[float]:
 
 def _echoed(parameters: Parameters, name: str) -> str:
     return quoted(parameters.text(name))[1:-1]
-
-
-def _south_of(latitude: float) -> float:
-    """Returns how far south `mercator` has a place of that latitude."""
-    return -degrees(asinh(tan(radians(latitude))))

@@ -11,16 +11,18 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.history.outlines import BriefOutline, MapOutline, brief_outlines, map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import load_maps, stamp_of
+from tileharvest.maps.named_areas import load_areas
 from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.named_areas import NamedArea
 
 _log = logging.getLogger(__name__)
 
@@ -71,8 +73,9 @@ class ServedMaps:
         workers: Callable[[str], int],
         only: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
+        areas_file: Path | None = None,
     ) -> None:
-        """`only` names the maps to serve; without names all are served.
+        """`only` names the maps to serve; without names all are served. Without a file there are no areas.
 
         `open_history` returns None while no harvest has begun a history. `workers` returns how many harvest
         the map of that name now; a bool counts as 0 or 1.
@@ -83,6 +86,9 @@ class ServedMaps:
         self._maps_file = maps_file
         self._stamp = stamp_of(maps_file)
         self._described = self._read_maps()
+        self._areas_file = areas_file
+        self._areas_stamp = areas_file and stamp_of(areas_file)
+        self._areas = load_areas(areas_file) if areas_file else {}
         self._open_history = open_history
         self._opening = threading.Lock()
         self._opened: History | None = None
@@ -160,6 +166,20 @@ class ServedMaps:
     def brief(self, name: str) -> BriefOutline:
         """Returns what a list says of a map that is served. Costs next to nothing for each of many."""
         return self._harvested().get(name) or BriefOutline((), 0, None, None)
+
+    def areas(self, name: str) -> Sequence[NamedArea]:
+        """Returns the map's named areas, in the file's order. While the file is wrong these are the areas
+        that it had before. Raises RefusedError as `outline` does."""
+        if not self._serves(name):
+            self.outline(name)
+        file = self._areas_file
+        if file is not None and (stamp := stamp_of(file)) != self._areas_stamp:
+            self._areas_stamp = stamp
+            try:
+                self._areas = load_areas(file)
+            except ConfigurationError as error:
+                _log.warning("%s; until then it counts as it was before", error)
+        return self._areas.get(name, ())
 
     def _serves(self, name: str) -> bool:
         is_known = name in self._maps() or name in self._harvested()

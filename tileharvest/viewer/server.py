@@ -82,6 +82,7 @@ def viewer(
     workers: Callable[[str], int],
     cache: DiskCache,
     only: Collection[str] = (),
+    areas_file: Path | None = None,
 ) -> Iterator[Application]:
     """Puts an application together that only reads, and closes it when the block ends.
 
@@ -91,7 +92,7 @@ def viewer(
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
     a wrong file, and HistoryError for a history that cannot be read.
     """
-    with closing(ServedMaps(maps_file, open_history, workers, only)) as served:
+    with closing(ServedMaps(maps_file, open_history, workers, only, areas_file=areas_file)) as served:
         application = Application(served, store, Composer(store, cache), page_files(), cache)
         try:
             yield application

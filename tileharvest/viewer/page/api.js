@@ -4,7 +4,10 @@
  * @typedef {{zoom: number, x: number, y: number}} Tile
  * @typedef {{zoom: number, xFrom: number, xTo: number, yFrom: number, yTo: number}} Area centres of tiles
  * @typedef {{name: string, url: string | null, note: string, layers: string[], days: number,
- *   first_day: string | null, last_day: string | null}} MapSummary
+ *   first_day: string | null, last_day: string | null, areas: number}} MapSummary
+ * @typedef {{name: string, layer: string, corners: [[number, number], [number, number]],
+ *   place: {x: number, z: number, zoom: number} | null}} NamedArea
+ * @typedef {NamedArea & {days: Record<string, number>}} AreaStory
  * @typedef {{day: string, depth: number, tile_size: number, image_extension: string, north_direction: number,
  *   factor: number, projection: import("./projection.js").Projection | null,
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
@@ -111,6 +114,33 @@ export async function story(map, layer, tile) {
 /** @param {string} map @returns {Promise<Harvests>} newest first */
 export function harvests(map) {
   return ask(`maps/${encodeURIComponent(map)}/harvests`);
+}
+
+/** @param {string} map @returns {Promise<NamedArea[]>} */
+export async function areas(map) {
+  return (await ask(`maps/${encodeURIComponent(map)}/areas`)).areas;
+}
+
+/** @param {string} map @param {string} area @returns {Promise<AreaStory>} oldest day first */
+export function area(map, area) {
+  return ask(`maps/${encodeURIComponent(map)}/areas/${encodeURIComponent(area)}`);
+}
+
+/** @param {string} map @param {NamedArea} area @param {string} day @param {string | null} before
+ * @returns {string} of a picture of the area on that day, or on both days where there is one before */
+export function areaPicture(map, area, day, before) {
+  const days = before === null ? `ground/${day}` : `before/${before}/${day}`;
+  return `${BASE}/maps/${encodeURIComponent(map)}/${days}.jpg?${ofArea(area)}`;
+}
+
+/** @param {string} map @param {"atom" | "ics"} form @param {NamedArea} area @returns {string} */
+export function feedAddress(map, form, area) {
+  return `${BASE}/maps/${encodeURIComponent(map)}/events.${form}?${ofArea(area)}`;
+}
+
+/** @param {NamedArea} area */
+function ofArea({ layer, corners }) {
+  return new URLSearchParams({ layer, area: corners.flat().join(",") });
 }
 
 /** @param {Area} area @returns {Record<string, string>} */

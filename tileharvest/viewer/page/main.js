@@ -1,5 +1,6 @@
 /** Starts the page: which page, which map, which language and colours; the rest is the time machine's. */
 import * as api from "./api.js";
+import { AREAS, drawArea, drawAreas, readArea } from "./areas-page.js";
 import { announce, element, part, phrase, settled } from "./dom.js";
 import { drawHarvests } from "./harvests-page.js";
 import { checkedLook } from "./link-faults.js";
@@ -33,16 +34,24 @@ let dayWasChosen = false;
 async function route(hash) {
   maps = await api.maps();
   const onHarvests = hash === HARVESTS;
-  for (const [id, current] of [["to-map", !onHarvests], ["to-harvests", onHarvests]]) {
+  const area = readArea(hash);
+  const onAreas = hash === AREAS || area !== null;
+  part("to-areas").hidden = !onAreas && maps.every(({ areas }) => areas === 0);
+  for (const [id, current] of [
+    ["to-map", !onHarvests && !onAreas], ["to-harvests", onHarvests], ["to-areas", onAreas],
+  ]) {
     if (current) part(String(id)).setAttribute("aria-current", "page");
     else part(String(id)).removeAttribute("aria-current");
   }
-  document.body.dataset.page = onHarvests ? "harvests" : "map";
+  document.body.dataset.page = onHarvests ? "harvests" : onAreas ? "areas" : "map";
   part("harvests-page").hidden = !onHarvests;
+  part("areas-page").hidden = !onAreas;
   part("map-page").hidden = true;
   part("empty").hidden = true;
   if (onHarvests) document.title = text("pageTitleOf", { what: text("harvestsTitle") });
   if (onHarvests) await drawHarvests(maps);
+  else if (area !== null) await drawArea(maps, area);
+  else if (onAreas) await drawAreas(maps);
   else await showMap(hash);
 }
 

@@ -1,0 +1,107 @@
+"""`scrapy areas`, run as a user does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.project import Project
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LAYER = Layer(
+    DAY_LAYER, Pyramid(10), "png", tile_size=8, projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """With a map whose upper left tile has changed."""
+    world = World(tmp_path)
+    tiles = square(0, 8, bottom=-8)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture()), described=LAYER)
+    world.harvest(SECOND, {tiles[7]: picture(BLUE)}, described=LAYER)
+    return Project(tmp_path)
+
+
+def test_an_area_is_added_listed_and_removed(project: Project) -> None:
+    assert (
+        project.scrapy("areas", MAP).stdout
+        == f"map '{MAP}' has no area yet: scrapy areas {MAP} add AREA X,Z X,Z\n"
+    )
+    added = project.scrapy("areas", MAP, "add", "my base", "0,0", "31,31")
+    assert (
+        added.stdout == f"area 'my base' of map '{MAP}': 4 tiles of layer 'day', last changed on {SECOND}\n"
+    )
+    project.scrapy("areas", MAP, "add", "far off", "-1000,-1000", "-990.5,-980", "--layer", "day")
+    assert json.loads(project.scrapy("areas", "--json", MAP).stdout) == [
+        {
+            "name": "my base",
+            "layer": "day",
+            "corners": [[0, 0], [31, 31]],
+            "tiles": 4,
+            "days": 2,
+            "last_change": str(SECOND),
+        },
+        {
+            "name": "far off",
+            "layer": "day",
+            "corners": [[-1000, -1000], [-990.5, -980]],
+            "tiles": 4,
+            "days": 0,
+            "last_change": None,
+        },
+    ]
+    listed = project.scrapy("areas", MAP).stdout.splitlines()
+    assert listed[0].split() == [
+        "area",
+        "layer",
+        "corners",
+        "tiles",
+        "days",
+        "with",
+        "a",
+        "change",
+        "last",
+        "change",
+    ]
+    assert listed[3].split() == ["far", "off", "day", "-1000,-1000", "-990.5,-980", "4", "0"]
+    removed = project.scrapy("areas", MAP, "remove", "my base")
+    assert removed.stdout == f"area 'my base' of map '{MAP}' is removed; the history keeps all of it\n"
+    assert [area["name"] for area in json.loads(project.scrapy("areas", MAP, "--json").stdout)] == ["far off"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "base", "0,0"], "write scrapy areas NAME, or NAME add"),
+        (["remove"], "write scrapy areas NAME, or NAME add"),
+        (["rename", "a", "b"], "write scrapy areas NAME, or NAME add"),
+        (["add", "base", "0;0", "1,1"], "'0;0' is no corner: write two numbers, such as 80,-400"),
+        (["add", "base", "0,0", "999999999,1"], "a corner of 'base' is farther out than any map"),
+        (["add", "a/b", "0,0", "1,1"], "'a/b' is no name of an area"),
+        (["add", "base", "0,0", "1,1", "--layer", "cave"], f"map '{MAP}' has no layer 'cave'; it has 'day'"),
+        (["add", "base", "0,0", "9999,9999"], "area 'base' needs 390,625 tiles, and 16,384 are the most"),
+        (["remove", "base"], f"map '{MAP}' has no area 'base'; it has none yet"),
+        (["--layer", "day"], "--layer is for an area that is added"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_changes_nothing(
+    project: Project, arguments: list[str], said: str
+) -> None:
+    done = project.scrapy("areas", MAP, *arguments, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (project.data / "areas.toml").exists()
+
+
+def test_a_map_that_is_not_there_is_refused(project: Project) -> None:
+    done = project.scrapy("areas", "nowhere", "add", "base", "0,0", "1,1", check=False)
+    assert (done.returncode, done.stderr) == (2, f"error: the history has no map 'nowhere'; it has '{MAP}'\n")

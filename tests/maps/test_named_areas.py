@@ -1,0 +1,112 @@
+"""The owner's file of named areas."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.named_areas import LONGEST_NAME, NamedArea, add_area, load_areas, remove_area
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = NamedArea(name="my base", layer="day", corners=((80, -400), (240, -200)))
+FARM = NamedArea(name='农场 "two"', layer="day", corners=((0.5, 1), (-3, 4)))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "areas.toml"
+
+
+def test_without_a_file_there_are_none(file: Path) -> None:
+    assert load_areas(file) == {}
+
+
+def test_what_is_added_is_there_in_order(file: Path) -> None:
+    add_area(file, "world", FARM)
+    add_area(file, "other.map", BASE)
+    add_area(file, "world", BASE)
+    assert load_areas(file) == {"world": [FARM, BASE], "other.map": [BASE]}
+    assert [one.name for one in file.parent.iterdir()] == ["areas.toml"]
+
+
+def test_it_is_written_as_a_person_would(file: Path) -> None:
+    add_area(file, "world", BASE)
+    assert file.read_text(encoding="utf-8").splitlines()[1:] == [
+        "",
+        '[["world"]]',
+        'name = "my base"',
+        'layer = "day"',
+        "corners = [[80, -400], [240, -200]]",
+    ]
+
+
+def test_what_is_removed_is_gone_and_nothing_else(file: Path) -> None:
+    for area in (BASE, FARM):
+        add_area(file, "world", area)
+    remove_area(file, "world", "my base")
+    assert load_areas(file) == {"world": [FARM]}
+    remove_area(file, "world", FARM.name)
+    assert load_areas(file) == {}
+
+
+def test_a_name_stands_for_one_area(file: Path) -> None:
+    add_area(file, "world", BASE)
+    before = file.read_bytes()
+    with pytest.raises(ConfigurationError, match=re.escape("map 'world' has an area 'my base' already")):
+        add_area(file, "world", BASE)
+    assert file.read_bytes() == before
+
+
+def test_what_is_not_there_cannot_be_removed(file: Path) -> None:
+    with pytest.raises(ConfigurationError, match="none yet: `scrapy areas world add AREA X,Z X,Z` adds one"):
+        remove_area(file, "world", "my base")
+    add_area(file, "world", FARM)
+    with pytest.raises(ConfigurationError, match=re.escape("it has '农场 \"two\"'")):
+        remove_area(file, "world", "my base")
+
+
+@pytest.mark.parametrize(
+    "name", ["", " base", "base ", "a/b", "a\\b", "a\nb", "\x7f", "x" * (LONGEST_NAME + 1)]
+)
+def test_a_name_that_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name of an area"):
+        NamedArea(name=name, layer="day", corners=((0, 0), (1, 1)))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e12])
+def test_a_corner_outside_of_every_map_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="farther out than any map"):
+        NamedArea(name="base", layer="day", corners=((0, 0), (1, value)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[world]", "is not valid TOML"),
+        ("world = 3", "map 'world': Expected `array`, got `int`"),
+        ('[[world]]\nname = "x"', "map 'world': Object missing required field `layer`"),
+        (
+            '[[world]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0]]',
+            "map 'world': Expected `array` of length 2",
+        ),
+        (
+            '[[world]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0], [1, 1]]\ncolour = 1',
+            "unknown field `colour`",
+        ),
+        ('[["a b"]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0], [1, 1]]', "map 'a b'"),
+        (2 * '[[world]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0], [1, 1]]\n', "'x' is there twice"),
+        ("\xff", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_clear_line(file: Path, text: str, said: str) -> None:
+    file.parent.mkdir()
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigurationError, match=re.escape(said)) as refused:
+        load_areas(file)
+    assert str(refused.value).startswith(str(file))
+    assert "\n" not in str(refused.value)

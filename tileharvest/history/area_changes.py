@@ -1,0 +1,102 @@
+"""What has changed in a named area: of exactly the tiles that show it. Read only."""
+
+from __future__ import annotations
+
+from math import floor, log2
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import bindparam, select
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.schema import versions
+from tileharvest.renderers.xyz import is_on_earth, south_of
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.rectangle import Rectangle
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline
+    from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.tiles.layers import Layer
+
+MOST_TILES: Final = 16_384
+"""Tiles that the upright rectangle around an area may have: 128 x 128 of the deepest, which show a town."""
+_SCREEN: Final = 800
+"""Pixels of a screen that an area is to fit into."""
+_COARSEST: Final = -30
+"""The page's coarsest zoom."""
+MOST_NORTH: Final = 85.0511287798
+"""Degrees at which a square map of the earth ends."""
+
+_CHANGED: Final = AreaQuery.over(
+    versions,
+    select(versions.c.day, versions.c.x, versions.c.y)
+    .where(versions.c.day >= bindparam("since"))
+    .order_by(versions.c.day),
+)
+
+
+def changed_in(
+    history: History, layer: LayerOutline, rectangle: Rectangle, since: date
+) -> dict[date, list[Tile]]:
+    """Returns the days from one on, in order, each with the tiles that have a version of that day.
+
+    These are tiles of the layer's deepest zoom that show part of the rectangle. Reads, from an index alone,
+    all versions from that day on of the upright rectangle around it.
+    """
+    found: dict[date, list[Tile]] = {}
+    if not layer.zooms:
+        return found
+    zoom = max(layer.zooms)
+    # What the site said last holds for all days, so that an area is the same tiles on each of them.
+    projection = layer.latest.projection
+    around = rectangle.ground(projection).tiles(zoom, layer.factor)
+    with history.reading() as connection:
+        rows = _CHANGED.rows(connection, layer.id, around, since=since)
+    shows: dict[tuple[int, int], bool] = {}
+    for day, x, y in rows:
+        tile = Tile(zoom, x, y)
+        if (x, y) not in shows:
+            shows[x, y] = rectangle.is_on(tile, projection, layer.factor)
+        if shows[x, y]:
+            found.setdefault(day, []).append(tile)
+    return found
+
+
+def rectangle_of(
+    corners: tuple[tuple[float, float], tuple[float, float]], layer: Layer, renderer: str | None
+) -> Rectangle:
+    """Returns what lies between two corners, as people write them, of a layer that this renderer has drawn.
+
+    These are x and z of blocks, which both belong to it; latitude and longitude on a map of the earth; where
+    nothing is known of the world, grid units with z downwards. Raises ValueError where the corners are no
+    rectangle of the map.
+    """
+    (first, second), (third, fourth) = corners
+    if is_on_earth(layer, renderer):
+        if max(abs(first), abs(third)) > MOST_NORTH:
+            raise ValueError("the map ends at 85.05 degrees")
+        southward = south_of(max(first, third)), south_of(min(first, third))
+        return Rectangle(min(second, fourth), max(second, fourth), *southward)
+    east, south = sorted((first, third)), sorted((second, fourth))
+    return Rectangle(floor(east[0]), floor(east[1]) + 1, floor(south[0]), floor(south[1]) + 1)
+
+
+def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None) -> Rectangle:
+    """Returns the ground of a named area. Raises ConfigurationError where its corners are none of the map."""
+    try:
+        return rectangle_of(area.corners, layer.latest, renderer)
+    except ValueError as error:
+        raise ConfigurationError(f"area '{area.name}': {error}") from None
+
+
+def screen_zoom(layer: LayerOutline, rectangle: Rectangle) -> int:
+    """Returns the zoom of a screen that shows all of an area, in a layer that has versions."""
+    ground = rectangle.ground(layer.latest.projection)
+    # At zoom 0 a tile is two grid units wide.
+    pixels = max(ground.east - ground.west, ground.north - ground.south) / 2 * layer.latest.tile_size
+    levels = floor(log2(_SCREEN / pixels) / log2(layer.factor))
+    return min(max(layer.zooms), max(_COARSEST, levels))

@@ -1,0 +1,137 @@
+"""The areas of maps: rectangles of the world that somebody has given a name, in a small file of the owner's.
+
+`areas.toml` lies beside the history in the data folder:
+
+    [[my-server]]
+    name = "my base"
+    layer = "world-lighting"
+    corners = [[80, -400], [240, -200]]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.maps_file import check_map_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+LONGEST_NAME: Final = 60
+"""Characters."""
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f/\\]+")
+FARTHEST: Final = 30_000_000
+"""The edge of a world of Minecraft. Degrees and tiles are far below it."""
+
+
+class NamedArea(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rectangle of a map. Raises ValueError (through msgspec) for one that cannot be."""
+
+    name: str
+    """What the owner calls it. It is part of the address of the area's page."""
+    layer: str
+    """The layer whose tiles tell what has changed there."""
+    corners: tuple[tuple[float, float], tuple[float, float]]
+    """Two opposite corners, both included: x and z of blocks; latitude and longitude of plain tiles; where
+    nothing is known of the world x and -y of the grid."""
+
+    def __post_init__(self) -> None:
+        if (
+            len(self.name) > LONGEST_NAME
+            or _NAME.fullmatch(self.name) is None
+            or self.name != self.name.strip()
+        ):
+            raise ValueError(
+                f"'{self.name[: LONGEST_NAME + 1]}' is no name of an area: write 1 to {LONGEST_NAME}"
+                " characters, no slash, and no space at its ends"
+            )
+        if not all(isfinite(one) and abs(one) <= FARTHEST for corner in self.corners for one in corner):
+            raise ValueError(f"a corner of '{self.name}' is farther out than any map")
+
+
+def load_areas(file: Path) -> dict[str, list[NamedArea]]:
+    """Returns the areas of each map, in the file's order. A missing file has none.
+
+    Raises ConfigurationError, naming what is wrong.
+    """
+    try:
+        entries = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
+    return {name: _areas_of(file, name, listed) for name, listed in entries.items()}
+
+
+def add_area(file: Path, map_name: str, area: NamedArea) -> None:
+    """Adds an area to the file. Raises ConfigurationError where the map has one of that name already."""
+    areas = load_areas(file)
+    of_map = areas.setdefault(map_name, [])
+    if any(other.name == area.name for other in of_map):
+        raise ConfigurationError(
+            f"map '{map_name}' has an area '{area.name}' already; nothing was changed: remove it first"
+        )
+    of_map.append(area)
+    _write(file, areas)
+
+
+def remove_area(file: Path, map_name: str, name: str) -> None:
+    """Takes an area out of the file. Raises ConfigurationError where the map has none of that name."""
+    areas = load_areas(file)
+    of_map = areas.get(map_name, [])
+    kept = [area for area in of_map if area.name != name]
+    if len(kept) == len(of_map):
+        raise ConfigurationError(no_such_area(map_name, name, of_map))
+    _write(file, {**areas, map_name: kept})
+
+
+def no_such_area(map_name: str, name: str, areas: Sequence[NamedArea]) -> str:
+    """Returns the line that names the areas that there are."""
+    there = ", ".join(f"'{area.name}'" for area in areas)
+    if not there:
+        there = f"none yet: `scrapy areas {map_name} add AREA X,Z X,Z` adds one"
+    return f"map '{map_name}' has no area '{name}'; it has {there}"
+
+
+def _areas_of(file: Path, map_name: str, listed: Any) -> list[NamedArea]:
+    place = f"{file}: map '{map_name}'"
+    try:
+        check_map_name(map_name)
+        areas = msgspec.convert(listed, list[NamedArea])
+    except (ConfigurationError, msgspec.ValidationError) as error:
+        raise ConfigurationError(f"{place}: {error}") from None
+    names = [area.name for area in areas]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"{place}: the area '{twice}' is there twice")
+    return areas
+
+
+def _write(file: Path, areas: Mapping[str, Sequence[NamedArea]]) -> None:
+    """Replaces the file as a whole, so that a kill leaves the old one or the new one."""
+    lines = ["# Named areas of maps: `scrapy areas NAME` lists them, adds one, and removes one."]
+    for map_name, of_map in areas.items():
+        for area in of_map:
+            # A JSON string is a TOML basic string, and a list of numbers is an array.
+            lines += ["", f"[[{json.dumps(map_name)}]]"]
+            lines += [
+                f"{key} = {json.dumps(value, ensure_ascii=False)}"
+                for key, value in msgspec.to_builtins(area).items()
+            ]
+    part = file.with_name(f"{file.name}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None

@@ -1,0 +1,91 @@
+/** The pages of named areas: the list of all of them, and each one's story. */
+import * as api from "./api.js";
+import { dayInWords } from "./days.js";
+import { element, part } from "./dom.js";
+import { writeHash } from "./permalink.js";
+import { NOTHING } from "./state.js";
+import { text } from "./text.js";
+
+/** The address of the list. */
+export const AREAS = "#areas";
+
+const MOST_SHOWN = 60; // Days of a story, each with a picture of two days.
+
+/** @param {string} map @param {string} area @returns {string} the address of the area's page */
+export function areaAddress(map, area) {
+  return `#${new URLSearchParams({ area, map })}`;
+}
+
+/** @param {string} hash @returns {{map: string, area: string} | null} null: it is not an area's address */
+export function readArea(hash) {
+  const read = new URLSearchParams(hash.slice(1));
+  const [map, area] = [read.get("map"), read.get("area")];
+  return map !== null && area !== null ? { map, area } : null;
+}
+
+/** @param {api.MapSummary[]} maps @param {string} [missing] what a link named and nobody knows */
+export async function drawAreas(maps, missing) {
+  const sections = await Promise.all(maps.filter(({ areas }) => areas > 0).map(async ({ name }) => {
+    const items = (await api.areas(name)).map((area) => element("li", {},
+      element("a", { href: areaAddress(name, area.name) }, area.name),
+      ` ${text("areaCorners", { layer: area.layer, corners: corners(area) })}`));
+    return element("section", {}, element("h2", {}, name), element("ul", {}, ...items));
+  }));
+  const none = sections.length > 0 ? [] : [
+    element("p", {}, text("areasNone")),
+    element("pre", {}, element("code", {}, 'scrapy areas NAME add "my base" 80,-400 240,-200')),
+  ];
+  part("areas-page").replaceChildren(...[
+    element("h1", {}, text("areasTitle")),
+    missing === undefined ? null : element("p", { role: "alert" }, text("areaUnknown", { area: missing })),
+    ...none, ...sections,
+  ].filter((child) => child !== null));
+}
+
+/** @param {api.MapSummary[]} maps @param {{map: string, area: string}} wanted */
+export async function drawArea(maps, { map, area: name }) {
+  const known = maps.some((one) => one.name === map && one.areas > 0) ? await api.areas(map) : [];
+  if (known.every((area) => area.name !== name || area.place === null)) {
+    await drawAreas(maps, `${map}: ${name}`);
+    return;
+  }
+  const area = await api.area(map, name);
+  const days = Object.entries(area.days).reverse();
+  const onMap = area.place && writeHash({ ...NOTHING, map, layer: area.layer, ...area.place });
+  const shown = days.slice(0, MOST_SHOWN).map(([day, tiles], index) => chapter(map, area, day, days[index + 1]?.[0] ?? null, tiles));
+  part("areas-page").replaceChildren(...[
+    element("p", {}, element("a", { href: AREAS }, text("areasTitle"))),
+    element("h1", {}, name),
+    element("p", {}, `${map} · ${text("areaCorners", { layer: area.layer, corners: corners(area) })}`),
+    element("p", { class: "actions" }, ...[
+      onMap && element("a", { href: onMap }, text("areaOnMap")),
+      element("a", { href: api.feedAddress(map, "atom", area) }, text("areaFeed")),
+      element("a", { href: api.feedAddress(map, "ics", area) }, text("areaCalendar")),
+    ].filter((link) => link !== null)),
+    days.length === 0 ? element("p", {}, text("areaNothing")) : null,
+    element("ol", { class: "chapters", reversed: true }, ...shown),
+    days.length > MOST_SHOWN ? element("p", {}, text("areaEarlier", { n: days.length - MOST_SHOWN })) : null,
+  ].filter((child) => child !== null));
+}
+
+/**
+ * @param {string} map @param {api.AreaStory} area @param {string} day @param {string | null} before the day of
+ *   the change before; null: nothing was there @param {number} tiles
+ */
+function chapter(map, area, day, before, tiles) {
+  const look = { ...NOTHING, map, layer: area.layer, day, ...area.place };
+  const href = writeHash(before === null ? look : { ...look, mode: "swipe", other: before });
+  const alt = before === null
+    ? text("areaFirst", { day: dayInWords(day, "long") })
+    : text("areaPicture", { before: dayInWords(before, "long"), day: dayInWords(day, "long") });
+  return element("li", { "data-day": day },
+    element("h2", {}, dayInWords(day, "long")),
+    element("p", {}, before === null ? text("storyFirst") : text("areaTiles", { n: tiles })),
+    element("a", { href, title: text(before === null ? "storyShow" : "storyCompare") },
+      element("img", { src: api.areaPicture(map, area, day, before), alt, loading: "lazy" })));
+}
+
+/** @param {api.NamedArea} area @returns {string} */
+function corners({ corners: both }) {
+  return both.map((corner) => corner.join(", ")).join(" – ");
+}

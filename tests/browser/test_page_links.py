@@ -283,3 +283,18 @@ def test_back_leads_to_the_day_before_and_the_tab_names_map_and_day(screen: Scre
     screen.expect_day(DAYS[1])
     screen.page.get_by_role("link", name="Harvests").click()
     expect(screen.page).to_have_title("Harvests – TileHarvest")
+
+
+def test_a_link_that_unfolds_opens_the_map_there_and_in_a_frame_it_is_the_map_and_the_time_alone(
+    new_screen: Callable[..., Screen],
+) -> None:
+    screen, place = new_screen(), ",".join(MIDDLE.look.values())
+    screen.page.goto(f"{screen.viewer.url}/s/antworld/{DAYS[0]}..{DAYS[1]}/{place}")
+    expect(screen.page.locator("#right-day")).to_be_visible()
+    screen.await_look(day=DAYS[1], mode="swipe", **MIDDLE.look, **{"with": DAYS[0]})
+    expect(screen.part("share")).to_be_visible()
+    screen.page.goto(f"{screen.viewer.url}/s/antworld/{DAYS[1]}/{place}?embed=1")
+    expect(screen.part("slider")).to_be_visible()
+    expect(screen.page.locator("#map .picture img").first).to_be_visible()
+    for hidden in ("brand", "go-to", "modes", "share"):
+        expect(screen.part(hidden)).to_be_hidden()

@@ -200,7 +200,10 @@ def test_names_are_the_only_maps(stage: Stage) -> None:
         (("-s", "SEGMENT=run"), "map 'small' is never due"),
         (("-s", "DELAY=x"), "DELAY 'x' cannot be"),
         (("--serve", "--port", "x"), "--port x cannot be"),
-        (("--port", "8001"), "--port and --host are for the viewer: add --serve"),
+        (
+            ("--port", "8001"),
+            "--port, --host, --allow-host and --frame-ancestors are for the viewer: add --serve",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_line_before_anything_begins(

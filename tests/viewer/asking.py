@@ -105,7 +105,9 @@ def place(tile: Tile) -> str:
 
 
 @contextmanager
-def serving(world: World, only: Collection[str] = (), **limits: Any) -> Iterator[Client]:
+def serving(
+    world: World, only: Collection[str] = (), ancestors: Collection[str] = (), **limits: Any
+) -> Iterator[Client]:
     """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
     settings = Settings(
         {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
@@ -119,6 +121,7 @@ def serving(world: World, only: Collection[str] = (), **limits: Any) -> Iterator
             DiskCache(data_folder(settings) / "cache", 1 << 20),
             only,
             areas_file(settings),
+            ancestors,
         ) as application,
         running(application, **limits) as client,
     ):

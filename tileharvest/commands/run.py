@@ -14,7 +14,7 @@ from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.serve import HOST, PORT, add_allow_host, announce, viewer_of
+from tileharvest.commands.serve import HOST, PORT, add_site_options, announce, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
@@ -58,12 +58,14 @@ class Command(ProjectCommand, ScrapyCommand):
         parser.add_argument("--serve", action="store_true", help="run the viewer in this process, too")
         parser.add_argument("--port", help="where the viewer listens; 0: any free port (default: 8000)")
         parser.add_argument("--host", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1)")
-        add_allow_host(parser)
+        add_site_options(parser)
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        if not opts.serve and (opts.port is not None or opts.host is not None or opts.allow_host):
+        viewers = (opts.port is not None, opts.host is not None, opts.allow_host, opts.frame_ancestors)
+        if not opts.serve and any(viewers):
             raise ConfigurationError(
-                "--port, --host and --allow-host are for the viewer: add --serve, or leave them out"
+                "--port, --host, --allow-host and --frame-ancestors are for the viewer: add --serve, or leave"
+                " them out"
             )
         self._at_once = maps_at_once(settings, opts.at_once)
         progress_interval(settings)
@@ -77,7 +79,7 @@ class Command(ProjectCommand, ScrapyCommand):
         assert self.crawler_process is not None
         # It is begun, or upgraded, before it is read. The first harvest would do that later.
         History.open(database_url(settings)).close()
-        with viewer_of(settings, args) if opts.serve else nullcontext() as application:
+        with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
             listening = (
                 None
                 if application is None

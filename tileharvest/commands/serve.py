@@ -54,7 +54,7 @@ class Command(ProjectCommand, ScrapyCommand):
             default=HOST,
             help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
         )
-        add_allow_host(parser)
+        add_site_options(parser)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
@@ -62,13 +62,13 @@ class Command(ProjectCommand, ScrapyCommand):
 
         configure_logging(self.settings)
         port = parse_port(opts.port)
-        with viewer_of(settings, args) as application:
+        with viewer_of(settings, args, opts.frame_ancestors) as application:
             relax_garbage_collection(settings)
             serve(application, opts.host, port, announce, opts.allow_host)
 
 
-def add_allow_host(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that names hosts besides the one where the viewer listens."""
+def add_site_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say by which names, and from whose pages, the viewer may be asked."""
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
@@ -76,10 +76,20 @@ def add_allow_host(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the viewer may be asked by this name, too, such as that of a proxy before it; may be repeated",
     )
+    parser.add_argument(
+        "--frame-ancestors",
+        metavar="SITE",
+        action="append",
+        default=[],
+        help="pages of this site may show the map in a frame, such as https://forum.example.net;"
+        " may be repeated",
+    )
 
 
 @contextmanager
-def viewer_of(settings: BaseSettings, names: Sequence[str]) -> Iterator[Application]:
+def viewer_of(
+    settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = ()
+) -> Iterator[Application]:
     """Makes the viewer of these maps, or of all, and closes it when the block ends. Raises
     TileHarvestError."""
     from tileharvest.viewer.server import viewer  # noqa: PLC0415
@@ -92,6 +102,7 @@ def viewer_of(settings: BaseSettings, names: Sequence[str]) -> Iterator[Applicat
         DiskCache(data_folder(settings) / "cache", CACHE_BYTES),
         names,
         areas_file(settings),
+        ancestors,
     ) as application:
         yield application
 

@@ -25,8 +25,8 @@ LARGEST_FILE: Final = 1_000_000
 PANEL: Final = 588
 """Width of each half in pixels: both are less than 1200 wide, and 2, 3 or 4 scaled tiles fit exactly."""
 
-_GAP: Final = 8
-_HEADING: Final = 32
+GAP: Final = 8
+HEADING: Final = 32
 _TEXT: Final = 18
 _BACKGROUND: Final = "#1a1a1a"
 """The colour that Overviewer shows where there is no tile."""
@@ -93,12 +93,12 @@ def frame_around(differing: Image.Image) -> Image.Image:
 def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
     """Returns both halves below their headings, with the frame in each."""
     width, height = before.image.size
-    whole = Image.new("RGB", (2 * width + _GAP, height + _HEADING), _PAPER)
+    whole = Image.new("RGB", (2 * width + GAP, height + HEADING), _PAPER)
     draw = ImageDraw.Draw(whole)
-    for left, half in ((0, before), (width + _GAP, after)):
-        whole.paste(half.image, (left, _HEADING))
-        whole.paste(_FRAME, (left, _HEADING), frame)
-        draw.text((left + _GAP, _HEADING // 2), half.heading, _INK, ImageFont.load_default(_TEXT), "lm")
+    for left, half in ((0, before), (width + GAP, after)):
+        whole.paste(half.image, (left, HEADING))
+        whole.paste(_FRAME, (left, HEADING), frame)
+        draw.text((left + GAP, HEADING // 2), half.heading, _INK, ImageFont.load_default(_TEXT), "lm")
     return whole
 
 

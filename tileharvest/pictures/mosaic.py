@@ -76,7 +76,11 @@ class Scenes:
         zooms = range(kept[-1], -32, -1) if factor == 2 else kept[::-1]
         zoom = next((one for one in zooms if _across(ground, one, factor) <= MOST_ACROSS), zooms[-1])
         source = self._layer.source_zoom(zoom, day)
-        return zoom if source is not None and len(ground.tiles(source, factor)) <= MOST_COMPOSED else None
+        if source is None:
+            return None
+        below = ground.tiles(source, factor)
+        # Python's `len` cannot tell of more than 2^63 tiles.
+        return zoom if len(below.columns) * len(below.rows) <= MOST_COMPOSED else None
 
     def mosaic(self, ground: Ground, zoom: int, day: date) -> Image.Image:
         """Returns the ground as it was by the end of the day, in RGB, in the pixels of that zoom.

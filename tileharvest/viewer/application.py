@@ -20,8 +20,10 @@ from tileharvest.viewer import api
 from tileharvest.viewer.areas import area_story, list_areas
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.feeds import FEEDS, feed
+from tileharvest.viewer.framing import framed
 from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
 from tileharvest.viewer.page_files import INDEX
+from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
@@ -41,6 +43,7 @@ from tileharvest.viewer.replies import (
     tagged,
     unknown,
 )
+from tileharvest.viewer.shared_places import names_in, place_picture, shared_name, shared_place
 from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -95,13 +98,16 @@ class Application:
         composer: Composer,
         page: Mapping[str, PageFile],
         cache: DiskCache,
+        ancestors: tuple[str, ...] = (),
     ) -> None:
-        """`cache` keeps the answers to long questions about harvests that have ended."""
+        """`cache` keeps the answers to long questions about harvests that have ended. `ancestors` are the
+        sites that may show the page in a frame."""
         self._served = served
         self._store = store
         self._composer = composer
         self._page = page
         self._cache = cache
+        self._ancestors = ancestors
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
         self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
         self._long_questions = WorkQueue("long-questions", _LONG_THREADS, _LONG_WAITING)
@@ -139,30 +145,34 @@ class Application:
             case ["pictures", name]:
                 return await self._image(name, request, lambda name: picture_of(self._store.named(name)))
             case [""]:
-                return self._page_file(INDEX, request)
+                page = self._page_file(INDEX, request)
+                return framed(page, self._ancestors if "embed" in request.query else ())
             case ["page", *names]:
                 return self._page_file("/".join(names), request)
             case ["healthz"]:
                 return reply(b'{"ok":true}', {"Content-Type": JSON, "Cache-Control": NEVER})
-            case ["api", "v1", "maps", name, *asked]:
-                return await self._of_map(name, asked, request)
-            case ["api", "v1", "maps"]:
-                return await _in_thread(self._questions, lambda: self._asked([], request))
+            case ["oembed"]:
+                return await _in_thread(self._questions, lambda: self._oembed(request))
+            case ["s", *names]:
+                return await self._shared(names, request)
+            case ["api", "v1", "maps", *names]:
+                return await self._of_maps(names, request)
         raise unknown(f"there is nothing at {quoted(request.rel_url.raw_path)}")
 
-    async def _of_map(self, name: str, asked: Sequence[str], request: web.BaseRequest) -> web.StreamResponse:
-        match asked:
-            case ["composed", tile, picture]:
-                return await self._composing.run(lambda: self._picture((name, tile, picture), request))
-            case ["before", _, _] | ["ground", _]:
-                return await self._composing.run(lambda: self._ground_picture(name, asked[1:], request))
-            case ["pixels"]:
+    async def _of_maps(self, parts: Sequence[str], request: web.BaseRequest) -> web.StreamResponse:
+        match parts:
+            case [_, "composed", _, _]:
+                names = parts[0], *parts[2:]
+                return await self._composing.run(lambda: self._picture(names, request))
+            case [name, "before", _, _] | [name, "ground", _]:
+                return await self._composing.run(lambda: self._ground_picture(name, parts[2:], request))
+            case [name, "pixels"]:
                 return await self._pixels(name, request)
-            case [form] if form in FEEDS:
+            case [name, form] if form in FEEDS:
                 return await self._long_questions.run(lambda: self._feed(name, form, request))
-            case [question] if question in api.LONG:
+            case [name, question] if question in api.LONG:
                 return await self._long_questions.run(lambda: self._long_asked(name, question, request))
-        return await _in_thread(self._questions, lambda: self._asked([name, *asked], request))
+        return await _in_thread(self._questions, lambda: self._asked(parts, request))
 
     def _page_file(self, name: str, request: web.BaseRequest) -> web.Response:
         if name not in self._page:
@@ -228,10 +238,64 @@ class Application:
             body, tag_of(body), {"Content-Type": "image/jpeg", "Cache-Control": lasts}, request, None
         )
 
-    def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
-        described, query = self._served.described(name), _query(request)
-        # A reader needs whole addresses, and behind another server only the map's owner knows them.
+    async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
+        if len(names) != 3:
+            raise unknown("a shared place is written s/MAP/DAY/X,Z,ZOOM")
+        if names[-1].endswith(".jpg"):
+            return await self._composing.run(lambda: self._shared_picture(names, request))
+        return await _in_thread(self._questions, lambda: self._shared_page(names, request))
+
+    def _shared_page(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
+        place = shared_place(self._served, names, _query(request))
+        body = place.html(self._address(place.outline.name, request)).encode()
+        headers = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": AFTER_ASKING}
+        return framed(compressible(body, headers, request), self._ancestors if place.is_embedded else ())
+
+    def _shared_picture(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
+        if request.transport is None:
+            return reply(b"", {})
+        query = _query(request)
+        place = shared_place(self._served, (*names[:2], names[2].removesuffix(".jpg")), query)
+        body = self.remembered(
+            place.outline.name,
+            ("shared", *names, *map(list, sorted(query))),
+            lambda: place_picture(self._served, self._store, self._composer, place),
+        )
+        lasts = FOR_EVER if place.days[-1] < place.outline.days[-1] else AFTER_ASKING
+        response = tagged(
+            body, tag_of(body), {"Content-Type": "image/jpeg", "Cache-Control": lasts}, request, None
+        )
+        if self._ancestors:
+            # Who may frame the page may show its picture, too.
+            response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+        return response
+
+    def _oembed(self, request: web.BaseRequest) -> web.Response:
+        parameters = Parameters(_query(request), ("url",), ("format", "maxwidth", "maxheight"))
+        if "format" in parameters and parameters.text("format") != "json":
+            # The status that oEmbed asks for, in section 2.3.3.
+            raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed is told as JSON only: write format=json")
+        wide, high = (
+            parameters.number(name, 1, 100_000) if name in parameters else 100_000
+            for name in ("maxwidth", "maxheight")
+        )
+        # The address names the map, and the map may have an address of its own.
+        map_name = shared_name(parameters.text("url"))
+        viewer = self._address(map_name, request)
+        place = shared_place(self._served, *names_in(parameters.text("url"), viewer))
+        told = place.oembed(viewer, wide, high, is_framed=bool(self._ancestors))
+        return json(msgspec.json.encode(told), request)
+
+    def _address(self, map_name: str, request: web.BaseRequest) -> str:
+        """Returns where the viewer is for others, with a slash at its end. Behind another server only the
+        map's owner knows."""
+        described = self._served.described(map_name)
         viewer = (described.viewer if described else "") or f"{request.url.origin()}/"
+        return viewer if viewer.endswith("/") else f"{viewer}/"
+
+    def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
+        # A reader needs whole addresses.
+        viewer, query = self._address(name, request), _query(request)
         asked = (form, viewer, *map(list, sorted(query)))
         body = self.remembered(name, asked, lambda: feed(self._served, name, form, viewer, query))
         return compressible(body, {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}, request)

@@ -19,6 +19,7 @@ from aiohttp import web
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application
+from tileharvest.viewer.framing import parse_ancestors
 from tileharvest.viewer.host_names import HostNames
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import HEADERS, error, quoted
@@ -83,17 +84,19 @@ def viewer(
     cache: DiskCache,
     only: Collection[str] = (),
     areas_file: Path | None = None,
+    ancestors: Collection[str] = (),
 ) -> Iterator[Application]:
     """Puts an application together that only reads, and closes it when the block ends.
 
-    What takes long to make is kept in `cache`.
+    What takes long to make is kept in `cache`. `ancestors` are the sites of `--frame-ancestors`.
 
     `open_history` returns None while there is no history. `workers` returns how many harvest a map now.
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
     a wrong file, and HistoryError for a history that cannot be read.
     """
     with closing(ServedMaps(maps_file, open_history, workers, only, areas_file=areas_file)) as served:
-        application = Application(served, store, Composer(store, cache), page_files(), cache)
+        sites = parse_ancestors(ancestors)
+        application = Application(served, store, Composer(store, cache), page_files(), cache, sites)
         try:
             yield application
         finally:

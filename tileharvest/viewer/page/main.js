@@ -18,6 +18,9 @@ const LOOK_AGAIN = 15_000; // Milliseconds between looks for new harvests, while
 const THEMES = ["auto", "light", "dark"];
 const REMEMBERED_THEME = "tileharvest.theme";
 
+// In a frame of another site's page: the map and the time alone.
+if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
+
 const state = new State();
 const machine = new TimeMachine(state);
 const notice = new LinkNotice();

@@ -1,0 +1,246 @@
+"""Links that unfold: what other sites are told of a place on a day, and who may frame it."""
+
+from __future__ import annotations
+
+import io
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+import pytest
+from PIL import Image
+
+from tests.viewer.asking import Client, serving
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, THIRD, World, picture, square
+from tileharvest.errors import ConfigurationError
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.viewer.framing import parse_ancestors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LAYER: Final = Layer(
+    DAY_LAYER, Pyramid(5), "png", tile_size=64, projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+)
+"""A tile is 16 x 16 blocks, of 4 pixels each."""
+FORUM: Final = "https://forum.example.net"
+ONE: Final = f"/s/{MAP}/{FIRST}/15,15.5,-1"
+TWO: Final = f"/s/{MAP}/{FIRST}..{SECOND}/15,15.5,-1"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Green land; on the second day the tile of the blocks 0 to 15 turns blue."""
+    world = World(tmp_path_factory.mktemp("world"))
+    world.describe()
+    land = square(0, 16, left=-8, bottom=-8)
+    world.harvest(FIRST, dict.fromkeys(land, picture(GREEN, 64)), described=LAYER)
+    blue = next(tile for tile in land if (tile.x, tile.y) == (1, -1))
+    world.harvest(SECOND, {blue: picture(BLUE, 64)}, described=LAYER)
+    world.harvest(THIRD, {}, described=LAYER)
+    return world
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Iterator[Client]:
+    with serving(world) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def framed(world: World) -> Iterator[Client]:
+    with serving(world, ancestors=[FORUM]) as running:
+        yield running
+
+
+class Head(HTMLParser):
+    """What a page says about itself, read by Python's own parser."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.meta: dict[str, str] = {}
+        self.links: dict[str, str] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {name: value or "" for name, value in attrs}
+        if tag == "meta" and "content" in said:
+            name = said.get("property") or said.get("name") or said.get("http-equiv") or ""
+            self.meta[name] = said["content"]
+        if tag in ("link", "a"):
+            self.links[said.get("rel", "a")] = said["href"]
+
+
+def head(client: Client, path: str) -> Head:
+    reply = client.get(path)
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+    return Head(reply.body.decode())
+
+
+def path_of(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.path}?{parts.query}"
+
+
+def image(client: Client, address: str) -> Image.Image:
+    reply = client.get(path_of(address))
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "image/jpeg")
+    return Image.open(io.BytesIO(reply.body)).convert("RGB")
+
+
+def colour(image: Image.Image, x: int, y: int) -> str:
+    pixel = image.getpixel((x, y))
+    assert isinstance(pixel, tuple)
+    return ("red", "green", "blue")[max(range(3), key=lambda band: pixel[band])]
+
+
+def test_a_place_on_a_day_has_a_title_a_description_and_a_picture(client: Client) -> None:
+    said = head(client, ONE)
+    assert said.meta["og:title"] == f"{MAP} on {FIRST}"
+    assert said.meta["og:description"] == said.meta["description"] == "Seen at X 15, Z 16, layer day."
+    assert said.meta["og:url"].endswith(f"{ONE}?layer=day")
+    shown = image(client, said.meta["og:image"])
+    assert shown.size == (int(said.meta["og:image:width"]), int(said.meta["og:image:height"])) == (1200, 630)
+    assert {colour(shown, x, y) for x in (330, 599, 601, 810) for y in (200, 314, 316, 400)} == {"green"}
+
+
+def test_a_place_on_two_days_shows_before_and_after(client: Client) -> None:
+    said = head(client, TWO)
+    assert said.meta["og:title"] == f"{MAP}, {FIRST} and {SECOND}"
+    shown = image(client, said.meta["og:image"])
+    assert shown.size == (1200, 630)
+    # The middle of each half is the corner of the blue tile, which has 32 pixels to the left of it and above.
+    left, right, top = 298, 902, 32 + 299
+    assert colour(shown, left - 10, top - 10) == "green"
+    assert colour(shown, right - 10, top - 10) == "blue"
+    assert colour(shown, right + 10, top - 10) == colour(shown, right - 10, top + 10) == "green"
+
+
+def test_it_leads_a_browser_to_the_page_as_the_page_writes_its_addresses(client: Client) -> None:
+    place = f"map={MAP}&layer=day&day={SECOND}&x=15&z=15.5&zoom=-1"
+    said = head(client, TWO)
+    assert said.meta["refresh"] == f"0; url=../../../#{place}&mode=swipe&with={FIRST}"
+    assert said.links["a"] == f"../../../#{place}&mode=swipe&with={FIRST}"
+    assert head(client, f"{TWO}?embed=1").meta["refresh"].startswith(f"0; url=../../../?embed=1#{place}")
+
+
+def test_it_speaks_chinese_too(client: Client) -> None:
+    said = head(client, f"{ONE}?language=zh")
+    assert said.meta["og:title"] == f"{FIRST} 的 {MAP}"
+    assert said.meta["og:url"].endswith("&language=zh")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (f"/s/nowhere/{FIRST}/1,2,0", "there is no map 'nowhere'"),
+        (f"{ONE}?layer=cave", "has no layer 'cave'"),
+        (f"/s/{MAP}/1980-01-01/1,2,0", f"goes from {FIRST} to {THIRD}, without 1980-01-01"),
+        (f"/s/{MAP}/{FIRST}..2099-01-01/1,2,0", f"goes from {FIRST} to {THIRD}"),
+        (f"/s/{MAP}/{SECOND}..{FIRST}/1,2,0", "is no day and no two"),
+        (f"/s/{MAP}/{FIRST}..{FIRST}/1,2,0", "is no day and no two"),
+        (f"/s/{MAP}/yesterday/1,2,0", "is no day and no two"),
+        (f"/s/{MAP}/{FIRST}/1,2", "'1,2' is no place: write X,Z,ZOOM"),
+        (f"/s/{MAP}/{FIRST}/1,2,3", "is no place"),
+        (f"/s/{MAP}/{FIRST}/1e9,2,0", "is no place"),
+        (f"/s/{MAP}/{FIRST}", "is written s/MAP/DAY/X,Z,ZOOM"),
+        ("/s", "is written s/MAP/DAY/X,Z,ZOOM"),
+        (f"{ONE}?language=xx", "there is no language 'xx'"),
+        (f"/s/{MAP}/{FIRST}/1,2,-30.jpg", "there is no picture"),
+    ],
+)
+def test_what_is_not_there_is_said(client: Client, path: str, said: str) -> None:
+    reply = client.get(path)
+    assert reply.status == 404
+    assert said in reply.error
+
+
+def oembed(client: Client, path: str, **query: Any) -> Any:
+    return client.get("/oembed", {"url": f"http://127.0.0.1{path}", **query})
+
+
+def test_a_page_names_its_oembed(client: Client) -> None:
+    said = head(client, ONE)
+    told = client.get(path_of(said.links["alternate"])).json
+    assert (told["version"], told["type"], told["title"]) == ("1.0", "photo", f"{MAP} on {FIRST}")
+    assert (told["width"], told["height"]) == image(client, told["url"]).size
+
+
+def test_where_no_site_may_frame_it_oembed_has_no_frame(client: Client) -> None:
+    small = oembed(client, ONE, maxwidth=600).json
+    assert small["type"] == "link"
+    assert "html" not in small
+    assert "thumbnail_url" not in small
+
+
+def test_where_a_site_may_frame_it_oembed_has_a_frame_as_large_as_is_wanted(framed: Client) -> None:
+    told = oembed(framed, TWO, maxwidth=500, maxheight=300, format="json").json
+    assert (told["type"], told["width"], told["height"]) == ("rich", 500, 300)
+    assert f'src="http://127.0.0.1/?embed=1#map={MAP}&amp;layer=day&amp;day={SECOND}' in told["html"]
+    assert 'width="500" height="300"' in told["html"]
+    assert oembed(framed, TWO).json["thumbnail_width"] == 1200
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({}, 400),
+        ({"url": "http://elsewhere.example/s/world/2021-02-13/1,2,0"}, 404),
+        ({"url": "http://127.0.0.1/"}, 404),
+        ({"url": "nothing"}, 404),
+        ({"url": f"http://127.0.0.1/s/nowhere/{FIRST}/1,2,0"}, 404),
+        ({"url": f"http://127.0.0.1{ONE}", "format": "xml"}, 501),
+        ({"url": f"http://127.0.0.1{ONE}", "maxwidth": "wide"}, 400),
+    ],
+)
+def test_oembed_refuses_what_it_cannot_tell(client: Client, query: dict[str, str], status: int) -> None:
+    assert client.get("/oembed", query).status == status
+
+
+def test_a_maps_own_viewer_is_the_address_that_is_told(world: World, tmp_path: Any) -> None:
+    proxied = World(tmp_path)
+    proxied.maps_file.write_text(
+        f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "https://maps.example.org/v"\n'
+    )
+    proxied.harvest(FIRST, {}, described=LAYER)
+    with serving(proxied) as client:
+        said = head(client, f"/s/{MAP}/{FIRST}/1,2,0")
+        assert said.meta["og:image"] == f"https://maps.example.org/v/s/{MAP}/{FIRST}/1,2,0.jpg?layer=day"
+        asked = quote(f"https://maps.example.org/v/s/{MAP}/{FIRST}/1,2,0", safe="")
+        assert client.get(f"/oembed?url={asked}").json["provider_url"] == "https://maps.example.org/v/"
+
+
+def policy(client: Client, path: str) -> tuple[str, str | None]:
+    headers = client.get(path).headers
+    return headers["Content-Security-Policy"].partition("frame-ancestors ")[2], headers["X-Frame-Options"]
+
+
+@pytest.mark.parametrize("path", ["/", "/?embed=1", ONE, f"{ONE}?embed=1", f"{ONE}.jpg"])
+def test_nobody_frames_a_viewer_that_names_no_site(client: Client, path: str) -> None:
+    assert policy(client, path) == ("'none'", "DENY")
+    assert client.get(path).headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+def test_a_named_site_frames_what_is_made_for_frames_and_nothing_else(framed: Client) -> None:
+    for path in ("/?embed=1", f"{ONE}?embed=1"):
+        assert policy(framed, path) == (f"'self' {FORUM}", None)
+    for path in ("/", ONE, "/page/main.js", "/api/v1/maps", "/healthz"):
+        assert policy(framed, path) == ("'none'", "DENY")
+    assert framed.get(f"{ONE}.jpg").headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+
+
+@pytest.mark.parametrize("site", [FORUM, "http://a.example:8080", "https://*.example.net"])
+def test_a_site_is_taken_as_it_is(site: str) -> None:
+    assert parse_ancestors([site]) == (site,)
+
+
+@pytest.mark.parametrize(
+    "site", ["forum.example.net", "*", "https://a.example/x", "https://a.example; x", "", "'self'"]
+)
+def test_what_is_no_site_is_refused(site: str) -> None:
+    with pytest.raises(ConfigurationError, match="write a site such as") as refused:
+        parse_ancestors(["https://fine.example", site])
+    assert str(refused.value).startswith(f"--frame-ancestors {site} cannot be")

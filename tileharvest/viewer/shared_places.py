@@ -1,0 +1,258 @@
+"""Links that unfold: addresses of a place on a day, or on two, with a title and a picture for other sites.
+
+What stands behind `#` in the page's own address is never sent to a server, so a chat or a forum that is given
+one can show nothing of it. `s/MAP/DAY/X,Z,ZOOM` says the same to a server (https://ogp.me, https://oembed.com),
+and leads a browser to the page.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from PIL import Image
+
+from tileharvest.maps.permalink import permalink, written
+from tileharvest.pictures.composer import ComposerStoppedError
+from tileharvest.pictures.difference import GAP, HEADING, Half, side_by_side
+from tileharvest.pictures.mosaic import Scenes, as_jpeg
+from tileharvest.pictures.pixels import UNREADABLE
+from tileharvest.renderers.xyz import is_on_earth, latitude_of
+from tileharvest.tiles.ground import Ground
+from tileharvest.tiles.projection import ON_GRID
+from tileharvest.viewer.parameters import Parameters, parse_day
+from tileharvest.viewer.replies import RefusedError, quoted, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.pictures.composer import Composer
+    from tileharvest.store.port import TileStore
+    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.served_maps import ServedMaps
+
+WIDTH: Final = 1200
+HEIGHT: Final = 630
+"""Pixels of a picture: what most sites show without cutting it."""
+FRAME_WIDTH: Final = 800
+FRAME_HEIGHT: Final = 450
+"""Pixels of a frame in another site's page, unless it wants it smaller."""
+
+_NUMBER: Final = r"-?\d{1,9}(?:\.\d{1,6})?"
+_PLACE: Final = re.compile(rf"({_NUMBER}),({_NUMBER}),(-?\d{{1,2}}(?:\.5)?)", re.ASCII)
+_COARSEST: Final = -30
+_MOST_ENLARGED: Final = 2
+"""The zooms that the page's addresses have (`permalink.js`)."""
+_WORDS: Final = {
+    "en": {
+        "one": "{map} on {day}",
+        "two": "{map}, {before} and {day}",
+        "blocks": "X {x}, Z {z}",
+        "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0",
+        "place": "Seen at {place}, layer {layer}.",
+        "open": "Open it on the map",
+    },
+    "zh": {
+        "one": "{day} 的 {map}",
+        "two": "{before} 与 {day} 的 {map}",
+        "blocks": "X {x}，Z {z}",
+        "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0",
+        "place": "位置：{place}，图层：{layer}。",
+        "open": "在地图上打开",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlace:
+    """What such an address names. It is there: map, layer, and days of the map's history."""
+
+    outline: MapOutline
+    layer: LayerOutline
+    days: tuple[date, ...]
+    """One day, or an earlier and a later one."""
+    x: float
+    z: float
+    """As the page's addresses have them: whole numbers are the middles of blocks."""
+    zoom: float
+    language: str = "en"
+    is_embedded: bool = False
+
+    @property
+    def title(self) -> str:
+        if len(self.days) > 1:
+            return self._words("two", map=self.outline.name, before=self.days[0], day=self.days[1])
+        return self._words("one", map=self.outline.name, day=self.days[0])
+
+    @property
+    def description(self) -> str:
+        if is_on_earth(self.layer.latest, self.outline.renderer):
+            place = self._words("degrees", x=self.x + 0.5, y=latitude_of(self.z + 0.5))
+        else:
+            place = self._words("blocks", x=round(self.x), z=round(self.z))
+        return self._words("place", place=place, layer=self.layer.name)
+
+    def page(self, viewer: str, *, is_embedded: bool) -> str:
+        """Returns the address of the viewer's page that shows it; `viewer` is where that is."""
+        start = f"{viewer}?embed=1" if is_embedded else viewer
+        before = self.days[0] if len(self.days) > 1 else None
+        layer, name = self.layer.name, self.outline.name
+        return permalink(start, name, layer, self.days[-1], self.x, self.z, self.zoom, before)
+
+    def address(self, viewer: str, ending: str = "") -> str:
+        """Returns its own address."""
+        days = "..".join(map(str, self.days))
+        place = ",".join(map(written, (self.x, self.z, self.zoom)))
+        query = {"layer": self.layer.name}
+        if self.language != "en":
+            query["language"] = self.language
+        return f"{viewer}s/{quote(self.outline.name, safe='')}/{days}/{place}{ending}?{urlencode(query)}"
+
+    def html(self, viewer: str) -> str:
+        """Returns the page for other sites, which leads a browser to the viewer."""
+        page = escape(self.page("../../../", is_embedded=self.is_embedded))
+        meta = {
+            "og:type": "website",
+            "og:site_name": "TileHarvest",
+            "og:title": self.title,
+            "og:description": self.description,
+            "og:url": self.address(viewer),
+            "og:image": self.address(viewer, ".jpg"),
+            "og:image:type": "image/jpeg",
+            "og:image:width": str(WIDTH),
+            "og:image:height": str(HEIGHT),
+            "og:image:alt": self.title,
+        }
+        asked = urlencode({"url": self.address(viewer), "format": "json"})
+        oembed = escape(f"{viewer}oembed?{asked}")
+        lines = [
+            "<!doctype html>",
+            f'<html lang="{self.language}" prefix="og: https://ogp.me/ns#">',
+            '<meta charset="utf-8">',
+            f"<title>{escape(self.title)}</title>",
+            f'<meta name="description" content="{escape(self.description)}">',
+            *(f'<meta property="{name}" content="{escape(value)}">' for name, value in meta.items()),
+            '<meta name="twitter:card" content="summary_large_image">',
+            f'<link rel="alternate" type="application/json+oembed" href="{oembed}">',
+            f'<meta http-equiv="refresh" content="0; url={page}">',
+            f"<h1>{escape(self.title)}</h1>",
+            f"<p>{escape(self.description)}</p>",
+            f'<p><a href="{page}">{escape(self._words("open"))}</a></p>',
+        ]
+        return "\n".join(lines) + "\n"
+
+    def oembed(self, viewer: str, most_wide: int, most_high: int, *, is_framed: bool) -> dict[str, Any]:
+        """Returns what oEmbed tells of it: a frame where other sites may frame the viewer, or else its
+        picture, or where that is too large a link."""
+        told: dict[str, Any] = {"version": "1.0", "title": self.title}
+        told |= {"provider_name": "TileHarvest", "provider_url": viewer}
+        is_small = most_wide >= WIDTH and most_high >= HEIGHT
+        size = {"width": WIDTH, "height": HEIGHT}
+        picture = self.address(viewer, ".jpg")
+        if is_framed:
+            wide, high = min(FRAME_WIDTH, most_wide), min(FRAME_HEIGHT, most_high)
+            source = escape(self.page(viewer, is_embedded=True))
+            frame = f'<iframe src="{source}" width="{wide}" height="{high}" title="{escape(self.title)}"'
+            told |= {"type": "rich", "width": wide, "height": high}
+            told["html"] = f'{frame} style="border:0" loading="lazy"></iframe>'
+        elif is_small:
+            return {**told, "type": "photo", "url": picture, **size}
+        else:
+            told["type"] = "link"
+        if is_small:
+            told |= {"thumbnail_url": picture, "thumbnail_width": WIDTH, "thumbnail_height": HEIGHT}
+        return told
+
+    def _words(self, key: str, **values: object) -> str:
+        return _WORDS[self.language][key].format(**values)
+
+
+def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:
+    """Returns what an address names. Raises RefusedError, saying what is not there."""
+    map_name, days_text, place_text = names
+    parameters = Parameters(query, (), ("layer", "language", "embed"))
+    outline = served.outline(map_name)
+    first_name = outline.layers[0].name if outline.layers else ""
+    layer = served.layer(map_name, parameters.text("layer") if "layer" in parameters else first_name)[2]
+    place = _PLACE.fullmatch(place_text)
+    if place is None or not _COARSEST <= float(place[3]) <= _MOST_ENLARGED:
+        raise unknown(f"{quoted(place_text)} is no place: write X,Z,ZOOM, as in 120,-340,-1")
+    language = parameters.text("language") if "language" in parameters else "en"
+    if language not in _WORDS:
+        raise unknown(f"there is no language {quoted(language)}; there are: {', '.join(_WORDS)}")
+    x, z, zoom = map(float, place.groups())
+    days = _days(outline, days_text)
+    return SharedPlace(outline, layer, days, x, z, zoom, language, "embed" in parameters)
+
+
+def shared_name(address: str) -> str:
+    """Returns the map that a shared place's whole address seems to name; empty where it names none."""
+    names = urlsplit(address).path.split("/")
+    return unquote(names[-3]) if len(names) >= 4 else ""
+
+
+def names_in(address: str, viewer: str) -> tuple[Sequence[str], Query]:
+    """Returns the parts and the query of a shared place's whole address. Raises RefusedError for another."""
+    parts = urlsplit(address)
+    own = urlsplit(viewer)
+    below = parts.path.removeprefix(own.path) if parts.path.startswith(own.path) else ""
+    names = [unquote(name) for name in below.split("/")]
+    if parts.netloc.lower() != own.netloc.lower() or len(names) != 4 or names[0] != "s":
+        raise unknown(
+            f"{quoted(address)} is no shared place of this viewer: write {viewer}s/MAP/DAY/X,Z,ZOOM"
+        )
+    return names[1:], parse_qsl(parts.query, keep_blank_values=True)
+
+
+def place_picture(served: ServedMaps, store: TileStore, composer: Composer, place: SharedPlace) -> bytes:
+    """Returns a JPEG of 1200 x 630 pixels: the place on its day, or before and after with the days above.
+
+    Raises RefusedError where there is nothing to show.
+    """
+    history = served.layer(place.outline.name, place.layer.name)[0]
+    scenes = Scenes(store, composer, history, place.outline, place.layer)
+    is_pair = len(place.days) > 1
+    size = ((WIDTH - GAP) // 2, HEIGHT - HEADING) if is_pair else (WIDTH, HEIGHT)
+    ground = _ground(place, *size)
+    try:
+        zoom = scenes.zoom(ground, place.days[-1])
+        if zoom is None:
+            raise unknown("of this place there is no picture: nothing was there by then, or it is too large")
+        seen = [scenes.mosaic(ground, zoom, day).resize(size) for day in place.days]
+    except UNREADABLE:
+        raise RefusedError(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "an image of this place is missing or damaged: `scrapy verify` names it",
+        ) from None
+    except ComposerStoppedError:
+        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
+    if not is_pair:
+        return as_jpeg(seen[0])
+    halves = [Half(str(day), image) for day, image in zip(place.days, seen, strict=True)]
+    return as_jpeg(side_by_side(halves[0], halves[1], Image.new("L", size)))
+
+
+def _days(outline: MapOutline, text: str) -> tuple[date, ...]:
+    days = tuple(day for day in map(parse_day, text.split("..")) if day is not None)
+    if len(days) != len(text.split("..")) or len(days) > 2 or list(days) != sorted(set(days)):
+        raise unknown(f"{quoted(text)} is no day and no two: write 2021-02-13, or 2021-02-13..2021-02-16")
+    first, last = outline.days[0], outline.days[-1]
+    if days[0] < first or days[-1] > last:
+        raise unknown(f"the history of map '{outline.name}' goes from {first} to {last}, without {text}")
+    return days
+
+
+def _ground(place: SharedPlace, width: int, height: int) -> Ground:
+    """Returns what so many pixels of a screen show around the place."""
+    described, factor = place.layer.described(place.days[-1]), place.layer.factor
+    x, y = (described.projection or ON_GRID).point_of(place.x + 0.5, place.z + 0.5)
+    # At zoom 0 a tile is two grid units wide.
+    units = 2 * factor**-place.zoom / described.tile_size
+    reach, rise = width / 2 * units, height / 2 * units
+    return Ground(x - reach, y - rise, x + reach, y + rise)

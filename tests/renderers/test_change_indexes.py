@@ -17,7 +17,7 @@ from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.renderers.overviewer import parse_config
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetched, Site
-from tileharvest.walk.change_index import ChangeIndex, Ground
+from tileharvest.walk.change_index import ChangeIndex, ChangedGround
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def test_regions_of_bluemap_tell_of_every_image_that_changed(shared_maps: Path, 
     for (before, now), step in zip(pairwise(indexes), truth(shared_maps, name)[1:], strict=True):
         changed = now["world"].changed_since(before["world"])
         assert changed is not None
-        ground = Ground(changed, world.pyramid)
+        ground = ChangedGround(changed, world.pyramid)
         urls = [f"{PAGE}{path}" for path in step.changed | step.added]
         tiles = [tile for tile in map(world.addresses.tile_of, urls) if tile is not None]
         assert tiles

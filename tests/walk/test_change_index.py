@@ -7,7 +7,7 @@ import pytest
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.change_index import ChangeIndex, Ground, audited_share
+from tileharvest.walk.change_index import ChangeIndex, ChangedGround, audited_share
 from tileharvest.walk.walk import Walk
 
 DEPTH = 3
@@ -15,8 +15,8 @@ DEEP = Tile(0, 1, 1)
 PYRAMID = Pyramid(DEPTH)
 
 
-def ground(*tiles: Tile, pyramid: Pyramid = PYRAMID) -> Ground:
-    return Ground(((tile.zoom, tile.x, tile.y) for tile in tiles), pyramid)
+def ground(*tiles: Tile, pyramid: Pyramid = PYRAMID) -> ChangedGround:
+    return ChangedGround(((tile.zoom, tile.x, tile.y) for tile in tiles), pyramid)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_again() -> None:
     index = ChangeIndex("a", ((1, -1, "x"),))
     assert ChangeIndex.read(index.written()) == index
     its = ground(DEEP, Tile(-1, -2, 2))
-    assert Ground.read(its.written(), PYRAMID).cells == its.cells
+    assert ChangedGround.read(its.written(), PYRAMID).cells == its.cells
 
 
 def test_the_ground_is_all_above_and_below_its_tiles_and_nothing_beside() -> None:
@@ -52,7 +52,7 @@ def test_the_ground_is_all_above_and_below_its_tiles_and_nothing_beside() -> Non
     assert not its.has(Tile(0, 5, 1))
 
 
-def walked_over(walk: Walk, its: Ground) -> set[Tile]:
+def walked_over(walk: Walk, its: ChangedGround) -> set[Tile]:
     found, coming = set[Tile](), list(walk.start_on(its))
     while coming:
         tile = coming.pop()

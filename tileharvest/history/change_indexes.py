@@ -20,7 +20,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.change_index import ChangeIndex, Ground, StoredIndex
+from tileharvest.walk.change_index import ChangeIndex, ChangedGround, StoredIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +108,7 @@ def note_readings(
         ground = None
         if changed is not None:
             cells = changed.union(_cells(connection, _FAILING, in_layer=layer_ids[name]))
-            ground = Ground(cells, _pyramid_of(connection, harvest, layer_ids[name])).written()
+            ground = ChangedGround(cells, _pyramid_of(connection, harvest, layer_ids[name])).written()
         rows.append(
             {"harvest": harvest, "layer": layer_ids[name], "state": index.written(), "ground": ground}
         )
@@ -119,14 +119,16 @@ def note_readings(
         connection.execute(insert(index_readings), rows)
 
 
-def ground_of(connection: Connection, harvest: int, layer: int, *, is_kept: bool = True) -> Ground | None:
+def ground_of(
+    connection: Connection, harvest: int, layer: int, *, is_kept: bool = True
+) -> ChangedGround | None:
     """Returns the ground to which the harvest's walk over the layer keeps, or None where it may ask for all.
 
     Unless `is_kept` it is that to which it has kept at first, although the index is not relied on any more.
     """
     query = _GROUND if is_kept else _NOTED_GROUND
     text: str | None = connection.execute(query, {"in_harvest": harvest, "in_layer": layer}).scalar()
-    return None if text is None else Ground.read(text, _pyramid_of(connection, harvest, layer))
+    return None if text is None else ChangedGround.read(text, _pyramid_of(connection, harvest, layer))
 
 
 def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> None:
@@ -176,13 +178,13 @@ def _verdict(connection: Connection, harvest: int, day: date, reading: Any, know
     ground = reading.ground
     pyramid = _pyramid_of(connection, harvest, reading.layer)
     if ground is not None:
-        told: Ground | None = Ground.read(ground, pyramid)
+        told: ChangedGround | None = ChangedGround.read(ground, pyramid)
     elif connection.execute(_FAILED, {"in_harvest": known.harvest, "in_layer": reading.layer}).first():
         # What had changed then may be found now, and the index has told of it before.
         return as_before
     else:
         changed = ChangeIndex.read(reading.state).changed_since(ChangeIndex.read(known.state))
-        told = None if changed is None else Ground(changed, pyramid)
+        told = None if changed is None else ChangedGround(changed, pyramid)
     found = _cells(connection, _FOUND_CHANGED, in_harvest=harvest, in_layer=reading.layer)
     untold = [] if told is None else [cell for cell in found if cell not in told]
     if untold:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
-    from tileharvest.walk.change_index import ChangeIndex, Ground, StoredIndex
+    from tileharvest.walk.change_index import ChangeIndex, ChangedGround, StoredIndex
 
 _TILES_AT_ONCE: Final = 500
 """How many tiles one query names, each by three parameters: a database allows only so many."""
@@ -352,7 +352,7 @@ class HarvestRecord:
 
     def read_indexes(
         self, read: Mapping[str, ChangeIndex], relied_on: Mapping[str, StoredIndex]
-    ) -> dict[str, Ground]:
+    ) -> dict[str, ChangedGround]:
         """Notes what the site says of its changes, by layer, before any tile is asked for.
 
         Returns the ground to which the walk of a layer keeps, for those whose index is relied on and tells of
@@ -360,7 +360,7 @@ class HarvestRecord:
         since then the next one is told of.
         """
 
-        def write(connection: Connection) -> dict[str, Ground]:
+        def write(connection: Connection) -> dict[str, ChangedGround]:
             if not self.continued:
                 note_readings(connection, self.id, self._layer_ids, read, relied_on)
             grounds = {name: ground_of(connection, self.id, layer) for name, layer in self._layer_ids.items()}
@@ -368,7 +368,7 @@ class HarvestRecord:
 
         return self.history.write(write)
 
-    def noted_ground(self, layer: str) -> Ground | None:
+    def noted_ground(self, layer: str) -> ChangedGround | None:
         """Returns the ground to which the walk of a layer has kept when it began, or None where it had none.
         Whether its index is still relied on does not matter."""
         layer_id = self._layer_ids[layer]

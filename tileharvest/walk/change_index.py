@@ -71,7 +71,7 @@ class StoredIndex:
         return f"its change index of {self.day}, right in {self.confirmed} harvests in a row"
 
 
-class Ground:
+class ChangedGround:
     """The ground of a layer that may have changed: some tiles, with all that lies above and below them."""
 
     def __init__(self, cells: Iterable[Cell], pyramid: Pyramid) -> None:
@@ -93,7 +93,7 @@ class Ground:
         return msgspec.json.encode(sorted(self.cells)).decode()
 
     @classmethod
-    def read(cls, text: str, pyramid: Pyramid) -> Ground:
+    def read(cls, text: str, pyramid: Pyramid) -> ChangedGround:
         return cls(msgspec.json.decode(text, type=list[tuple[int, int, int]]), pyramid)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
     from datetime import date
 
-    from tileharvest.walk.change_index import Ground, StoredIndex
+    from tileharvest.walk.change_index import ChangedGround, StoredIndex
     from tileharvest.walk.proof import StoredProof
 
 _ALL: Final = "its change index tells that all of it may have changed"
@@ -27,10 +27,10 @@ class Decision(NamedTuple):
     """What the last full walk proved, or None where none has ended since proofs are kept."""
     change_index: StoredIndex | None = None
     """The change index that is relied on: what it does not tell of is skipped. None where all is walked."""
-    ground: Ground | None = None
+    ground: ChangedGround | None = None
     """What the index tells of, once it was read. None where it tells of all."""
 
-    def with_ground(self, ground: Ground | None) -> Decision:
+    def with_ground(self, ground: ChangedGround | None) -> Decision:
         """Returns it once the site has said what has changed, or may say nothing more."""
         index = self.change_index
         if ground is None:
@@ -75,7 +75,7 @@ class Decisions(NamedTuple):
         """Whether any layer's walk leaves tiles out: then the harvest's is called so."""
         return any(one.is_pruned or one.ground is not None for one in self.layers.values())
 
-    def with_grounds(self, grounds: Mapping[str, Ground], read: Container[str]) -> Decisions:
+    def with_grounds(self, grounds: Mapping[str, ChangedGround], read: Container[str]) -> Decisions:
         """Returns them once the site has said what has changed, by layer. `read` are those whose index could
         be read."""
         read_now = {

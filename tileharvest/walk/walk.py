@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
-    from tileharvest.walk.change_index import Ground
+    from tileharvest.walk.change_index import ChangedGround
     from tileharvest.walk.trust import Mark
 
 LEVELS_ABOVE: Final = 3
@@ -104,7 +104,7 @@ class Walk:
         ranges = self._ranges[self.top]
         return tuple(dict.fromkeys(self.pyramid.present(tile for part in ranges for tile in part)))
 
-    def start_on(self, ground: Ground) -> tuple[Tile, ...]:
+    def start_on(self, ground: ChangedGround) -> tuple[Tile, ...]:
         """Returns the tiles to ask for first where the walk keeps to a ground.
 
         Of an endless layer that is all of the ground's at the top, as there may be nothing around them from
@@ -114,7 +114,7 @@ class Walk:
             return tuple(filter(ground.has, self.start()))
         return tuple(tile for tile in ground.tiles() if tile in self._ranges[self.top][0])
 
-    def around(self, ground: Ground) -> tuple[Tile, ...]:
+    def around(self, ground: ChangedGround) -> tuple[Tile, ...]:
         """Returns the tiles at which a walk has stopped that kept to a ground: from there it goes on where
         the ground was wrong. Some of them may lie below tiles that are missing."""
         found = dict.fromkeys(self.start())

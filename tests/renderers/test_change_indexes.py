@@ -17,7 +17,7 @@ from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.renderers.overviewer import parse_config
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetched, Site
-from tileharvest.walk.change_index import ChangeIndex, ChangedGround
+from tileharvest.walk.change_index import ChangedGround, ChangeIndex
 
 if TYPE_CHECKING:
     from pathlib import Path

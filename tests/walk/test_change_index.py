@@ -7,7 +7,7 @@ import pytest
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.change_index import ChangeIndex, ChangedGround, audited_share
+from tileharvest.walk.change_index import ChangedGround, ChangeIndex, audited_share
 from tileharvest.walk.walk import Walk
 
 DEPTH = 3

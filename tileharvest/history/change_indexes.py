@@ -20,7 +20,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.change_index import ChangeIndex, ChangedGround, StoredIndex
+from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
-    from tileharvest.walk.change_index import ChangeIndex, ChangedGround, StoredIndex
+    from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
 
 _TILES_AT_ONCE: Final = 500
 """How many tiles one query names, each by three parameters: a database allows only so many."""

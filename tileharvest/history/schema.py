@@ -372,8 +372,9 @@ index_readings: Final = Table(
 )
 """What the map's last harvest has read of the change index of each layer before it asked for any tile.
 
-`ground` are the tiles that may have changed by it, as `walk.change_index.ChangedGround` writes them. It is null
-where the walk does not rest on the index. The rows of a harvest that is complete go into `change_indexes`.
+`ground` are the tiles that may have changed by it, as `walk.change_index.ChangedGround` writes them. It is
+null where the walk does not rest on the index. The rows of a harvest that is complete go into
+`change_indexes`.
 """
 
 site_files: Final = Table(

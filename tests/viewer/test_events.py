@@ -130,6 +130,11 @@ def test_before_and_after_are_side_by_side(client: Client) -> None:
     assert (nearest(left), nearest(right)) == (RED, GREEN)
 
 
+def test_where_no_difference_can_be_seen_there_is_no_picture_of_it(client: Client) -> None:
+    reply = client.get(f"{API}/before/{DAYS[2]}/{DAYS[3]}.jpg", {"layer": DAY_LAYER, "ground": "0,0,4,4"})
+    assert (reply.status, reply.body) == (204, b"")
+
+
 def test_a_picture_of_a_day_has_exactly_the_pixels_of_its_rectangle(client: Client) -> None:
     # Tiles of the test have 8 pixels, so a grid unit has 4.
     asked_for = {"layer": DAY_LAYER, "ground": "1,0,3,3"}

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
-from tileharvest.pictures.mosaic import background
 from tileharvest.pictures.pixels import LARGEST, UNREADABLE, stored
+from tileharvest.pictures.scenes import background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -234,9 +234,11 @@ class Application:
             lambda: ground_picture(self._served, self._store, self._composer, name, of_days, query),
         )
         lasts = FOR_EVER if of_days[-1] < self._served.outline(name).days[-1] else AFTER_ASKING
-        return tagged(
-            body, tag_of(body), {"Content-Type": "image/jpeg", "Cache-Control": lasts}, request, None
-        )
+        if not body:
+            # For a browser, a picture that is not there would be an error to be told of.
+            return reply(b"", {"Cache-Control": lasts}, HTTPStatus.NO_CONTENT)
+        headers = {"Content-Type": "image/jpeg", "Cache-Control": lasts}
+        return tagged(body, tag_of(body), headers, request, None)
 
     async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
         if len(names) != 3:

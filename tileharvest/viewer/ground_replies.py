@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tileharvest.pictures.composer import ComposerStoppedError
-from tileharvest.pictures.mosaic import Scenes, as_jpeg
 from tileharvest.pictures.pixel_story import PixelStory
 from tileharvest.pictures.pixels import UNREADABLE
+from tileharvest.pictures.scenes import Scenes, as_jpeg
 from tileharvest.viewer.parameters import Parameters, parse_day
 from tileharvest.viewer.rectangles import RECTANGLE, ground_in
 from tileharvest.viewer.replies import RefusedError, quoted, unknown, wrong
@@ -48,17 +48,19 @@ def ground_picture(
     query: Query,
 ) -> bytes:
     """Returns a JPEG of a rectangle: on the day that is given, exactly it; on two days, both side by side and
-    cropped to what differs. Raises RefusedError where there is nothing to show."""
+    cropped to what differs.
+
+    Returns no bytes where there is nothing to show: nothing was there by then, no difference can be seen, or
+    it is too large. Raises RefusedError.
+    """
     history, outline, layer, ground = _asked(served, map_name, query, days[-1])
     scenes = Scenes(store, composer, history, outline, layer)
     try:
         zoom = scenes.zoom(ground, days[-1])
         if zoom is None:
-            raise unknown(
-                "of this rectangle there is no picture: nothing was there by then, or it is too large"
-            )
+            return b""
         if len(days) > 1:
-            return scenes.before_and_after(ground, zoom, *days)
+            return scenes.before_and_after(ground, zoom, *days) or b""
         return as_jpeg(scenes.mosaic(ground, zoom, days[-1]))
     except UNREADABLE:
         raise RefusedError(

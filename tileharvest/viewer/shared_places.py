@@ -19,8 +19,8 @@ from PIL import Image
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.difference import GAP, HEADING, Half, side_by_side
-from tileharvest.pictures.mosaic import Scenes, as_jpeg
 from tileharvest.pictures.pixels import UNREADABLE
+from tileharvest.pictures.scenes import Scenes, as_jpeg
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.projection import ON_GRID

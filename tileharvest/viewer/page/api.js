@@ -23,6 +23,14 @@
  * @typedef {{done: number, expected: number | null, active: boolean, tiles_done: number,
  *   tiles_expected: number | null, failures: number, requests_per_second: number | null,
  *   seconds_left: number | null, stopped: string | null}} Running
+ * @typedef {{west: number, south: number, east: number, north: number}} Ground a rectangle in grid units
+ * @typedef {{first: string, last: string, before: string, kind: "changed" | "new" | "gone", tiles: number,
+ *   changed: number, new: number, gone: number, area: {zoom: number},
+ *   ground: [number, number, number, number]}} Event `ground` from west over south and east to north
+ * @typedef {{settled: string | null, first_asked: string[], count: number, events: Event[]}} Events
+ * @typedef {{day: string, before: string, share: number, empty: boolean, damaged: boolean}} PixelChapter
+ * @typedef {{versions: number, changes: number, first: string | null, since: string | null,
+ *   same_before: string[]}} PixelSum
  * @typedef {{harvests: Harvest[], running: Running | null, stored_bytes: number}} Harvests
  */
 
@@ -141,6 +149,67 @@ export function feedAddress(map, form, area) {
 /** @param {NamedArea} area */
 function ofArea({ layer, corners }) {
   return new URLSearchParams({ layer, area: corners.flat().join(",") });
+}
+
+/**
+ * @param {string} map @param {string} layer @param {{from: string, to: string}} period both days included
+ * @param {Ground | null} ground null: everywhere
+ * @returns {Promise<Events>}
+ */
+export function events(map, layer, period, ground) {
+  return ask(`maps/${encodeURIComponent(map)}/events`, { layer, ...period, limit: "50", ...corners(ground) });
+}
+
+/** @param {string} map @param {string} layer @param {Event} event @returns {string} of its picture before and after */
+export function beforeAddress(map, layer, { before, last, ground: [west, south, east, north] }) {
+  const query = new URLSearchParams({ layer, ...corners({ west, south, east, north }) });
+  return `${BASE}/maps/${encodeURIComponent(map)}/before/${before}/${last}.jpg?${query}`;
+}
+
+/** @param {string} map @param {string} layer @param {string} day @param {Ground} ground @returns {string} of its picture */
+export function groundAddress(map, layer, day, ground) {
+  const query = new URLSearchParams({ layer, ...corners(ground) });
+  return `${BASE}/maps/${encodeURIComponent(map)}/ground/${day}.jpg?${query}`;
+}
+
+/**
+ * @param {string} map @param {string} layer @param {string} form `atom` or `ics` @param {string} language
+ * @param {Ground | null} ground null: everywhere
+ */
+export function groundFeedAddress(map, layer, form, language, ground) {
+  const query = new URLSearchParams({ layer, language, ...corners(ground) });
+  return `${BASE}/maps/${encodeURIComponent(map)}/events.${form}?${query}`;
+}
+
+/**
+ * The story of a rectangle's pixels, told as it is found.
+ * @param {string} map @param {string} layer @param {Ground} ground
+ * @param {(line: PixelChapter | PixelSum | {error: string}) => void} listener
+ * @param {AbortSignal} signal
+ */
+export async function pixels(map, layer, ground, listener, signal) {
+  const query = new URLSearchParams({ layer, ...corners(ground) });
+  const response = await fetch(`${BASE}/maps/${encodeURIComponent(map)}/pixels?${query}`, { signal });
+  if (!response.ok || response.body === null) {
+    const answer = await response.json().catch(() => ({ error: response.statusText }));
+    throw new ApiError(answer.error, response.status);
+  }
+  let rest = "";
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) listener(JSON.parse(line));
+    if (done) return;
+  }
+}
+
+/** @param {Ground | null} ground @returns {Record<string, string>} */
+function corners(ground) {
+  if (ground === null) return {};
+  const written = [ground.west, ground.south, ground.east, ground.north].map((edge) => String(Number(edge.toFixed(6))));
+  return { ground: written.join(",") };
 }
 
 /** @param {Area} area @returns {Record<string, string>} */

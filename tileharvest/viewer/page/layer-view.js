@@ -188,6 +188,15 @@ export class LayerView {
     return (await this.addresses.address(tileAt(x, y, tileZoom, factor), day)) ?? null;
   }
 
+  /**
+   * Where a point of the grid is: in words, and as addresses have it.
+   * @param {import("./projection.js").GridPoint} point
+   */
+  spot(point) {
+    const { coordinates } = this;
+    return { words: coordinates.inWords(point), place: coordinates.named(point) };
+  }
+
   /** The address of the middle of the screen on the map's own page. @returns {string | null} null: it has none */
   get live() {
     const { outline, layer, description } = this;

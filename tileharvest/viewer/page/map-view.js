@@ -223,6 +223,79 @@ export class MapView {
     }).addTo(this.map);
   }
 
+  /** Frame a rectangle instead of a tile. @param {import("./api.js").Ground} ground */
+  frameGround({ west, south, east, north }) {
+    this.frame?.remove();
+    this.frame = L.rectangle([[south, west], [north, east]], {
+      className: "tile-mark", fill: false, interactive: false,
+    }).addTo(this.map);
+  }
+
+  /** @returns {import("./api.js").Ground} what is in view */
+  get ground() {
+    const bounds = this.map.getBounds();
+    return { west: bounds.getWest(), south: bounds.getSouth(), east: bounds.getEast(), north: bounds.getNorth() };
+  }
+
+  /**
+   * @param {import("./api.js").Ground} ground
+   * @returns {number} the zoom at which all of it is in view; the deepest at most
+   */
+  zoomFor({ west, south, east, north }) {
+    return Math.min(this.deepest, this.map.getBoundsZoom([[south, west], [north, east]]));
+  }
+
+  /**
+   * Let a person draw a rectangle, with the mouse or a finger. Until then the map cannot be pulled.
+   * @param {AbortSignal} signal nobody is to draw any more
+   * @returns {Promise<import("./api.js").Ground | null>} null: it was given up
+   */
+  askGround(signal) {
+    const { container, map } = this;
+    const over = new AbortController();
+    return new Promise((resolve) => {
+      /** @type {any} */
+      let start = null;
+      const pointOf = (/** @type {PointerEvent} */ event) => map.mouseEventToLatLng(event);
+      const end = (/** @type {import("./api.js").Ground | null} */ ground) => {
+        over.abort();
+        container.classList.remove("asking");
+        map.dragging.enable();
+        map.doubleClickZoom.enable();
+        resolve(ground);
+      };
+      if (signal.aborted) {
+        resolve(null);
+        return;
+      }
+      container.classList.add("asking");
+      map.dragging.disable();
+      map.doubleClickZoom.disable();
+      const listen = (/** @type {string} */ name, /** @type {(event: any) => void} */ listener) => {
+        container.addEventListener(name, listener, { capture: true, signal: over.signal });
+      };
+      signal.addEventListener("abort", () => end(null), { signal: over.signal });
+      listen("pointerdown", (event) => {
+        if (event.button !== 0 || !event.isPrimary || event.target.closest(".leaflet-control")) return;
+        event.stopPropagation();
+        container.setPointerCapture(event.pointerId);
+        start = pointOf(event);
+      });
+      listen("pointermove", (event) => {
+        if (start !== null && event.isPrimary) this.frameGround(between(start, pointOf(event)));
+      });
+      listen("pointercancel", () => {
+        start = null;
+      });
+      listen("pointerup", (event) => {
+        if (start === null || !event.isPrimary) return;
+        // The click that follows is none on a tile.
+        container.addEventListener("click", (click) => click.stopPropagation(), { capture: true, once: true });
+        end(between(start, pointOf(event)));
+      });
+    });
+  }
+
   /** @param {{x: number, y: number, label: string} | null} place in grid units */
   pin(place) {
     this.needle?.remove();
@@ -296,6 +369,17 @@ export class MapView {
         this.split === null ? "" : `polygon(${corners.map(([x, y]) => `${x}px ${y}px`).join(", ")})`;
     }
   }
+}
+
+/**
+ * @param {{lat: number, lng: number}} one @param {{lat: number, lng: number}} other opposite corners
+ * @returns {import("./api.js").Ground}
+ */
+function between(one, other) {
+  return {
+    west: Math.min(one.lng, other.lng), south: Math.min(one.lat, other.lat),
+    east: Math.max(one.lng, other.lng), north: Math.max(one.lat, other.lat),
+  };
 }
 
 /** A layer whose squares are filled from a source that can be replaced. */

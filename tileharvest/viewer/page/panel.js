@@ -25,6 +25,11 @@ export class Panel {
     if (focused?.id) document.getElementById(focused.id)?.focus();
   }
 
+  /** @param {string} kind @returns {boolean} whether it is open, and about this */
+  isOpen(kind) {
+    return !part("panel").hidden && this.kind === kind;
+  }
+
   /** @param {string} [kind] close it only if it is about this */
   close(kind) {
     if (part("panel").hidden || (kind !== undefined && kind !== this.kind)) return;

@@ -1,4 +1,5 @@
 /** The map page: what the state says is shown, and what a person does becomes state. */
+import { Answers } from "./answers.js";
 import * as api from "./api.js";
 import { Calendar } from "./calendar.js";
 import { CompareTools, differenceInWords } from "./compare.js";
@@ -40,7 +41,11 @@ export class TimeMachine {
       chooseOther: (day) => this.view && state.set({ other: this.view.outline.within(day) }),
       arrange: () => this.view?.arrange(this.state.look.mode, this.tools),
     });
-    this.panel = new Panel(() => this.view?.screen.mark(null));
+    this.panel = new Panel(() => {
+      this.view?.screen.mark(null);
+      this.answers.closed();
+    });
+    this.answers = new Answers(state, this.panel, () => this.view);
     this.place = new PlaceBox(() => this.#link());
     this.count = settled(PATIENCE, () => this.#countChanges());
     part("heat-switch").addEventListener("click", () => this.#switchHeat());
@@ -57,6 +62,7 @@ export class TimeMachine {
     this.time.stop();
     this.panel.close();
     this.#openLayer(outline);
+    if (this.view !== null) this.answers.opened(this.view);
     this.speak();
     this.#showPlace();
   }
@@ -92,6 +98,7 @@ export class TimeMachine {
     this.time.harvested = view.outline.days;
     this.#showDays();
     this.#showHeat();
+    this.answers.speak();
   }
 
   /** @param {LayerView} view @returns {string} the day on the screen */
@@ -114,6 +121,7 @@ export class TimeMachine {
       if (has("heat")) this.#showHeat();
       if (has("x", "z", "zoom") && !this.followed) view.moveTo(this.state.look);
     }
+    this.answers.follow(changed);
     this.#showPlace();
   }
 

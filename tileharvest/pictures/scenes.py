@@ -1,4 +1,4 @@
-"""Mosaics: what was to be seen on a rectangle of a layer on a day, and on two days side by side."""
+"""Scenes: what was to be seen on a rectangle of a layer on a day, and on two days side by side."""
 
 from __future__ import annotations
 
@@ -97,18 +97,19 @@ class Scenes:
             canvas.paste(image, place, image)
         return canvas.crop(ground.pixels(zoom, size, factor))
 
-    def before_and_after(self, ground: Ground, zoom: int, before: date, after: date) -> bytes:
+    def before_and_after(self, ground: Ground, zoom: int, before: date, after: date) -> bytes | None:
         """Returns a JPEG of the ground on two days, side by side, cropped to what differs noticeably.
 
-        Where nothing does, all of the ground is shown.
+        Returns None where nothing does: tiles at a map's edge may be blank.
         """
         old, new = self.mosaic(ground, zoom, before), self.mosaic(ground, zoom, after)
         if old.size != new.size:
             old = old.resize(new.size)
         seen = differing_cells(old, new).getbbox()
-        if seen is not None:
-            box = around((seen[0] * _CELL, seen[1] * _CELL, seen[2] * _CELL, seen[3] * _CELL), new.size)
-            old, new = old.crop(box), new.crop(box)
+        if seen is None:
+            return None
+        box = around((seen[0] * _CELL, seen[1] * _CELL, seen[2] * _CELL, seen[3] * _CELL), new.size)
+        old, new = old.crop(box), new.crop(box)
         height = max(1, round(HALF * new.height / new.width))
         both = Image.new("RGB", (2 * HALF + GAP, height), "#ffffff")
         for left, image in ((0, old), (HALF + GAP, new)):

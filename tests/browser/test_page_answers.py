@@ -1,0 +1,133 @@
+"""What is new, and when exactly some pixels changed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Spot
+from tests.browser.viewed_maps import COAST, DAYS
+from tests.end_to_end.real_maps import ANTWORLD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Locator
+
+    from tests.browser.screen import Screen
+
+HERE = Spot.middle_of(COAST)
+
+
+@pytest.fixture
+def open_coast(screen: Screen) -> Screen:
+    screen.open(HERE, map=ANTWORLD, day=DAYS[3])
+    return screen
+
+
+def panel(screen: Screen) -> Locator:
+    return screen.page.get_by_role("complementary")
+
+
+def test_events_are_told_with_pictures_and_lead_to_both_days(open_coast: Screen) -> None:
+    """As they were published: 15 tiles changed on the last day, and 12 came into being."""
+    screen = open_coast
+    screen.page.get_by_role("button", name="What is new").click()
+    events = panel(screen).locator(".events li")
+    expect(events).to_have_count(2)
+    expect(events.nth(0)).to_contain_text("15 tiles changed around X ")
+    expect(events.nth(1)).to_contain_text("12 new tiles around X ")
+    picture = events.nth(0).locator("img")
+    screen.page.wait_for_function("(picture) => picture.naturalWidth === 680", arg=picture.element_handle())
+    feed = panel(screen).get_by_role("link", name="Atom feed").get_attribute("href") or ""
+    assert (
+        screen.page.request.get(f"{screen.viewer.url}/{feed}").headers["content-type"]
+        == "application/atom+xml"
+    )
+    events.nth(0).locator("a").click()
+    screen.await_look(day=DAYS[3], mode="swipe", **{"with": DAYS[2]})
+
+
+def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None:
+    screen = open_coast
+    screen.page.get_by_role("button", name="What is new").click()
+    events = panel(screen).locator(".events li")
+    panel(screen).get_by_label("only in view").check()
+    expect(events).to_have_count(1)
+    panel(screen).get_by_label("Period").select_option("day")
+    screen.choose_day(DAYS[2])
+    # What grew on that day lies elsewhere.
+    expect(panel(screen)).to_contain_text("Nothing changed in this time.")
+    panel(screen).get_by_label("only in view").uncheck()
+    expect(events).to_have_count(1)
+    expect(events).to_contain_text("55 new tiles")
+
+
+def test_what_came_after_the_last_visit_is_told_first(new_screen: Callable[..., Screen]) -> None:
+    screen = new_screen()
+    screen.open(HERE, map=ANTWORLD)
+    seen = json.dumps({"before": None, "seen": DAYS[1]})
+    screen.page.evaluate("(seen) => localStorage.setItem('tileharvest.seen.antworld', seen)", seen)
+    screen.open(HERE, map=ANTWORLD)
+    screen.page.get_by_role("button", name="What is new").click()
+    chosen = panel(screen).get_by_label("Period").locator("option:checked")
+    expect(chosen).to_have_text("since Feb 16, 2021, which you saw last")
+    expect(panel(screen).locator(".events li")).to_have_count(3)
+
+
+def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(open_coast: Screen) -> None:
+    """The coast was transparent at first, land came on the second day, and sea on the last."""
+    screen = open_coast
+    screen.page.get_by_role("button", name="When did this change?").click()
+    box = screen.part("map").bounding_box()
+    assert box is not None
+    # Above what lies behind the panel; half of the middle tile.
+    left, top = box["x"] + box["width"] / 2 - 180, box["y"] + box["height"] / 2 - 150
+    screen.page.mouse.move(left, top)
+    screen.page.mouse.down()
+    screen.page.mouse.move(left + 100, top + 100)
+    screen.page.mouse.move(left + 180, top + 300)
+    screen.page.mouse.up()
+    days = panel(screen).locator(".strip li")
+    expect(panel(screen)).to_contain_text("As it is today since May 12, 2021.")
+    assert [day.get_attribute("data-day") for day in days.all()] == [DAYS[3], DAYS[1]]
+    expect(days.last).to_contain_text("first appeared")
+    screen.page.wait_for_function(
+        "(picture) => picture.naturalWidth === 180", arg=days.first.locator("img").element_handle()
+    )
+    # The map can be pulled again, and the click was none on a tile.
+    expect(screen.part("panel-title")).to_have_text("When did this change?")
+    days.first.get_by_role("button", name="Compare with previous").click()
+    screen.await_look(day=DAYS[3], mode="swipe", **{"with": DAYS[2]})
+
+
+def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
+    screen = open_coast
+    x, z = (round(float(value)) for value in (screen.look()["x"], screen.look()["z"]))
+    screen.page.get_by_role("button", name="When did this change?").click()
+    panel(screen).get_by_label("One corner").fill("here")
+    panel(screen).get_by_role("button", name="Tell").click()
+    expect(panel(screen).locator(".strip")).to_have_count(0)
+    panel(screen).get_by_label("One corner").fill(f"{x - 4} {z - 4}")
+    panel(screen).get_by_label("The other corner").fill(f"{x + 3}, {z + 3}")
+    with screen.page.expect_request("**/pixels?*") as asked:
+        panel(screen).get_by_role("button", name="Tell").click()
+    west, south, east, north = map(float, parse_qs(urlsplit(asked.value.url).query)["ground"][0].split(","))
+    assert west < HERE.x < east
+    assert south < HERE.y < north
+    # Eight blocks each way, seen aslant: 16 of Overviewer's steps of 12 pixels in a tile of 384.
+    assert east - west == pytest.approx(16 * 12 / 192, abs=1e-5)
+    expect(panel(screen).locator(".strip li")).not_to_have_count(0)
+
+
+def test_a_rectangle_that_is_too_large_is_refused_with_words(open_coast: Screen) -> None:
+    screen = open_coast
+    screen.page.get_by_role("button", name="When did this change?").click()
+    panel(screen).get_by_label("One corner").fill("0 0")
+    panel(screen).get_by_label("The other corner").fill("2000 2000")
+    panel(screen).get_by_role("button", name="Tell").click()
+    expect(panel(screen)).to_contain_text("This rectangle is too large")

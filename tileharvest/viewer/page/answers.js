@@ -1,0 +1,158 @@
+/** The panels that answer "what is new?" and "when did this change?". */
+import { eventsPanel, seenBefore } from "./events-panel.js";
+import { part } from "./dom.js";
+import { widthOf } from "./grid.js";
+import { writeHash } from "./permalink.js";
+import { pixelsPanel, pixelsQuestion } from "./pixels-panel.js";
+import { worldToGrid } from "./projection.js";
+import { text } from "./text.js";
+
+const LEAST = 8; // Pixels along an edge: the server tells of no smaller rectangle.
+const MOST_TILES = 16; // Nor of one that lies on more.
+const MOST_PIXELS = 1 << 20;
+
+/**
+ * @typedef {import("./layer-view.js").LayerView} LayerView
+ * @typedef {import("./api.js").Ground} Ground
+ */
+
+export class Answers {
+  /**
+   * @param {import("./state.js").State} state @param {import("./panel.js").Panel} panel
+   * @param {() => LayerView | null} view what is on the screen
+   */
+  constructor(state, panel, view) {
+    this.state = state;
+    this.panel = panel;
+    this.view = view;
+    /** @type {import("./events-panel.js").Span} */
+    this.span = "month";
+    this.inView = false;
+    /** @type {string | null} the newest day of the map that this person had seen before */
+    this.before = null;
+    /** Ends what is being drawn or told. */
+    this.asking = new AbortController();
+    part("events-switch").addEventListener("click", () => this.#showEvents());
+    part("pixels-switch").addEventListener("click", () => this.#askPixels());
+  }
+
+  /** A map has been opened. @param {LayerView} view */
+  opened({ outline }) {
+    this.before = seenBefore(outline.name, outline.lastDay);
+    this.span = this.before === null ? "month" : "visit";
+  }
+
+  /** @param {Set<string>} changed of the state */
+  follow(changed) {
+    if (changed.has("layer") || changed.has("heat")) this.asking.abort();
+    const inView = this.inView && ["x", "z", "zoom"].some((key) => changed.has(key));
+    if (this.panel.isOpen("events") && (inView || (this.span === "day" && changed.has("day")))) this.#showEvents();
+  }
+
+  /** Fill in again what is words. */
+  speak() {
+    if (this.panel.isOpen("events")) this.#showEvents();
+  }
+
+  /** The panel has been closed. */
+  closed() {
+    this.asking.abort();
+  }
+
+  #showEvents() {
+    const view = this.view();
+    if (view === null) return;
+    const { look } = this.state;
+    this.asking.abort();
+    const { span, inView, before } = this;
+    const day = view.outline.within(look.day ?? view.outline.lastDay);
+    this.panel.open("events", text("eventsTitle"), eventsPanel(view, { span, inView, day, before }, (change) => {
+      Object.assign(this, change);
+      this.#showEvents();
+    }, ({ first, last, before: other, ground: [west, south, east, north], area }) => {
+      const { place } = view.spot({ x: (west + east) / 2, y: (south + north) / 2 });
+      const zoom = view.screen.zoomFor({ west, south, east, north }) ?? area.zoom;
+      return writeHash({ ...look, ...place, zoom, day: last, other, mode: "swipe", heat: null });
+    }));
+  }
+
+  #askPixels() {
+    const view = this.view();
+    if (view === null) return;
+    const { signal } = this.#anew();
+    view.screen.mark(null);
+    this.panel.open("pixels", text("pixelsTitle"), pixelsQuestion(view, (corners) => {
+      this.#tellPixels(view, groundBetween(corners, view));
+    }));
+    this.#awaitDrawn(view, signal);
+  }
+
+  /** @param {LayerView} view @param {AbortSignal} signal */
+  async #awaitDrawn(view, signal) {
+    const drawn = await view.screen.askGround(signal);
+    if (drawn !== null && this.view() === view) this.#tellPixels(view, drawn);
+  }
+
+  /** @param {LayerView} view @param {Ground} wanted */
+  #tellPixels(view, wanted) {
+    const ground = largeEnough(wanted, view);
+    const { signal } = this.#anew();
+    view.screen.frameGround(ground);
+    if (isTooLarge(ground, view)) {
+      this.panel.open("pixels", text("pixelsTitle"), text("pixelsTooLarge"));
+      this.#awaitDrawn(view, signal);
+      return;
+    }
+    this.panel.open("pixels", text("pixelsTitle"), pixelsPanel(view, ground, {
+      show: (day) => this.state.set({ day }),
+      compare: (before, day) => this.state.set({
+        day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
+      }),
+      again: () => this.#askPixels(),
+    }, signal));
+  }
+
+  #anew() {
+    this.asking.abort();
+    this.asking = new AbortController();
+    return this.asking;
+  }
+}
+
+/**
+ * @param {import("./projection.js").Place[]} corners @param {LayerView} view
+ * @returns {Ground} the smallest rectangle of the picture with that of the world between two corners
+ */
+function groundBetween(corners, { coordinates, description }) {
+  // The block of each corner, or its tile, belongs to it, whichever is named first.
+  const half = { 1: 0.5, 3: 1 }[coordinates.digits] ?? 0;
+  const edges = (/** @type {number[]} */ values) => [Math.min(...values) - half, Math.max(...values) + half];
+  const southern = edges(corners.map(({ z }) => z));
+  const points = edges(corners.map(({ x }) => x)).flatMap((x) => southern.map((z) => worldToGrid({ x, z }, description)));
+  const [columns, rows] = [points.map(({ x }) => x), points.map(({ y }) => y)];
+  return {
+    west: Math.min(...columns), south: Math.min(...rows), east: Math.max(...columns), north: Math.max(...rows),
+  };
+}
+
+/** @param {LayerView} view @returns {{tile: number, pixel: number}} their widths in grid units */
+function units({ screen, description }) {
+  const tile = widthOf(screen.deepest, screen.factor);
+  return { tile, pixel: tile / description.tile_size };
+}
+
+/** @param {Ground} ground @param {LayerView} view @returns {Ground} */
+function largeEnough({ west, south, east, north }, view) {
+  const least = LEAST * units(view).pixel;
+  const wider = Math.max(0, least - (east - west)) / 2;
+  const higher = Math.max(0, least - (north - south)) / 2;
+  return { west: west - wider, south: south - higher, east: east + wider, north: north + higher };
+}
+
+/** @param {Ground} ground @param {LayerView} view */
+function isTooLarge({ west, south, east, north }, view) {
+  const { tile, pixel } = units(view);
+  const along = (/** @type {number} */ from, /** @type {number} */ to) => Math.ceil(to / tile) - Math.floor(from / tile);
+  return along(west, east) * along(south, north) > MOST_TILES
+    || ((east - west) / pixel + 1) * ((north - south) / pixel + 1) > MOST_PIXELS;
+}

@@ -122,6 +122,25 @@ def test_the_spawn_can_be_gone_to_by_its_name(new_screen: Callable[..., Screen])
     screen.await_look(x="528", z="816")
 
 
+def test_a_named_area_can_be_gone_to_by_its_name(new_screen: Callable[..., Screen]) -> None:
+    """The server's answers are made up: the page alone is tested."""
+    screen = new_screen()
+    area = {"name": "My base", "layer": "world-lighting", "corners": [[500, 800], [560, 840]]}
+    areas = {"areas": [{**area, "place": {"x": 528, "z": 816, "zoom": -1}}]}
+
+    def with_an_area(route: Route) -> None:
+        answer = route.fetch().json()
+        answer["maps"] = [{**each, "areas": 1} for each in answer["maps"]]
+        route.fulfill(json=answer)
+
+    screen.page.route("**/api/v1/maps", with_an_area)
+    screen.page.route("**/maps/antworld/areas", lambda route: route.fulfill(json=areas))
+    screen.open(Spot(1, 1), map="antworld", day=DAYS[1])
+    screen.part("go-to-place").fill("my base")
+    screen.part("go-to-place").press("Enter")
+    screen.await_look(x="528", z="816", zoom="-1", day=DAYS[1])
+
+
 def moved_spawn(route: Route, place: tuple[int, int, int]) -> dict[str, Any]:
     """The server's answer about a map, with its spawn elsewhere."""
     answer: dict[str, Any] = route.fetch().json()

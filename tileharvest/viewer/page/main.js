@@ -208,6 +208,11 @@ async function goTo(typed) {
     else refuse(text("goToOutside", { place: view.coordinates.inWords(point) }));
     return;
   }
+  const area = await areaNamed(typed);
+  if (area !== null) {
+    location.hash = writeHash({ ...state.look, layer: area.layer, ...area.place });
+    return;
+  }
   const linked = view && placeOfLink(typed, view.outline);
   if (linked !== null) {
     location.hash = writeHash({ ...state.look, ...linked });
@@ -216,6 +221,15 @@ async function goTo(typed) {
   } else {
     refuse(text(view?.coordinates.wrong ?? "goToWrong"));
   }
+}
+
+/** @param {string} typed @returns {Promise<api.NamedArea | null>} the area of the map that has this name, and a place */
+async function areaNamed(typed) {
+  const map = maps.find(({ name }) => name === state.look.map);
+  if (!map?.areas) return null;
+  const wanted = typed.trim().toLowerCase();
+  const areas = await api.areas(map.name).catch(() => []);
+  return areas.find(({ name, place }) => name.toLowerCase() === wanted && place !== null) ?? null;
 }
 
 function showWords() {

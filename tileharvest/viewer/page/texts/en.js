@@ -34,7 +34,7 @@ export default {
   goToExampleDegrees: "Lat lon, or a map link",
   goToExampleTile: "Column row",
   go: "Go",
-  goToWrong: "Write X and Z, such as 120 -340, /tp @s 120 64 -340, r.0.-1.mca or spawn, or paste a link of the map's own page.",
+  goToWrong: "Write X and Z, such as 120 -340, /tp @s 120 64 -340, r.0.-1.mca, spawn or an area's name, or paste a link of the map's own page.",
   goToOutside: "{place} lies outside of what the map shows.",
   goToWrongDegrees: "Write latitude and longitude, such as 47.37 8.54, or paste an address that ends in #zoom/latitude/longitude.",
   goToWrongTile: "Write the column and the row of a tile, such as 12 -7.",

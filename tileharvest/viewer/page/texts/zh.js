@@ -34,7 +34,7 @@ export default {
   goToExampleDegrees: "纬度 经度，或链接",
   goToExampleTile: "列 行",
   go: "前往",
-  goToWrong: "请输入 X 和 Z，例如 120 -340、/tp @s 120 64 -340、r.0.-1.mca 或 spawn（出生点），或粘贴原地图页面的链接。",
+  goToWrong: "请输入 X 和 Z，例如 120 -340、/tp @s 120 64 -340、r.0.-1.mca、spawn（出生点）或区域名称，或粘贴原地图页面的链接。",
   goToOutside: "{place} 不在地图显示的范围内。",
   goToWrongDegrees: "请输入纬度和经度，例如 47.37 8.54，或粘贴以 #zoom/latitude/longitude 结尾的地址。",
   goToWrongTile: "请输入图块的列和行，例如 12 -7。",

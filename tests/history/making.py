@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from alembic import command
 from sqlalchemy import create_engine
 
 from tileharvest.history import revisions
@@ -44,7 +43,7 @@ WITH_IMAGE = {Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED}
 
 
 def put_empty_history(file: Path) -> None:
-    """Makes an empty history there, unless there is a file. The migrations take 40 ms, and run only once."""
+    """Makes an empty history there, unless there is a file. The tables are created only once."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(_empty_history())
@@ -106,10 +105,8 @@ def began(
 def write_revision(url: str, revision: str) -> None:
     """Makes the empty tables of an earlier release in an empty database."""
     engine = create_engine(url)
-    config = revisions._config()
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        revisions.migrate(connection, revision)
     engine.dispose()
 
 

@@ -100,11 +100,11 @@ def test_several_may_create_the_history_at_once(url: str, file: Path) -> None:
     assert columns(file) == ["id", "name"]
 
 
-def test_opening_what_is_up_to_date_imports_no_alembic(url: str) -> None:
-    harvested(url)
+def test_opening_what_is_new_or_up_to_date_imports_no_alembic(url: str) -> None:
     program = dedent(f"""
         import sys
         from tileharvest.history.database import History
+        History.open({url!r}).close()
         History.open({url!r}).close()
         sys.exit("alembic" in sys.modules)
     """)
@@ -124,7 +124,8 @@ def make_older(url: str, next_release: Path) -> None:
     waiting = next_release.with_suffix(".waiting")
     next_release.rename(waiting)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "REVISION", REVISION)
+        for module in (database, revisions):
+            patch.setattr(module, "REVISION", REVISION)
         harvested(url)
     waiting.rename(next_release)
 

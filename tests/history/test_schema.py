@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
-from tests.history.making import began, ended, found
+from tests.history.making import began, ended, found, write_revision
 from tileharvest.history.recorder import _count_changes, _upsert_tiles
 from tileharvest.history.revisions import MIGRATIONS
 from tileharvest.history.schema import REVISION, TILE, UtcDateTime, maps, metadata, replace_into, versions
@@ -28,19 +28,37 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 
-def test_the_migrations_give_the_tables_of_the_metadata(history: History) -> None:
-    with history.reading() as connection:
+@pytest.fixture
+def migrated_file(tmp_path: Path) -> Path:
+    """An empty history that all migrations have made, one after the other."""
+    file = tmp_path / "migrated.sqlite"
+    write_revision(f"sqlite:///{file}", REVISION)
+    return file
+
+
+@pytest.fixture
+def migrated_database(postgresql: PostgresqlServer, database: str) -> str:
+    """The address of one on a server."""
+    write_revision(postgresql.url(database), REVISION)
+    return postgresql.url(database)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_the_migrations_give_the_tables_of_the_metadata(kind: str, request: pytest.FixtureRequest) -> None:
+    if kind == "sqlite":
+        url = f"sqlite:///{request.getfixturevalue('migrated_file')}"
+    else:
+        url = request.getfixturevalue("migrated_database")
+    engine = create_engine(url)
+    with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-
-
-def test_the_migrations_give_the_same_sql_as_the_metadata(
-    sqlite_history: History, file: Path, tmp_path: Path
-) -> None:
-    """Constraints and WITHOUT ROWID too, which compare_metadata does not look at."""
-    other = tmp_path / "other.sqlite"
-    engine = create_engine(f"sqlite:///{other}")
-    metadata.create_all(engine)
     engine.dispose()
+
+
+def test_a_new_history_is_made_of_the_same_sql_as_by_the_migrations(
+    sqlite_history: History, file: Path, migrated_file: Path
+) -> None:
+    """Constraints and WITHOUT ROWID too, which compare_metadata does not look at, and the note of Alembic."""
 
     def tables(path: Path) -> dict[str, set[str]]:
         with closing(sqlite3.connect(path)) as connection:
@@ -49,17 +67,20 @@ def test_the_migrations_give_the_same_sql_as_the_metadata(
                 # A column that was added later stands on the line of the one before it.
                 name: {line.strip().rstrip(",") for line in re.split(r"\n|, (?=\w+ [A-Z])", sql)}
                 for name, sql in rows
-                if name != "alembic_version"
             }
 
-    assert tables(file) == tables(other)
+    def revision(path: Path) -> list[tuple[str]]:
+        with closing(sqlite3.connect(path)) as connection:
+            return list(connection.execute("SELECT * FROM alembic_version"))
+
+    assert tables(file) == tables(migrated_file)
+    assert revision(file) == revision(migrated_file) == [(REVISION,)]
 
 
-def test_the_migrations_give_the_same_constraints_as_the_metadata_on_a_server(
-    emptied_postgresql: History, postgresql: PostgresqlServer, database: str
+def test_a_new_history_on_a_server_has_the_same_constraints_as_by_the_migrations(
+    emptied_postgresql: History, migrated_database: str
 ) -> None:
-    engine = create_engine(postgresql.url(database))
-    metadata.create_all(engine)
+    engine = create_engine(migrated_database)
 
     def rules(engine: Engine) -> set[tuple[str, str]]:
         with engine.connect() as connection:
@@ -70,8 +91,7 @@ def test_the_migrations_give_the_same_constraints_as_the_metadata_on_a_server(
             """
             return {tuple(row) for row in connection.exec_driver_sql(query)}
 
-    kept = {rule for rule in rules(emptied_postgresql._engine) if not rule[0].startswith("alembic")}
-    assert kept == rules(engine)
+    assert rules(emptied_postgresql._engine) == rules(engine)
     engine.dispose()
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from alembic import command
 from sqlalchemy import func, select
 
 from tests.history import beginning_worker
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
+from tileharvest.history import revisions
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
@@ -164,16 +164,16 @@ def harvest_named(summary: HarvestSummary) -> str:
 def test_who_creates_the_tables_while_another_does_waits_and_finds_them(
     postgresql: PostgresqlServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, upgrade, made = postgresql.url(database), command.upgrade, threading.Event()
+    url, create, made = postgresql.url(database), revisions._create, threading.Event()
 
-    def upgrade_and_wait(*arguments: object) -> None:
+    def create_and_wait(connection: Connection) -> None:
         first = not made.is_set()
-        upgrade(*arguments)
+        create(connection)
         made.set()
         if first:
             await_waiting(postgresql, database)
 
-    monkeypatch.setattr(command, "upgrade", upgrade_and_wait)
+    monkeypatch.setattr(revisions, "_create", create_and_wait)
     with ThreadPoolExecutor(1) as thread:
         other = thread.submit(History.open, url)
         assert made.wait(10)

@@ -21,6 +21,7 @@ from tileharvest.history.connection import (
     write_ahead,
 )
 from tileharvest.history.errors import as_history_errors, no_history
+from tileharvest.history.revisions import refuse_to_read, upgrade
 from tileharvest.history.schema import (
     REVISION,
     change_indexes,
@@ -87,7 +88,7 @@ class History:
         A new one is created, its folder too; a server's database must be there. One of an older revision
         is upgraded; a file is first copied beside itself. One that a newer program wrote, that belongs to
         another program, or that cannot be read is refused with HistoryError and not changed. The usual
-        case, where nothing is to be done, reads one row and does not import alembic.
+        case, where nothing is to be done, reads one row. Only an upgrade imports alembic, which loads slowly.
 
         `read` and `write` wait for up to `patience` seconds for a server that went away; opening does not.
         """
@@ -140,7 +141,6 @@ class History:
         address = Address.parse(f"sqlite:///{Path(folder.name, 'history.sqlite')}")
         history = cls(connect(address, durable=False), address.place, folder)
         with _closed_on_error(history):
-            # Not by migrations: a test proves that they give the same tables, and alembic loads slowly.
             with history.writing() as connection:
                 metadata.create_all(connection)
             history._write_ahead()
@@ -228,8 +228,6 @@ class History:
         with self.reading() as connection:
             revision = revision_of(connection)
         if revision != REVISION:
-            from tileharvest.history.revisions import upgrade  # noqa: PLC0415 - it imports alembic
-
             with self.writing() as connection:
                 upgrade(connection, self.place, address.file)
         self._write_ahead()
@@ -243,8 +241,6 @@ class History:
         with self.reading() as connection:
             revision = revision_of(connection)
         if revision != REVISION:
-            from tileharvest.history.revisions import refuse_to_read  # noqa: PLC0415 - it imports alembic
-
             refuse_to_read(revision, self.place, address.file)
 
 

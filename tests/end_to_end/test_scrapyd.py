@@ -59,7 +59,7 @@ class Gate:
         self._left = requests
 
     def await_shut(self) -> None:
-        assert self._shut.wait(20.0), "the site was not asked as often as that"
+        assert self._shut.wait(60.0), "the site was not asked as often as that"
 
     def open(self) -> None:
         assert self._loop is not None

@@ -68,8 +68,8 @@ INSERT INTO harvests (map, segment, day, started, ended, renderer, reason, reque
     SELECT layer, 'day-' || d, date '{first}' + d, date '{first}' + d, date '{first}' + d, 'overviewer',
            'finished', 9, 9
     FROM places, generate_series(0, days - 1) d ORDER BY d, layer;
-INSERT INTO harvest_layers (harvest, layer, depth, image_extension, tile_size, north_direction)
-    SELECT id, map, 9, 'png', 384, 0 FROM harvests;
+INSERT INTO harvest_layers (harvest, layer, depth, image_extension, tile_width, tile_height, north_direction)
+    SELECT id, map, 9, 'png', 384, 384, 0 FROM harvests;
 INSERT INTO harvest_counts SELECT id, map, 'upd', 9 FROM harvests;
 INSERT INTO spending SELECT map, day, 9, 9, 9, 9, 9 FROM harvests;
 INSERT INTO versions (layer, zoom, x, y, day, sha1, extension, size, etag, last_modified, harvest)

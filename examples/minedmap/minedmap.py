@@ -68,7 +68,7 @@ class MinedMap(Renderer):
             pyramid=pyramid,
             image_extension="png",
             addresses=Addresses(f"{description.page}data/map"),
-            tile_size=512,
+            tile_size=(512, 512),
             projection=Projection((1 / 256, 0, 0, 0), (0, 0, -1 / 256, 0)),  # 512 blocks are 2 grid units
             spawn=spawn,
         )

@@ -24,8 +24,8 @@ Point = tuple[float, float]
 class Drawing:
     """How a renderer has drawn a layer."""
 
-    side: int
-    """Pixels of an image's width and height, as far as it is the picture."""
+    size: tuple[int, int]
+    """An image's width and height in pixels, as far as it is the picture."""
     point: Callable[[float, float], Point]
     """Where a place is drawn: east and south in blocks, or in degrees."""
     file: Callable[[int, int, int], str]
@@ -37,15 +37,15 @@ class Drawing:
     ) -> Image.Image:
         """Returns what the published files show around a place, on a ground of that colour."""
         x, y = self.point(*place)
-        scale = self.factor**level
+        scale, (width, height) = self.factor**level, self.size
         left, top = x / scale - size[0] / 2, y / scale - size[1] / 2
         canvas = Image.new("RGBA", size, (*behind, 255))
-        for column in range(floor(left / self.side), ceil((left + size[0]) / self.side)):
-            for row in range(floor(top / self.side), ceil((top + size[1]) / self.side)):
+        for column in range(floor(left / width), ceil((left + size[0]) / width)):
+            for row in range(floor(top / height), ceil((top + size[1]) / height)):
                 file = site / self.file(level, column, row)
                 if file.exists():
-                    picture = Image.open(file).convert("RGBA").crop((0, 0, self.side, self.side))
-                    corner = round(column * self.side - left), round(row * self.side - top)
+                    picture = Image.open(file).convert("RGBA").crop((0, 0, width, height))
+                    corner = round(column * width - left), round(row * height - top)
                     canvas.paste(picture, corner, picture)
         return canvas.convert("RGB")
 
@@ -120,6 +120,19 @@ def _isometric(level: int, column: int, row: int) -> str:
     return f"map_backs_DSM/tl/{_digits(8 - level, column, row)}.png"
 
 
+def _on_side(east: float, south: float) -> Point:
+    """`SideRenderView.mcToLatLng` of Mapcrafter's page, at height 64.
+
+    3 x 16 blocks are 576 pixels wide, and the map is moved by four tiles.
+    """
+    width, height = 576 * 2**3, 384 * 2**3
+    return 12 * east + width / 2, 8 * (south - 1) + 8 * (255 - 64) + height / 2 - 4 * 384
+
+
+def _side(level: int, column: int, row: int) -> str:
+    return f"map_island/tl/{_digits(3 - level, column, row)}.png"
+
+
 def _digits(zoom: int, column: int, row: int) -> str:
     """`getTileUrl` of `mapcrafterui.js`: 1 + x + 2 y of each zoom, from the coarsest."""
     return "/".join(str(1 + (column >> step & 1) + 2 * (row >> step & 1)) for step in reversed(range(zoom)))
@@ -129,16 +142,18 @@ def _island(level: int, column: int, row: int) -> str:
     return f"tiles/minecraft-overworld/{level}/basic/{column}_{row}.png"
 
 
-ISLAND: Final = Drawing(512, blocks_of_a_pixel, _island)
+ISLAND: Final = Drawing((512, 512), blocks_of_a_pixel, _island)
 """The demo's in the form of Pl3xMap."""
-SQUAREMAP: Final = Drawing(512, blocks_of_a_pixel, _squaremap)
-PL3XMAP: Final = Drawing(512, blocks_of_a_pixel, _pl3xmap)
-BLUEMAP: Final = Drawing(500, blocks_of_a_pixel, _bluemap, factor=5)
-UNMINED: Final = Drawing(256, blocks_of_a_pixel, _unmined)
-DYNMAP: Final = Drawing(128, _on_dynmap, _dynmap)
-PLAIN: Final = Drawing(384, _on_earth, _plain)
-TOP_DOWN: Final = Drawing(288, _on_top_down, _top_down)
-ISOMETRIC: Final = Drawing(384, _on_isometric, _isometric)
+SQUAREMAP: Final = Drawing((512, 512), blocks_of_a_pixel, _squaremap)
+PL3XMAP: Final = Drawing((512, 512), blocks_of_a_pixel, _pl3xmap)
+BLUEMAP: Final = Drawing((500, 500), blocks_of_a_pixel, _bluemap, factor=5)
+UNMINED: Final = Drawing((256, 256), blocks_of_a_pixel, _unmined)
+DYNMAP: Final = Drawing((128, 128), _on_dynmap, _dynmap)
+PLAIN: Final = Drawing((384, 384), _on_earth, _plain)
+TOP_DOWN: Final = Drawing((288, 288), _on_top_down, _top_down)
+SIDE: Final = Drawing((576, 384), _on_side, _side)
+"""The demo's in the form of Mapcrafter's side view."""
+ISOMETRIC: Final = Drawing((384, 384), _on_isometric, _isometric)
 
 
 def difference(shown: Image.Image, published: Image.Image, right: int = 0, down: int = 0) -> float:

@@ -71,12 +71,13 @@ class Square:
     left: float
     top: float
     width: float
+    height: float
     source: str
     """The address of the picture that is in it; empty if there is none."""
 
     @property
     def middle(self) -> tuple[float, float]:
-        return self.left + self.width / 2, self.top + self.width / 2
+        return self.left + self.width / 2, self.top + self.height / 2
 
     @property
     def name(self) -> str:
@@ -268,6 +269,6 @@ _MIDDLE: Final = """(map) => {
 }"""
 
 _SQUARES: Final = """(selector) => [...document.querySelectorAll(selector)].map((square) => {
-  const { left, top, width } = square.getBoundingClientRect();
-  return { left, top, width, source: square.querySelector("img")?.src ?? "" };
+  const { left, top, width, height } = square.getBoundingClientRect();
+  return { left, top, width, height, source: square.querySelector("img")?.src ?? "" };
 })"""

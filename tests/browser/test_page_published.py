@@ -20,6 +20,7 @@ from tests.browser.published_pictures import (
     ISOMETRIC,
     PL3XMAP,
     PLAIN,
+    SIDE,
     SQUAREMAP,
     TOP_DOWN,
     UNMINED,
@@ -32,7 +33,7 @@ from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
 from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
-from tileharvest.demo.forms import FORMS
+from tileharvest.demo.forms import FORMS, SIDE_VIEW
 from tileharvest.demo.publication import publish
 from tileharvest.demo.world import DAYS, World
 
@@ -84,7 +85,9 @@ JGORE43: Final = Shown("jgore43", 4, "mapcrafter", "map_myworld_topdown_day/tl",
 RICHHALL: Final = Shown("richhall", 1, "mapcrafter", "map_backs_DSM/tl", ISOMETRIC)
 ANTS: Final = Shown("ants", 4, "xyz", "zoom7", PLAIN)
 """antworld as plain tiles."""
-ALL: Final = (DUCKMAP, SBATSERVER, LABYRINTH, HELMETGREEN, MROZBARRY, JGORE43, RICHHALL, ANTS)
+SIDEWAYS: Final = Shown("sideways", 1, "mapcrafter", "map_island/tl", SIDE)
+"""The demo's island, seen from the south: no published side view is among the shared maps."""
+ALL: Final = (DUCKMAP, SBATSERVER, LABYRINTH, HELMETGREEN, MROZBARRY, JGORE43, RICHHALL, SIDEWAYS, ANTS)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,8 @@ def sites(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for shown in ALL:
         if shown is ANTS:
             plain_tiles(shared_maps, shown.version, folder / shown.name)
+        elif shown is SIDEWAYS:
+            publish(World(), shown.version, FIRST_DAY, folder / shown.name, SIDE_VIEW)
         else:
             published(shared_maps, shown.name, shown.version, folder / shown.name)
     return folder
@@ -184,6 +189,7 @@ _BEHIND: Final = """() => {
         (MROZBARRY, {0: (-300, -200), 4: (-300, -200)}),
         (JGORE43, {0: (-72, -936), 5: (0, 0)}),
         (RICHHALL, {0: (-16, 80), 5: (-16, 80)}),
+        (SIDEWAYS, {0: (-20, 40), 2: (-20, 40)}),
         (ANTS, {0: (116.7, -28.0), 4: (116.7, -28.0)}),
     ],
     ids=lambda value: value.name if isinstance(value, Shown) else None,
@@ -342,6 +348,11 @@ class Visit:
             RICHHALL, 112, 80, 0, (120, 60), "X 112, Z 90", "r.0.0.mca",
             "#map_backs_DSM/0/8/112/80/64", "#map_backs_DSM/0/5/-16/80/64",
             {"x": "-16", "z": "80", "zoom": "-3"}, None,
+        ),
+        Visit(
+            SIDEWAYS, -20, 40, 0, (120, -80), "X -10, Z 30", "r.-1.0.mca",
+            "#map_island/0/3/-20/40/64", "#map_island/0/2/30/-20/64",
+            {"x": "30", "z": "-20", "zoom": "-1"}, None,
         ),
     ],
     ids=lambda visit: visit.shown.name,

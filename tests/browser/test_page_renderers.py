@@ -55,7 +55,7 @@ class Drawn:
 
     def image(self, tile: Tile, day: date = LATER) -> bytes:
         level = self.tiles.index(tile)
-        return picture((40 * level, 200 if day == LATER else 90, 60, 255), self.layer.tile_size)
+        return picture((40 * level, 200 if day == LATER else 90, 60, 255), *self.layer.tile_size)
 
     def source(self, tile: Tile) -> str:
         """The end of the address of its picture."""
@@ -75,22 +75,31 @@ def from_above(blocks: float) -> Projection:
 
 WORLD: Final = "minecraft_overworld"
 SQUAREMAP_LAYER: Final = Layer(
-    WORLD, Pyramid(4), "png", tile_size=512, world=WORLD, projection=from_above(512), spawn=(-5000, 64, 9000)
+    WORLD,
+    Pyramid(4),
+    "png",
+    tile_size=(512, 512),
+    world=WORLD,
+    projection=from_above(512),
+    spawn=(-5000, 64, 9000),
 )
 BLUEMAP_LAYER: Final = Layer(
-    "hub", Pyramid.kept(3, 5), "png", tile_size=500, world="Hub", projection=from_above(500)
+    "hub", Pyramid.kept(3, 5), "png", tile_size=(500, 500), world="Hub", projection=from_above(500)
 )
-UNMINED_LAYER: Final = Layer("tiles", Pyramid(11), "png", tile_size=256, projection=from_above(16))
+UNMINED_LAYER: Final = Layer("tiles", Pyramid(11), "png", tile_size=(256, 256), projection=from_above(16))
 XYZ_LAYER: Final = Layer(
     "zoom10",
     Pyramid(8),
     "png",
-    tile_size=256,
+    tile_size=(256, 256),
     projection=Projection((1024 / 180, 0, 0, 1024), (0, 0, -1024 / 180, -1024), height=0),
 )
-SMALL_TILES: Final = Layer("day", Pyramid(3), "png", tile_size=100, projection=projection_of(100, 0))
-LARGE_TILES: Final = Layer("day", Pyramid(3), "png", tile_size=1024, projection=projection_of(1024, 0))
-NOWHERE: Final = Layer("zoom5", Pyramid(3), "png", tile_size=256)
+SMALL_TILES: Final = Layer("day", Pyramid(3), "png", tile_size=(100, 100), projection=projection_of(100, 0))
+LARGE_TILES: Final = Layer(
+    "day", Pyramid(3), "png", tile_size=(1024, 1024), projection=projection_of(1024, 0)
+)
+WIDE_TILES: Final = Layer("day", Pyramid(3), "png", tile_size=(300, 200), projection=from_above(25))
+NOWHERE: Final = Layer("zoom5", Pyramid(3), "png", tile_size=(256, 256))
 """Nothing is known of what it shows."""
 
 SQUAREMAP: Final = Drawn("squaremap", SQUAREMAP_LAYER, branch(SQUAREMAP_LAYER, -10, 17))
@@ -102,8 +111,9 @@ XYZ: Final = Drawn("xyz", XYZ_LAYER, branch(XYZ_LAYER, 536, 358))
 """The tile of Zurich, and what covers it."""
 SMALL: Final = Drawn("small", SMALL_TILES, branch(SMALL_TILES, 1, -1), "overviewer")
 LARGE: Final = Drawn("large", LARGE_TILES, branch(LARGE_TILES, 1, -1), "overviewer")
+WIDE: Final = Drawn("wide", WIDE_TILES, branch(WIDE_TILES, 1, -1), "mapcrafter")
 TILES: Final = Drawn("unknown", NOWHERE, branch(NOWHERE, 12, 7), "of-another-package")
-ALL: Final = (SQUAREMAP, BLUEMAP, UNMINED, XYZ, SMALL, LARGE, TILES)
+ALL: Final = (SQUAREMAP, BLUEMAP, UNMINED, XYZ, SMALL, LARGE, WIDE, TILES)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +202,7 @@ def test_a_tile_is_drawn_at_its_place_of_the_world(
 
 @pytest.mark.parametrize("drawn", [SMALL, LARGE], ids=lambda drawn: drawn.name)
 def test_tiles_have_the_size_that_the_site_says(shown: Screen, drawn: Drawn) -> None:
-    tile, size = drawn.tiles[0], drawn.layer.tile_size
+    tile, (size, _) = drawn.tiles[0], drawn.layer.tile_size
     east, south = projection_of(size, 0).place_at(tile.x, tile.y)
     shown.open_hash(f"#map={drawn.name}&x={east - 0.5:.1f}&z={south - 0.5:.1f}&zoom=0")
     shown.await_map()
@@ -200,6 +210,31 @@ def test_tiles_have_the_size_that_the_site_says(shown: Screen, drawn: Drawn) -> 
     square = with_picture(shown, drawn, tile)
     assert square.width == pytest.approx(size, abs=1)
     assert square.middle == pytest.approx(middle_of(shown), abs=4)
+
+
+def test_tiles_that_are_no_squares_keep_their_shape_everywhere(shown: Screen) -> None:
+    """The tile is 25 blocks wide and long, which are drawn 12 pixels wide and 8 high."""
+    shown.open_hash(f"#map={WIDE.name}&x=37&z=-13&zoom=0&heat={DAY}..{LATER}")
+    shown.await_map()
+    square = with_picture(shown, WIDE, WIDE.tiles[0])
+    expect_at(shown, square, 150, 100, 300)
+    assert square.height == pytest.approx(200, abs=1)
+    x, y = middle_of(shown)
+    places = [(0, 0), (140, 90), (-140, -90), (0, 110), (0, -110), (160, 0), (-160, 0)]
+    heated = [bool(shown.page.evaluate(_IS_HEATED, [x + right, y + down])) for right, down in places]
+    assert heated == [True] * 3 + [False] * 4
+    shown.part("map").press("Enter")
+    versions = shown.part("panel").get_by_role("listitem")
+    expect(versions.first).to_contain_text("100 % changed")
+    thumbnail = versions.first.get_by_role("img").bounding_box()
+    assert thumbnail is not None
+    assert (thumbnail["width"], thumbnail["height"]) == pytest.approx((96, 64), abs=2)
+    shown.open_hash(f"#map={WIDE.name}&x=37&z=-13&zoom=0&mode=difference&with={DAY}")
+    shown.await_map()
+    sizes = shown.page.locator("#map .leaflet-drawing-pane canvas").evaluate_all(
+        "canvases => canvases.map(({ width, height }) => [width, height])"
+    )
+    assert {tuple(size) for size in sizes} == {(300, 200)}
 
 
 @pytest.mark.parametrize("drawn", ALL, ids=lambda drawn: drawn.name)

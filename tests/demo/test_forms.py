@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 
 from tests.renderers.sites import PAGE, PublishedSite
-from tileharvest.demo.forms import FORMS
+from tileharvest.demo.forms import FORMS, SIDE_VIEW
 from tileharvest.demo.materials import MATERIALS
 from tileharvest.demo.publication import publish
+from tileharvest.demo.pyramid import FROM_ABOVE
 from tileharvest.demo.world import World
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
@@ -21,21 +22,25 @@ from tileharvest.renderers.registry import RENDERERS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tileharvest.demo.forms import Form
     from tileharvest.tiles.layers import Layer
 
 FIRST_DAY = date(2026, 11, 18)
-READ = sorted(FORMS.keys() & RENDERERS.keys())
-FROM_ABOVE = [name for name in READ if FORMS[name].cut.from_above]
+ALL = (*FORMS.values(), SIDE_VIEW)
+SEEN_FROM_ABOVE = [form for form in ALL if form.cut.view is FROM_ABOVE]
 SCALE = 8
 """Blocks along the edge of one of the island's, where renderers look from above."""
 
 
-def published_layer(name: str, folder: Path, day: int = 1) -> tuple[PublishedSite, Layer]:
-    form = FORMS[name]
+def name_of(form: Form) -> str:
+    return type(form).__name__
+
+
+def published_layer(form: Form, folder: Path, day: int = 1) -> tuple[PublishedSite, Layer]:
     publish(World(), day, FIRST_DAY, folder, form)
     site = PublishedSite(folder)
     description = MapDescription(name="m", url=f"{PAGE}{form.page}")
-    (layer,) = asyncio.run(RENDERERS[name].probe(description, site)).layers
+    (layer,) = asyncio.run(RENDERERS[form.renderer].probe(description, site)).layers
     return site, layer
 
 
@@ -52,19 +57,24 @@ def colour_at(site: PublishedSite, layer: Layer, x: float, z: float) -> tuple[in
         if (tile.zoom, tile.column, tile.row) == (deepest, int(across // width), int(-up // width))
     )
     image = Image.open(io.BytesIO((site.folder / url.removeprefix(PAGE)).read_bytes())).convert("RGBA")
-    place = int(across % width / width * layer.tile_size), int(-up % width / width * layer.tile_size)
-    return tuple(image.getpixel(place))
+    place = [
+        int(part % width / width * side) for part, side in zip((across, -up), layer.tile_size, strict=True)
+    ]
+    return tuple(image.getpixel((place[0], place[1])))
 
 
-@pytest.mark.parametrize("name", READ)
-def test_every_image_that_is_published_is_a_tile(name: str, tmp_path: Path) -> None:
-    site, layer = published_layer(name, tmp_path)
-    assert layer.tile_size == FORMS[name].cut.side
+@pytest.mark.parametrize("form", ALL, ids=name_of)
+def test_every_image_that_is_published_is_a_tile(form: Form, tmp_path: Path) -> None:
+    site, layer = published_layer(form, tmp_path)
+    assert layer.tile_size == form.cut.size
+    for url in site.images():
+        with Image.open(io.BytesIO((site.folder / url.removeprefix(PAGE)).read_bytes())) as image:
+            assert image.size == ((501, 1002) if form.renderer == "bluemap" else form.cut.size)
     tiles = {url: layer.addresses.tile_of(url) for url in site.images()}
     assert {url.rpartition("/")[2] for url, tile in tiles.items() if tile is None} <= {"base.png"}
     found = [tile for tile in tiles.values() if tile is not None]
     # Plain tiles have no negative numbers.
-    signs = {False} if name == "xyz" else {True, False}
+    signs = {False} if form.renderer == "xyz" else {True, False}
     assert {tile.column < 0 for tile in found} == {tile.row < 0 for tile in found} == signs
     deepest, coarsest = max(tile.zoom for tile in found), min(tile.zoom for tile in found)
     for tile in found:
@@ -75,9 +85,9 @@ def test_every_image_that_is_published_is_a_tile(name: str, tmp_path: Path) -> N
             assert tile.parent(layer.pyramid.factor) in found
 
 
-@pytest.mark.parametrize("name", FROM_ABOVE)
-def test_blocks_lie_where_the_renderer_says(name: str, tmp_path: Path) -> None:
-    site, layer = published_layer(name, tmp_path)
+@pytest.mark.parametrize("form", SEEN_FROM_ABOVE, ids=name_of)
+def test_blocks_lie_where_the_renderer_says(form: Form, tmp_path: Path) -> None:
+    site, layer = published_layer(form, tmp_path)
     ground = World().landscape(1).ground
     standing = {(x, z) for x, _, z in World().landscape(1).blocks}
     level = [
@@ -94,6 +104,26 @@ def test_blocks_lie_where_the_renderer_says(name: str, tmp_path: Path) -> None:
     assert level[0][0] < 0 < level[-1][0]
 
 
+def test_in_a_side_view_the_sea_lies_where_mapcrafter_says(tmp_path: Path) -> None:
+    """A block of it shows its top, where nothing that stands in front is higher."""
+    site, layer = published_layer(SIDE_VIEW, tmp_path)
+    landscape = World().landscape(1)
+    standing = {(x, z) for x, _, z in landscape.blocks}
+    open_sea = [
+        (x, z)
+        for x, z in sorted(landscape.ground)
+        if all(
+            (x, z + near) not in standing and column.height == 0
+            for near in range(12)
+            if (column := landscape.ground.get((x, z + near))) is not None
+        )
+    ]
+    for x, z in open_sea[:: len(open_sea) // 7]:
+        *colour, opacity = colour_at(site, layer, x + 0.5, z + 0.5)
+        assert (tuple(colour), opacity) == (MATERIALS[landscape.ground[x, z].surface].top, 255)
+    assert open_sea[0][0] < 0 < open_sea[-1][0]
+
+
 def test_overviewer_mapcrafter_and_dynmap_draw_the_same_picture(tmp_path: Path) -> None:
     """The formulas lead to the same pixels, but from other places of the world.
 
@@ -102,7 +132,7 @@ def test_overviewer_mapcrafter_and_dynmap_draw_the_same_picture(tmp_path: Path) 
     """
     ours, site = {}, {}
     for name in ("overviewer", "mapcrafter", "dynmap"):
-        site[name], ours[name] = published_layer(name, tmp_path / name)
+        site[name], ours[name] = published_layer(FORMS[name], tmp_path / name)
     for x, z in ((4, 30), (-42, 0), (38, -34), (-140, 45), (-10, -20)):
         there = colour_at(site["dynmap"], ours["dynmap"], x + 0.5, z + 0.5)
         assert colour_at(site["mapcrafter"], ours["mapcrafter"], x + 8.5, z + 8.5) == there

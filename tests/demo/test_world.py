@@ -54,14 +54,14 @@ def test_a_block_outside_of_the_world_is_refused() -> None:
 
 def test_level_ground_is_drawn_without_gaps() -> None:
     ground = {(x, z): Column(1, "sand") for x in range(-20, 20) for z in range(-20, 20)}
-    drawing = Painter(Landscape(ground, {}), 384).draw()
+    drawing = Painter(Landscape(ground, {}), (384, 384)).draw()
     x, y = -drawing.left, -drawing.upper
     inner = drawing.image.crop((x - 90, y - 50, x + 90, y + 50))
     assert inner.getchannel("A").getextrema() == (255, 255)
 
 
 def test_a_drawing_begins_and_ends_between_tiles() -> None:
-    drawing = Painter(Landscape({(3, -40): Column(1, "sand")}, {}), 384).draw()
+    drawing = Painter(Landscape({(3, -40): Column(1, "sand")}, {}), (384, 384)).draw()
     assert (drawing.left % 384, drawing.upper % 384) == (0, 0)
     assert (drawing.image.width % 384, drawing.image.height % 384) == (0, 0)
 
@@ -69,7 +69,7 @@ def test_a_drawing_begins_and_ends_between_tiles() -> None:
 def test_nothing_is_drawn_outside_of_the_drawing() -> None:
     # A margin of a whole tile around the same ground shows the same pixels, so none were cut off.
     landscape = Landscape({(x, 0): Column(4, "stone") for x in range(6)}, {(0, 5, 0): "brick"})
-    tight, wide = Painter(landscape, 1).draw(), Painter(landscape, 1000).draw()
+    tight, wide = Painter(landscape, (1, 1)).draw(), Painter(landscape, (1000, 1000)).draw()
     assert wide.image.getbbox() is not None
     left, upper, right, lower = wide.image.getbbox() or (0, 0, 0, 0)
     assert left + wide.left >= tight.left

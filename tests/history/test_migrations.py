@@ -270,3 +270,10 @@ def test_layers_of_older_releases_get_overviewers_projection(third: str) -> None
     described = layer.described(date(2021, 2, 13))
     assert described.projection == projection_of(384, 0)
     assert described.pyramid == Pyramid(10)
+
+
+def test_tiles_of_older_releases_are_squares(third: str) -> None:
+    History.open(third).close()
+    with History.open(third) as history:
+        (layer,) = map_outline(history, "world").layers
+    assert layer.described(date(2021, 2, 13)).tile_size == (384, 384)

@@ -78,7 +78,7 @@ def test_a_map_is_outlined(history: History) -> None:
         "day",
         Pyramid(10),
         "jpg",
-        tile_size=256,
+        tile_size=(256, 256),
         north_direction=3,
         world="overworld",
         background="#1a1a1a",
@@ -120,7 +120,8 @@ def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     "changed",
     [
         {"image_extension": "jpg"},
-        {"tile_size": 192},
+        {"tile_size": (192, 256)},
+        {"tile_size": (256, 192)},
         {"north_direction": 1},
         {"projection": Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5))},
         {"world": "nether"},

@@ -277,7 +277,7 @@ def test_the_layer_is_as_deep_as_the_archive_says_or_needs(newer: KedamaDiff, pr
     with History.open_read_only(f"sqlite:///{project.database}") as history:
         (layer,) = map_outline(history, ANTWORLD).layers
         described = layer.described(date(2021, 2, 13))
-        assert (layer.name, described.depth, described.tile_size) == (LAYER, ANTWORLD_DEPTH, 384)
+        assert (layer.name, described.depth, described.tile_size) == (LAYER, ANTWORLD_DEPTH, (384, 384))
         assert {one.renderer for one in harvest_summaries(history, ANTWORLD)} == {"overviewer"}
         assert tile_versions(history, ANTWORLD)
 

@@ -100,7 +100,7 @@ def test_places_of_plain_tiles_are_degrees(tmp_path: Path) -> None:
 def test_where_tiles_nest_by_five_a_place_lies_where_its_tiles_do(tmp_path: Path) -> None:
     """Of the tile (-3, 1) of BlueMap's second level, which is 2,500 blocks wide."""
     blocks = Projection((2 / 500, 0, 0, 0), (0, 0, -2 / 500, 0))
-    layer = Layer("hub", Pyramid.kept(3, 5), "png", tile_size=500, projection=blocks)
+    layer = Layer("hub", Pyramid.kept(3, 5), "png", tile_size=(500, 500), projection=blocks)
     tiles = [Tile.at(-1, column, row) for column in (-4, -3, -2) for row in (0, 1, 2)]
     place = place_of(World(tmp_path), layer, tiles, "bluemap")
     assert (place.x, place.z) == pytest.approx((-6250, 3750), abs=1)

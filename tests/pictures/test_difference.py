@@ -9,15 +9,32 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, SIZE, World, as_png, picture, square
+from tests.viewer.building import (
+    BLUE,
+    DAY_LAYER,
+    FIRST,
+    GREEN,
+    MAP,
+    RED,
+    SECOND,
+    SIZE,
+    World,
+    as_png,
+    picture,
+    square,
+)
 from tileharvest.history.database import History
 from tileharvest.notices.places import changed_places
 from tileharvest.pictures.difference import as_small_png, change_picture
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from tileharvest.tiles.layers import Size
 
 GROUND = square(0, 8)
 LOOKED_AT = Tile(0, 7, 5)
@@ -31,13 +48,19 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def picture_after(world: World, found: Mapping[Tile, bytes | None]) -> Image.Image | None:
+def picture_after(
+    world: World, found: Mapping[Tile, bytes | None], size: Size = (SIZE, SIZE)
+) -> Image.Image | None:
     """The picture of the second day, on which this was found."""
-    world.harvest(SECOND, found)
+    world.harvest(SECOND, found, described=Layer(DAY_LAYER, Pyramid(10), "png", tile_size=size))
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         places = changed_places(history, MAP, SECOND)
         body = change_picture(
-            history, world.store, [(place.layer_id, place.view) for place in places], SECOND, FIRST
+            history,
+            world.store,
+            [(place.layer_id, place.view, place.tile_size) for place in places],
+            SECOND,
+            FIRST,
         )
     return None if body is None else Image.open(io.BytesIO(body)).convert("RGB")
 
@@ -75,6 +98,15 @@ def test_tiles_lie_as_on_the_map(world: World) -> None:
     quarter = after.width // 4
     seen = [after.getpixel((x, y)) for y in (quarter, 3 * quarter) for x in (quarter, 3 * quarter)]
     assert seen == [(9, 9, 9), RED[:3], BLUE[:3], GREEN[:3]]
+
+
+def test_tiles_that_are_no_squares_keep_their_shape(world: World) -> None:
+    whole = picture_after(world, {LOOKED_AT: picture(GREEN)}, (3 * SIZE, 2 * SIZE))
+    assert whole is not None
+    after = whole.crop((596, 32, whole.width, whole.height))
+    assert after.size == (588, 392)
+    mask = Image.eval(after.split()[0], lambda red: 255 * (red == GREEN[0]))
+    assert mask.getbbox() == (294, 0, 588, 196)
 
 
 def test_of_what_nobody_can_see_there_is_no_picture(world: World) -> None:

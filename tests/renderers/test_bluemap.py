@@ -52,8 +52,8 @@ def site(shared_maps: Path, tmp_path: Path) -> PublishedSite:
 def test_a_real_site_has_the_values_that_its_files_show(site: PublishedSite) -> None:
     found = site.probed("bluemap")
     assert [(one.name, one.world, one.depth, one.pyramid.factor, one.tile_size) for one in found.layers] == [
-        ("world", "world (overworld)", 3, 5, 500),
-        ("hub_rainbow", "Hub", 3, 5, 500),
+        ("world", "world (overworld)", 3, 5, (500, 500)),
+        ("hub_rainbow", "Hub", 3, 5, (500, 500)),
     ]
     assert {(one.spawn, one.background, one.image_extension) for one in found.layers} == {
         ((0, 64, 0), "#000000", "png")

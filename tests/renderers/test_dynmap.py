@@ -75,11 +75,11 @@ def test_real_configuration_has_the_values_that_the_file_shows(shared_maps: Path
     layers = parse_config(body, TILES, URL)
     found = [(one.name, one.depth, one.image_extension, one.tile_size, one.spawn) for one in layers]
     assert found[:5] == [
-        ("world/flat", 6, "png", 128, (-160, 64, 32)),
-        ("world/surface", 8, "png", 128, (-160, 64, 32)),
-        ("world/cave", 6, "png", 128, (-160, 64, 32)),
-        ("world_nether/flat", 6, "png", 128, (0, 64, 0)),
-        ("world_nether/nether", 8, "png", 128, (0, 64, 0)),
+        ("world/flat", 6, "png", (128, 128), (-160, 64, 32)),
+        ("world/surface", 8, "png", (128, 128), (-160, 64, 32)),
+        ("world/cave", 6, "png", (128, 128), (-160, 64, 32)),
+        ("world_nether/flat", 6, "png", (128, 128), (0, 64, 0)),
+        ("world_nether/nether", 8, "png", (128, 128), (0, 64, 0)),
     ]
     assert [one.addresses.folder for one in layers[:3]] == [
         f"{TILES}world/{prefix}" for prefix in ("flat", "t", "ct")
@@ -180,7 +180,7 @@ def test_blocks_lie_where_dynmaps_own_page_draws_them(
     size = 128 << tilescale
     lng = matrix[0] * x + matrix[1] * y + matrix[2] * z
     lat = -(size - (matrix[3] * x + matrix[4] * y + matrix[5] * z))
-    assert layer.tile_size == size
+    assert layer.tile_size == (size, size)
     assert layer.projection is not None
     point = layer.projection.point_of(x, z, y)
     assert point == pytest.approx((2 * lng / size, 2 * lat / size), abs=1e-6)

@@ -61,7 +61,10 @@ def of_config(text: str) -> tuple[Layer, ...]:
 @pytest.mark.parametrize(
     ("file", "values"),
     [
-        ("mapcrafter-2-config.js", ("map_myworld_topdown_day/tl", 6, "png", 288, "myworld", 1520139601)),
+        (
+            "mapcrafter-2-config.js",
+            ("map_myworld_topdown_day/tl", 6, "png", 288, "myworld", 1520139601),
+        ),
         ("mapcrafter-1.5-index.html", ("map_backs_DSM/tl", 8, "png", 384, "backs_DSM", None)),
     ],
 )
@@ -70,7 +73,9 @@ def test_real_configuration_has_the_values_that_the_file_shows(
 ) -> None:
     text = (shared_maps / "configs" / file).read_text(encoding="utf-8")
     (layer,) = of_config(text)
-    found = (layer.name, layer.depth, layer.image_extension, layer.tile_size, layer.world, layer.rendered)
+    width, height = layer.tile_size
+    assert width == height
+    found = (layer.name, layer.depth, layer.image_extension, width, layer.world, layer.rendered)
     assert found == values
 
 
@@ -92,6 +97,8 @@ def test_digits_begin_with_1_and_the_grid_is_overviewers() -> None:
 def test_a_tile_size_may_be_a_pair() -> None:
     (layer,) = of_config(config(tileSize="[288, 288]", rotations="[0]"))
     assert layer == of_config(config(rotations="[0]"))[0]
+    (layer,) = of_config(config(tileSize="[288, 192]", rotations="[0]"))
+    assert layer.tile_size == (288, 192)
 
 
 def test_a_jpeg_is_asked_for_by_the_ending_that_the_site_writes() -> None:
@@ -121,8 +128,8 @@ def test_a_damaged_configuration_is_refused_with_what_is_wrong(text: str, messag
 def test_settings_beside_the_tiles_tell_the_rotations_that_were_rendered() -> None:
     layers = parse_settings(SETTINGS, PAGE, "m")
     assert [(one.name, one.depth, one.tile_size, one.image_extension) for one in layers] == [
-        ("m/tl", 8, 384, "jpg"),
-        ("m/br", 8, 384, "jpg"),
+        ("m/tl", 8, (384, 384), "jpg"),
+        ("m/br", 8, (384, 384), "jpg"),
     ]
     assert [one.rendered for one in layers] == [1423762248, 1423762300]
 

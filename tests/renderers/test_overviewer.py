@@ -98,7 +98,7 @@ def test_real_configuration_has_the_values_that_the_file_shows(shared_maps, name
 def test_real_configuration_has_the_same_frame_everywhere(shared_maps, name):
     layers = parse_config((shared_maps / "configs" / name).read_text(), PAGE)
     assert {(x.tile_size, x.background, x.min_zoom, x.overlay) for x in layers} == {
-        (384, "#1a1a1a", 0, False)
+        ((384, 384), "#1a1a1a", 0, False)
     }
 
 

@@ -38,9 +38,9 @@ def put(folder: Path, text: str) -> PublishedSite:
 def test_each_renderer_of_a_world_is_a_layer(sbatserver: PublishedSite) -> None:
     site = sbatserver.probed("pl3xmap")
     assert [(layer.name, layer.depth, layer.tile_size) for layer in site.layers] == [
-        ("minecraft-overworld/vintage_story", 4, 512),
-        ("minecraft-the_nether/basic", 4, 512),
-        ("minecraft-the_end/basic", 4, 512),
+        ("minecraft-overworld/vintage_story", 4, (512, 512)),
+        ("minecraft-the_nether/basic", 4, (512, 512)),
+        ("minecraft-the_end/basic", 4, (512, 512)),
     ]
     end = site.layers[2]
     assert end.spawn == (0, 64, 0)

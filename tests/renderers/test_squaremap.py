@@ -30,7 +30,7 @@ def test_each_world_is_a_layer_with_the_values_that_its_files_show(duckmap: Publ
         "minecraft_the_nether",
     ]
     overworld = site.layers[0]
-    assert (overworld.depth, overworld.tile_size, overworld.image_extension) == (4, 512, "png")
+    assert (overworld.depth, overworld.tile_size, overworld.image_extension) == (4, (512, 512), "png")
     assert overworld.spawn == (-399, 64, 78)
     assert overworld.addresses.url_of(Tile.at(0, -9, 4)) == f"{PAGE}tiles/minecraft_overworld/3/-9_4.png"
     assert overworld.addresses.url_of(Tile.at(-3, -2, 0)) == f"{PAGE}tiles/minecraft_overworld/0/-2_0.png"

@@ -49,7 +49,7 @@ def named(layer: Layer) -> set[str]:
 
 def test_real_properties_have_the_values_that_the_file_shows(shared_maps: Path, tmp_path: Path) -> None:
     layer = layer_of(of_map(shared_maps, "helmetgreen", 2, tmp_path))
-    assert (layer.name, layer.image_extension, layer.tile_size) == ("tiles", "jpg", 256)
+    assert (layer.name, layer.image_extension, layer.tile_size) == ("tiles", "jpg", (256, 256))
     assert (layer.world, layer.background, layer.spawn) == ("HGWorld", None, None)
     # From uNmINeD's zoom 4, which is 0 here, to its -6.
     assert layer.depth == 11

@@ -106,7 +106,12 @@ def test_bounds_that_are_a_point_have_its_tile() -> None:
 def test_a_template_costs_no_request_and_has_one_layer_called_by_its_deepest_zoom() -> None:
     found = layer(bounds=SWITZERLAND, site_zooms=(4, 9))
     x_from, x_to, y_from, y_to = bounds_at(SWITZERLAND, 9)
-    assert (found.name, found.depth, found.image_extension, found.tile_size) == ("zoom9", 6, "png", 256)
+    assert (found.name, found.depth, found.image_extension, found.tile_size) == (
+        "zoom9",
+        6,
+        "png",
+        (256, 256),
+    )
     assert found.host == "tiles.example.net"
     whole = TileRange.between(Tile.at(0, x_from, y_from), Tile.at(0, x_to, y_to))
     assert found.pyramid.range_at(0) == whole
@@ -138,7 +143,7 @@ def test_of_several_hosts_the_first_is_asked_and_its_name_is_the_maps() -> None:
 )
 def test_a_tile_json_says_all(scheme: str, url: str) -> None:
     found = layer(TILE_JSON, tile_json(scheme=scheme, name="Snow", tileSize=512))
-    assert (found.name, found.depth, found.world, found.tile_size) == ("zoom9", 6, "Snow", 512)
+    assert (found.name, found.depth, found.world, found.tile_size) == ("zoom9", 6, "Snow", (512, 512))
     assert found.addresses.url_of(Tile.at(-5, 8, 5)) == url
     assert found.addresses.tile_of(url) == Tile.at(-5, 8, 5)
 
@@ -217,7 +222,7 @@ def test_tiles_that_are_no_images_are_refused(url: str) -> None:
 def test_the_kind_of_image_is_that_of_the_address(end: str, extension: str, size: int) -> None:
     url = f"https://h/{{z}}/{{x}}/{end}"
     found = layer(url, bounds=SWITZERLAND, site_zooms=(4, 9))
-    assert (found.image_extension, found.tile_size) == (extension, size)
+    assert (found.image_extension, found.tile_size) == (extension, (size, size))
 
 
 def test_a_page_of_something_else_is_not_recognised() -> None:

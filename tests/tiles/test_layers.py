@@ -17,7 +17,8 @@ LAYER = Layer("night", Pyramid(7), "webp")
     [
         ({"name": ""}, "no name"),
         ({"image_extension": "gif"}, "'gif'"),
-        ({"tile_size": 0}, "0 pixels"),
+        ({"tile_size": (0, 384)}, "0 x 384 pixels"),
+        ({"tile_size": (384, 0)}, "384 x 0 pixels"),
         ({"north_direction": 4}, "north direction 4"),
     ],
 )

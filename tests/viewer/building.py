@@ -44,9 +44,9 @@ GREEN: Final = (0, 255, 0, 255)
 BLUE: Final = (0, 0, 255, 255)
 
 
-def picture(colour: tuple[int, int, int, int] = RED, size: int = SIZE) -> bytes:
-    """A PNG of one colour."""
-    return as_png(Pillow.new("RGBA", (size, size), colour))
+def picture(colour: tuple[int, int, int, int] = RED, width: int = SIZE, height: int | None = None) -> bytes:
+    """A PNG of one colour, a square where no height is named."""
+    return as_png(Pillow.new("RGBA", (width, height or width), colour))
 
 
 def as_png(image: Pillow.Image) -> bytes:
@@ -169,7 +169,12 @@ def begun(
 ) -> HarvestRecord:
     """With two layers, unless one is given."""
     site = Layer(
-        DAY_LAYER, Pyramid(10), "png", tile_size=SIZE, world="overworld", projection=projection_of(SIZE, 0)
+        DAY_LAYER,
+        Pyramid(10),
+        "png",
+        tile_size=(SIZE, SIZE),
+        world="overworld",
+        projection=projection_of(SIZE, 0),
     )
     both = [site, replace(site, name=NIGHT_LAYER)]
     return begin(

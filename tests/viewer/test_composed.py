@@ -123,14 +123,24 @@ def test_images_of_another_size_are_made_to_fit(world: World, size: int) -> None
         assert colours(composed(client, TOP, FIRST)) == [RED] * 4
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 16, 51])
-def test_a_picture_has_the_size_of_the_layer_s_tiles_that_day(world: World, size: int) -> None:
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (7, 7), (16, 16), (51, 34), (34, 51)])
+def test_a_picture_has_the_size_of_the_layer_s_tiles_that_day(world: World, size: tuple[int, int]) -> None:
     world.harvest(FIRST, {A: picture()})
     world.harvest(SECOND, {}, described=Layer(DAY_LAYER, Pyramid(10), "png", tile_size=size))
     with serving(world) as client:
-        for day, wanted in ((FIRST, SIZE), (SECOND, size), (THIRD, size)):
+        for day, wanted in ((FIRST, (SIZE, SIZE)), (SECOND, size), (THIRD, size)):
             image = Pillow.open(io.BytesIO(composed(client, TOP, day).body))
-            assert image.size == (wanted, wanted)
+            assert image.size == wanted
+
+
+def test_the_parts_of_a_picture_that_is_no_square_lie_where_the_tiles_do(world: World) -> None:
+    wide = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(60, 40))
+    tiles = dict(zip(TOP.children(), (RED, GREEN, BLUE, (9, 9, 9, 255)), strict=True))
+    world.harvest(FIRST, {tile: picture(one, 60, 40) for tile, one in tiles.items()}, described=wide)
+    with serving(world) as client:
+        image = Pillow.open(io.BytesIO(composed(client, TOP, FIRST).body))
+    boxes = [(0, 0, 30, 20), (30, 0, 60, 20), (0, 20, 30, 40), (30, 20, 60, 40)]
+    assert [image.crop(box).getcolors() for box in boxes] == [[(600, one)] for one in tiles.values()]
 
 
 @pytest.mark.parametrize(("form", "extension"), [("JPEG", "jpg"), ("WEBP", "webp"), ("PNG", "png")])
@@ -263,10 +273,11 @@ def test_an_image_of_a_monstrous_size_is_left_out(world: World, caplog: pytest.L
 
 
 def test_tiles_of_a_monstrous_size_are_not_composed(world: World) -> None:
-    world.harvest(FIRST, {A: picture()}, described=Layer(DAY_LAYER, Pyramid(10), "png", tile_size=1_000_000))
+    monstrous = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 1_000_000))
+    world.harvest(FIRST, {A: picture()}, described=monstrous)
     with serving(world) as client:
         reply = composed(client, TOP, FIRST)
-    assert (reply.status, reply.error) == (404, "tiles of 1000000 pixels are not composed")
+    assert (reply.status, reply.error) == (404, "tiles of 384 x 1000000 pixels are not composed")
 
 
 @pytest.mark.parametrize("tile", ["-1_-2_-2", "-1_6_2", "-9_-512_512"])

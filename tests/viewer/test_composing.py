@@ -78,7 +78,7 @@ def store(world: World) -> WatchedStore:
 def scene(history: History, day: date, settled: date = SECOND, imported: datetime | None = None) -> PastLayer:
     layer = next(layer for layer in map_outline(history, MAP).layers if layer.name == DAY_LAYER)
     days = (FIRST, SECOND) if settled == SECOND else (FIRST,)
-    return PastLayer(history, layer.id, day, 0, SIZE, days, (imported,) * len(days))
+    return PastLayer(history, layer.id, day, 0, (SIZE, SIZE), days, (imported,) * len(days))
 
 
 def compose(composer: Composer, of: PastLayer, tile: Tile = TOP) -> Picture:
@@ -181,7 +181,7 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
         scene(history, SECOND),
         scene(history, FIRST, settled=FIRST),
         scene(history, FIRST, imported=datetime(2022, 1, 1, tzinfo=UTC)),
-        replace(base, tile_size=SIZE + 1),
+        replace(base, tile_size=(SIZE, SIZE + 1)),
     ]
     keys = {plan.key for each in scenes if (plan := composer.composition(each, TOP)) is not None}
     keys |= {plan.key for tile in TOP.children() if (plan := composer.composition(base, tile)) is not None}

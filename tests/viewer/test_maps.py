@@ -109,7 +109,7 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
             DAY_LAYER,
             Pyramid(depth),
             "jpg",
-            tile_size=512,
+            tile_size=(512, 384),
             north_direction=2,
             projection=Projection((1.0, 0, 0, 8), (0, 0, -1.0, 0)),
             background="#1a1a1a",
@@ -121,6 +121,7 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
         (layer,) = client.get(f"/api/v1/maps/{MAP}").json["layers"]
     said = {
         "tile_size": 512,
+        "tile_height": 384,
         "image_extension": "jpg",
         "north_direction": 2,
         "factor": 2,
@@ -140,7 +141,7 @@ def test_a_layer_of_which_little_is_said(world: World) -> None:
     world.harvest(FIRST, {})
     with serving(world) as client:
         description = client.get(f"/api/v1/maps/{MAP}").json["layers"][0]["descriptions"][0]
-    assert description["tile_size"] == SIZE
+    assert (description["tile_size"], description["tile_height"]) == (SIZE, SIZE)
     assert description["spawn"] is None
     assert description["rendered"] is None
     assert description["world"] == "overworld"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from PIL import Image
 
 from tileharvest.demo.chart import SCALE
-from tileharvest.demo.pyramid import SQUARE, TILE_SIDE, Cut
+from tileharvest.demo.pyramid import FROM_ABOVE, FROM_THE_SOUTH, SQUARE, TILE_SIDE, Cut
 from tileharvest.demo.world import SPAWN
 
 if TYPE_CHECKING:
@@ -53,10 +53,6 @@ class Form:
     """Holds all tiles, and nothing that is not published here."""
     page: ClassVar[str] = ""
     """What the map's entry names, below the site's address."""
-    whole_map: ClassVar[str | None] = None
-    """The file of the image above the first level, where there is one."""
-    first_digit: ClassVar[int] = 0
-    """The least digit in paths of a square."""
 
     def path(self, tile: Tile, depth: int) -> str:
         """Returns where the file of a tile lies below the site."""
@@ -70,16 +66,29 @@ class Form:
         return tile.png
 
 
-class OverviewerForm(Form):
+class SquareForm(Form):
+    """The form of maps that are squares around their middle: each zoom divides them into four."""
+
+    cut = SQUARE
+    first_digit: ClassVar[int]
+    """The least of the four digits in the paths of tiles."""
+
+    def path(self, tile: Tile, depth: int) -> str:
+        """Returns the folder, and a digit for each zoom, from the coarsest."""
+        levels = range(depth - 1 + tile.zoom, -1, -1)
+        # Counted from the left and the upper edge of the square, which is 2^(depth + zoom) tiles wide.
+        half = 1 << depth + tile.zoom - 1
+        column, row = tile.column + half, tile.row + half
+        digits = (self.first_digit + (column >> level & 1) + 2 * (row >> level & 1) for level in levels)
+        return f"{self.folder}/{'/'.join(map(str, digits))}.png"
+
+
+class OverviewerForm(SquareForm):
     """Minecraft-Overviewer 0.19."""
 
     renderer = "overviewer"
-    cut = SQUARE
     folder = "world-day"
-    whole_map = "world-day/base.png"
-
-    def path(self, tile: Tile, depth: int) -> str:
-        return f"{self.folder}{_digits(tile, depth, self.first_digit)}.png"
+    first_digit = 0
 
     def files(self, day: Day) -> dict[str, str]:
         config = {
@@ -98,17 +107,18 @@ class OverviewerForm(Form):
         return {"overviewerConfig.js": f"var overviewerConfig = {json.dumps(config, indent=4)};\n"}
 
 
-class MapcrafterForm(Form):
+class MapcrafterForm(SquareForm):
     """Mapcrafter 2. The picture is Overviewer's: a block is 12 pixels to the side, 6 down and 12 high."""
 
     renderer = "mapcrafter"
-    cut = SQUARE
     folder = "map_island/tl"
-    whole_map = "map_island/tl/base.png"
     first_digit = 1
-
-    def path(self, tile: Tile, depth: int) -> str:
-        return f"{self.folder}{_digits(tile, depth, self.first_digit)}.png"
+    view: ClassVar[str] = "isometric"
+    tile_width: ClassVar[int] = 1
+    """In chunks, which are 16 blocks wide. An isometric tile shows two of them side by side."""
+    tile_size: ClassVar[int | list[int]] = TILE_SIDE
+    tiles_down: ClassVar[int] = 6
+    """By how much the map is moved. The sea would be drawn 12 * (256 - 64) pixels below its middle."""
 
     def files(self, day: Day) -> dict[str, str]:
         described = {
@@ -116,21 +126,21 @@ class MapcrafterForm(Form):
             "lastRendered": [day.drawn_at, 0, 0, 0],
             "maxZoom": day.depth,
             "name": "The demo's island",
-            "renderView": "isometric",
+            "renderView": self.view,
             "rotations": [0],
             "textureSize": 12,
-            "tileSetGroup": "island_isometric_t1",
-            "tileSize": TILE_SIDE,
+            "tileSetGroup": f"island_{self.view}_t{self.tile_width}",
+            "tileSize": self.tile_size,
             "world": "island",
             "worldName": "island",
             "worldSeaLevel": _SEA,
         }
-        # The sea is drawn 12 * (256 - 64) pixels below the middle, which is six tiles.
-        group = {"maxZoom": day.depth, "tileOffsets": [[0, 6]] * 4, "tileWidth": 1}
+        offsets = [[0, self.tiles_down]] * 4
+        group = {"maxZoom": day.depth, "tileOffsets": offsets, "tileWidth": self.tile_width}
         config = {
             "maps": {"map_island": described},
             "mapsOrder": ["map_island"],
-            "tileSetGroups": {"island_isometric_t1": group},
+            "tileSetGroups": {described["tileSetGroup"]: group},
         }
         return {
             "config.js": f"var CONFIG = {json.dumps(config, indent=2)};\n",
@@ -138,11 +148,23 @@ class MapcrafterForm(Form):
         }
 
 
+class SideViewForm(MapcrafterForm):
+    """Mapcrafter's side view: tiles are half as wide again as they are high. A block is 12 pixels wide, and 8
+    pixels of its top and of its side are seen."""
+
+    cut = Cut(size=(576, 384), view=FROM_THE_SOUTH)
+    view = "side"
+    tile_width = 3
+    tile_size: ClassVar[int | list[int]] = [576, 384]
+    tiles_down = 4
+    """The sea would be drawn 8 * (254 - 64) pixels below the middle: that is two blocks less."""
+
+
 class SquaremapForm(Form):
     """squaremap."""
 
     renderer = "squaremap"
-    cut = Cut(side=512, zooms=4, from_above=True)
+    cut = Cut(size=(512, 512), zooms=4, view=FROM_ABOVE)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -174,7 +196,7 @@ class Pl3xMapForm(Form):
     """Pl3xMap."""
 
     renderer = "pl3xmap"
-    cut = Cut(side=512, zooms=4, from_above=True)
+    cut = Cut(size=(512, 512), zooms=4, view=FROM_ABOVE)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -207,7 +229,7 @@ class BlueMapForm(Form):
     """BlueMap 5, of low resolution."""
 
     renderer = "bluemap"
-    cut = Cut(side=500, factor=5, zooms=3, from_above=True)
+    cut = Cut(size=(500, 500), factor=5, zooms=3, view=FROM_ABOVE)
     folder = "maps"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -245,7 +267,7 @@ class UnminedForm(Form):
     """uNmINeD. A block is a pixel at its zoom 0, which is the deepest one."""
 
     renderer = "unmined"
-    cut = Cut(side=256, zooms=4, from_above=True, blanks=True)
+    cut = Cut(size=(256, 256), zooms=4, view=FROM_ABOVE, blanks=True)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -279,7 +301,7 @@ class DynmapForm(Form):
     renderer = "dynmap"
     # Its rows begin at the upper edge of those that it counts upwards from 0. The sea is drawn 12 * 64 pixels
     # above the world's origin.
-    cut = Cut(side=256, zooms=4, down=256 - 12 * _SEA)
+    cut = Cut(size=(256, 256), zooms=4, down=256 - 12 * _SEA)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -316,7 +338,7 @@ class XyzForm(Form):
     """Plain tiles with a TileJSON. The map lies in the middle of a square of 32 x 32 deepest tiles."""
 
     renderer = "xyz"
-    cut = Cut(side=256, zooms=4, right=16 * 256, down=16 * 256)
+    cut = Cut(size=(256, 256), zooms=4, right=16 * 256, down=16 * 256)
     folder = "tiles"
     page = "tiles.json"
 
@@ -349,15 +371,8 @@ FORMS: Final[Mapping[str, Form]] = {
     )
 }
 """By the renderer's name."""
-
-
-def _digits(tile: Tile, depth: int, first: int) -> str:
-    """Returns the path of a tile in a square: a slash and a digit for each zoom, from the coarsest."""
-    levels = range(depth - 1 + tile.zoom, -1, -1)
-    # Counted from the left and the upper edge of the square, which is 2^(depth + zoom) tiles wide.
-    half = 1 << depth + tile.zoom - 1
-    column, row = tile.column + half, tile.row + half
-    return "".join(f"/{first + (column >> level & 1) + 2 * (row >> level & 1)}" for level in levels)
+SIDE_VIEW: Final = SideViewForm()
+"""Another form of Mapcrafter's."""
 
 
 def _overviewer_constants() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image
 
@@ -14,9 +14,12 @@ from tileharvest.demo.sprites import SHADES, SIDE, VARIANTS, sprite
 
 if TYPE_CHECKING:
     from tileharvest.demo.terrain import Column, Place
+    from tileharvest.tiles.layers import Size
 
 Blocks = Mapping[tuple[int, int, int], str]
 """The name of each block's material, by x, height and z."""
+Box: TypeAlias = tuple[int, int, int, int]
+"""The left, upper, right and lower edge of a picture, in pixels from the middle of the map; y grows down."""
 
 _ACROSS: Final = 12
 _DOWN: Final = 6
@@ -24,7 +27,7 @@ _UP: Final = 12
 """Pixels by which the picture of a block moves for each step in x + z, in z - x and in height."""
 _SUN_REACH: Final = 8
 """Things within so many blocks can throw a shadow on a place: the sun stands at 45 degrees."""
-_FLOOR: Final = -5
+FLOOR: Final = -5
 _CRUMBS: Final = 3
 """The height at which the world is cut off at its edges, and how many blocks deeper it may crumble."""
 
@@ -57,8 +60,8 @@ class Drawing:
 class Painter:
     """Draws one landscape, from the back to the front."""
 
-    def __init__(self, landscape: Landscape, unit: int) -> None:
-        """Places the image's edges at multiples of `unit` pixels from the middle of the map."""
+    def __init__(self, landscape: Landscape, size: Size) -> None:
+        """Places the image's edges at multiples of `size` from the middle of the map."""
         self._ground = landscape.ground
         self._name_of = landscape.blocks
         self._stacks = _stacks(landscape)
@@ -67,7 +70,7 @@ class Painter:
             for place, column in landscape.ground.items()
         }
         self._solid = {where for where, name in landscape.blocks.items() if MATERIALS[name].solid}
-        self._drawing = self._blank(unit)
+        self._drawing = blank(box_of(self._ground, max(self._skyline.values())), size)
 
     def draw(self) -> Drawing:
         for place in sorted(self._ground, key=lambda each: (each[1] - each[0], each[0])):
@@ -76,12 +79,6 @@ class Painter:
                 if not self._hidden(place[0], height, place[1]):
                     self._paint(place, height, name, self._shade(place, height))
         return self._drawing
-
-    def _blank(self, unit: int) -> Drawing:
-        left, upper, right, lower = box_of(self._ground, max(self._skyline.values()))
-        left, upper = left // unit * unit, upper // unit * unit
-        right, lower = -(-right // unit) * unit, -(-lower // unit) * unit
-        return Drawing(Image.new("RGBA", (right - left, lower - upper)), left, upper)
 
     def _paint_ground(self, place: Place) -> None:
         x, z = place
@@ -95,7 +92,7 @@ class Painter:
     def _ground_beside(self, place: Place, neighbour: Place) -> int:
         """Returns the height down to which one sees between a place and its neighbour in front."""
         column = self._ground.get(neighbour)
-        return _FLOOR - int(chance(1, *place) * _CRUMBS) if column is None else column.height
+        return FLOOR - int(chance(1, *place) * _CRUMBS) if column is None else column.height
 
     def _hidden(self, x: int, height: int, z: int) -> bool:
         return {(x - 1, height, z), (x, height + 1, z), (x, height, z + 1)} <= self._solid
@@ -132,13 +129,18 @@ class Painter:
         self._drawing.image.paste(picture, (left, upper), picture)
 
 
-def box_of(places: Collection[Place], top: int = 0) -> tuple[int, int, int, int]:
-    """Returns the left, upper, right and lower edge of the picture of these places, up to the height `top`.
+def blank(box: Box, size: Size) -> Drawing:
+    """Returns an empty drawing around a box, with its edges at multiples of `size` from the middle."""
+    (left, upper, right, lower), (width, height) = box, size
+    left, upper = left // width * width, upper // height * height
+    right, lower = -(-right // width) * width, -(-lower // height) * height
+    return Drawing(Image.new("RGBA", (right - left, lower - upper)), left, upper)
 
-    The edges are pixels from the middle of the map.
-    """
+
+def box_of(places: Collection[Place], top: int = 0) -> Box:
+    """Returns the edges of the picture of these places, up to the height `top`."""
     across, down = [x + z for x, z in places], [z - x for x, z in places]
-    lowest = _FLOOR - _CRUMBS
+    lowest = FLOOR - _CRUMBS
     return (
         min(across) * _ACROSS,
         min(down) * _DOWN - top * _UP,

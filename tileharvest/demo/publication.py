@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.demo.forms import FORMS, Day
+from tileharvest.demo.forms import FORMS, Day, SquareForm
 from tileharvest.demo.pyramid import tiles_on, whole_map
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def published_files(
         _epoch(first_day, day),
     )
     images = {form.path(tile, depth): drawn for tile, drawn in tiles.items()}
-    if form.whole_map is not None:
-        images[form.whole_map] = whole_map(world, day)
+    if isinstance(form, SquareForm):
+        images[f"{form.folder}/base.png"] = whole_map(world, day, form.cut)
     files = {path: _image_file(form, drawn, first_day) for path, drawn in images.items()}
     for path, text in form.files(Day(depth, drawn_at, tiles)).items():
         files[path] = PublishedFile(text.encode(), drawn_at)
@@ -70,7 +70,7 @@ def publish(world: World, day: int, first_day: date, folder: Path, form: Form = 
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = published_files(world, day, first_day, form)
-    if form.cut.is_square:
+    if isinstance(form, SquareForm):
         depth = form.cut.depth(world, day)
         for _ in range(_published_depth(folder / form.folder) or depth, depth):
             _grow(folder / form.folder, form.first_digit)

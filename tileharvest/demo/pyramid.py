@@ -10,39 +10,56 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from PIL import Image
 
 from tileharvest.demo.chart import chart_box, charted
 from tileharvest.demo.painter import Painter, box_of
+from tileharvest.demo.side_view import seen_from_the_south, side_box
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from tileharvest.demo.painter import Box, Drawing, Landscape
     from tileharvest.demo.terrain import Place
     from tileharvest.demo.world import World
+    from tileharvest.tiles.layers import Size
 
 TILE_SIDE: Final = 384
 """Pixels along an edge, as Overviewer's tiles have."""
+
+
+class View(NamedTuple):
+    """From where a landscape is drawn."""
+
+    drawing: Callable[[Landscape, Size], Drawing]
+    """Its edges lie at multiples of this size."""
+    box: Callable[[Collection[Place]], Box]
+
+
+ASLANT: Final = View(lambda landscape, size: Painter(landscape, size).draw(), box_of)
+FROM_ABOVE: Final = View(charted, chart_box)
+FROM_THE_SOUTH: Final = View(seen_from_the_south, side_box)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How a drawing is cut into tiles."""
 
-    side: int = TILE_SIDE
-    """Pixels along the edge of a tile."""
+    size: Size = (TILE_SIDE, TILE_SIDE)
+    """That of a tile."""
     factor: int = 2
     """How many tiles of the next deeper zoom lie along a tile's edge."""
     zooms: int | None = None
     """None: the map is a square around its middle, which becomes deeper with the world."""
-    from_above: bool = False
-    """Whether the drawing is a chart."""
+    view: View = ASLANT
     blanks: bool = False
     """Whether all deepest tiles of a parent are there, also those that show nothing."""
     right: int = 0
     down: int = 0
-    """Pixels from where columns and rows are counted to the middle of the map. Multiples of the side."""
+    """Pixels from where columns and rows are counted to the middle of the map. Multiples of the size."""
 
     @property
     def is_square(self) -> bool:
@@ -94,27 +111,27 @@ def _tiles_on(world: World, day: int, cut: Cut) -> Tiles:
     return tiles
 
 
-def whole_map(world: World, day: int) -> DrawnTile:
+def whole_map(world: World, day: int, cut: Cut) -> DrawnTile:
     """Returns the image above the first level, `base.png`. The grid has no name for it."""
-    tiles = tiles_on(world, day)
+    tiles = tiles_on(world, day, cut)
     children = tuple(tiles.get(tile) for tile in first_level(world.depth(day)))
-    image = _composed(children, SQUARE)
+    image = _composed(children, cut)
     return DrawnTile(_encoded(image), _newest(children), image)
 
 
 def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
-    landscape, side = world.landscape(day), cut.side
-    drawing = charted(landscape, side) if cut.from_above else Painter(landscape, side).draw()
+    width, height = cut.size
+    drawing = cut.view.drawing(world.landscape(day), cut.size)
     drawn_again = _showing(world.saved_again(day), cut)
     tiles = {}
-    for left in range(0, drawing.image.width, side):
-        for upper in range(0, drawing.image.height, side):
-            image = drawing.image.crop((left, upper, left + side, upper + side))
+    for left in range(0, drawing.image.width, width):
+        for upper in range(0, drawing.image.height, height):
+            image = drawing.image.crop((left, upper, left + width, upper + height))
             if image.getbbox() is not None:
                 tile = _tile_at(left + drawing.left, upper + drawing.upper, cut)
                 tiles[tile] = _drawn(image, day, before.get(tile), tile in drawn_again)
     if cut.blanks:
-        blank = Image.new("RGBA", (side, side))
+        blank = Image.new("RGBA", cut.size)
         for parent in {tile.parent(cut.factor) for tile in tiles}:
             for tile in parent.children(cut.factor):
                 tiles.setdefault(tile, _drawn(blank, day, before.get(tile), again=False))
@@ -123,19 +140,19 @@ def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, Draw
 
 def _tile_at(left: int, upper: int, cut: Cut) -> Tile:
     """Returns the tile with this upper left corner, in pixels from the middle of the map; y grows down."""
-    return Tile.at(0, (left + cut.right) // cut.side, (upper + cut.down) // cut.side)
+    return Tile.at(0, (left + cut.right) // cut.size[0], (upper + cut.down) // cut.size[1])
 
 
 def _showing(places: frozenset[Place], cut: Cut) -> frozenset[Tile]:
     """Returns the tiles that show one of these places."""
     if not places:
         return frozenset()
-    side = cut.side
-    left, upper, right, lower = chart_box(places) if cut.from_above else box_of(places)
+    width, height = cut.size
+    left, upper, right, lower = cut.view.box(places)
     return frozenset(
-        _tile_at(x * side, y * side, cut)
-        for x in range(left // side, -(-right // side))
-        for y in range(upper // side, -(-lower // side))
+        _tile_at(x * width, y * height, cut)
+        for x in range(left // width, -(-right // width))
+        for y in range(upper // height, -(-lower // height))
     )
 
 
@@ -178,11 +195,12 @@ def _composed(children: tuple[DrawnTile | None, ...], cut: Cut) -> Image.Image:
 
     The place of a missing child stays transparent.
     """
-    factor, part = cut.factor, cut.side // cut.factor
-    image = Image.new("RGBA", (cut.side, cut.side))
+    factor, (width, height) = cut.factor, cut.size
+    image = Image.new("RGBA", cut.size)
     for number, child in enumerate(children):
         if child is not None:
-            image.paste(child.image.reduce(factor), (number % factor * part, number // factor * part))
+            corner = number % factor * width // factor, number // factor * height // factor
+            image.paste(child.image.reduce(factor), corner)
     return image
 
 

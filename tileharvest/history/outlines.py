@@ -140,7 +140,6 @@ _LAYERS: Final = (
     .order_by(layers.c.id)
 )
 _SAID: Final = (
-    "tile_size",
     "image_extension",
     "north_direction",
     "world",
@@ -150,11 +149,12 @@ _SAID: Final = (
 )
 """What a row of `harvest_layers` says in the same words as a `Layer`."""
 _SPAWN: Final = ("spawn_x", "spawn_y", "spawn_z")
+_TILE_SIZE: Final = ("tile_width", "tile_height")
 _DESCRIPTIONS: Final = (
     select(
         harvest_layers.c.layer,
         harvests.c.day,
-        *(harvest_layers.c[name] for name in (*_SPAWN, "depth", *_SAID)),
+        *(harvest_layers.c[name] for name in (*_SPAWN, *_TILE_SIZE, "depth", *_SAID)),
     )
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(harvests.c.map == bindparam("in_map"))
@@ -291,13 +291,15 @@ def _layer(name: str, factor: int, row: Row[*tuple[Any, ...]]) -> Layer:
         said["projection"] = msgspec.json.decode(row.projection, type=Projection)
     # All three are given or none.
     spawn = None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z)
-    return Layer(name=name, pyramid=Pyramid.kept(row.depth, factor), spawn=spawn, **said)
+    size = row.tile_width, row.tile_height
+    return Layer(name=name, pyramid=Pyramid.kept(row.depth, factor), tile_size=size, spawn=spawn, **said)
 
 
 def layer_row(layer: Layer) -> dict[str, object]:
     """Returns what a row of `harvest_layers` says of the layer: what `_layer` makes a layer of again."""
     spawn = dict(zip(_SPAWN, layer.spawn or (None, None, None), strict=True))
+    size = dict(zip(_TILE_SIZE, layer.tile_size, strict=True))
     said = {column: getattr(layer, column) for column in _SAID}
     if layer.projection is not None:
         said["projection"] = msgspec.json.encode(layer.projection).decode()
-    return {"depth": layer.depth, **said, **spawn}
+    return {"depth": layer.depth, **size, **said, **spawn}

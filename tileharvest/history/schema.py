@@ -38,7 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0009"
+REVISION: Final = "0010"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -217,7 +217,8 @@ harvest_layers: Final = Table(
     Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
     Column("depth", Integer, nullable=False),
     Column("image_extension", Text, nullable=False),
-    Column("tile_size", Integer, nullable=False),
+    Column("tile_width", Integer, nullable=False),
+    Column("tile_height", Integer, nullable=False, server_default=text("0")),
     Column("north_direction", Integer, nullable=False),
     Column("world", Text, nullable=True),
     Column("background", Text, nullable=True),

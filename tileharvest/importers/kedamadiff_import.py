@@ -206,7 +206,7 @@ class KedamaDiffImport:
                 except ValueError:
                     continue
                 with Pillow.open(BytesIO(body)) as picture:
-                    return Layer(name, Pyramid(1), image.extension, tile_size=picture.width)
+                    return Layer(name, Pyramid(1), image.extension, tile_size=picture.size)
         return Layer(name, Pyramid(1), "jpg")
 
 

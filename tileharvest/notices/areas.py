@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.tiles.layers import Size
 
 _logger = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ class ChangedArea:
     z: float
     zoom: float
     """The zoom of a screen that shows all of it."""
-    views: tuple[tuple[int, TileRange], ...]
-    """Where in it most changed: the layer's id, and 2 x 2 to 4 x 4 tiles."""
+    views: tuple[tuple[int, TileRange, Size], ...]
+    """Where in it most changed: the layer's id, 2 x 2 to 4 x 4 tiles, and their size."""
 
 
 def changed_areas(
@@ -69,7 +70,8 @@ def changed_areas(
         tiles = changed_in(history, layer, rectangle, day).get(day, [])
         if tiles:
             x, z = rectangle.middle
-            views = tuple((layer.id, view) for view in _views(tiles))
+            size = layer.described(day).tile_size
+            views = tuple((layer.id, view, size) for view in _views(tiles))
             zoom = screen_zoom(layer, rectangle)
             # The page counts from the middle of a unit.
             found.append(ChangedArea(area.name, len(tiles), layer.name, x - 0.5, z - 0.5, zoom, views))

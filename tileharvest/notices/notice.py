@@ -50,7 +50,7 @@ def tell(
             areas = changed_areas(history, report.map, report.day, wishes.areas)
         elif report.changed:
             places = changed_places(history, report.map, report.day)
-        views = [(place.layer_id, place.view) for place in places]
+        views = [(place.layer_id, place.view, place.tile_size) for place in places]
         views += [view for area in areas for view in area.views]
         if views:
             before = _day_before(history, report.map, report.day)

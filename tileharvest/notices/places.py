@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
+    from tileharvest.tiles.layers import Size
     from tileharvest.tiles.projection import Projection
 
 MOST_PLACES: Final = 5
@@ -42,6 +43,7 @@ class ChangedPlace:
     """How many tiles of the layer's deepest kept zoom changed."""
     view: TileRange
     """2 x 2 to 4 x 4 tiles of that zoom, where most of the change is."""
+    tile_size: Size
     x: float
     """The place in the middle of the view, as addresses of the viewer have it: a whole number for a block."""
     z: float
@@ -96,6 +98,7 @@ def _of_layer(
             covering(changed),
             len(changed),
             view,
+            described.tile_size,
             x,
             z,
             # Half the size: a screen of 800 pixels then shows four tiles of 384 across.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Size
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class PastLayer:
     day: date
     source: int
     """The zoom whose images the pictures are made of."""
-    tile_size: int
+    tile_size: Size
     days: tuple[date, ...]
     """Days with a harvest, in order. Whatever last changed before the last of them is settled: no harvest
     changes it again."""
@@ -174,7 +175,8 @@ class Composer:
     def _compose(self, past: PastLayer, composition: Composition) -> Picture:
         parts = self._parts(past, composition.tile) if composition.parts is None else composition.parts
         size, whole = past.tile_size, True
-        canvas = Pillow.new("RGBA", (2 * size, 2 * size))
+        width, height = size
+        canvas = Pillow.new("RGBA", (2 * width, 2 * height))
         for number, part in enumerate(parts):
             self._go_on()
             if part is None:
@@ -182,13 +184,13 @@ class Composer:
             image, is_whole = self.image(past, part)
             whole = whole and is_whole
             if image is not None:
-                canvas.paste(image, (number % 2 * size, number // 2 * size))
+                canvas.paste(image, (number % 2 * width, number // 2 * height))
         # Pillow weighs the colours of a box by their opacity, so that no edge gets dark.
         body = io.BytesIO()
         canvas.reduce(2).save(body, "PNG", compress_level=_COMPRESSION)
         return Picture(body.getvalue(), whole)
 
-    def _image(self, name: str, size: int) -> Pillow.Image | None:
+    def _image(self, name: str, size: Size) -> Pillow.Image | None:
         try:
             return stored(self._store, name, size)
         except UNREADABLE as error:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.layers import Size
 
 LARGEST_FILE: Final = 1_000_000
 """Bytes that all services take."""
@@ -46,28 +47,28 @@ class Half:
 
     heading: str
     image: Image.Image
-    """RGB, square, as wide as a panel."""
+    """RGB, as wide as a panel."""
 
 
 def change_picture(
     history: History,
     store: TileStore,
-    places: Iterable[tuple[int, TileRange]],
+    places: Iterable[tuple[int, TileRange, Size]],
     day: date,
     before: date | None,
 ) -> bytes | None:
     """Returns a PNG of the first place with a visible difference between the day before `day` and `day`.
 
     Returns None where no place has one: most maps have many places with blank tiles only. A place is a
-    layer's id and an area of it. `before` is the day of the harvest before, for the heading; None when there
-    was none. An image that cannot be read is left blank. Takes a quarter of a second per place. Raises
-    HistoryError.
+    layer's id, an area of it, and the size of its tiles. `before` is the day of the harvest before, for the
+    heading; None when there was none. An image that cannot be read is left blank. Takes a quarter of a second
+    per place. Raises HistoryError.
     """
     eve = day - timedelta(days=1)
-    for layer, area in places:
+    for layer, area, size in places:
         halves = (
-            Half("before" if before is None else str(before), _seen(history, store, layer, area, eve)),
-            Half(str(day), _seen(history, store, layer, area, day)),
+            Half("before" if before is None else str(before), _seen(history, store, layer, area, size, eve)),
+            Half(str(day), _seen(history, store, layer, area, size, day)),
         )
         differing = differing_cells(halves[0].image, halves[1].image)
         if differing.getbbox() is not None:
@@ -83,7 +84,7 @@ def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
 
 
 def frame_around(differing: Image.Image) -> Image.Image:
-    """Returns a mask, as large as the images, of frames a few pixels away from what differs."""
+    """Returns a mask of frames a few pixels away from what differs. It consists of whole cells."""
     # One frame around what lies close together, not one around each leaf.
     around = differing.filter(ImageFilter.MaxFilter(7))
     frame = ImageChops.subtract(around.filter(ImageFilter.MaxFilter(3)), around)
@@ -94,6 +95,7 @@ def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
     """Returns both halves below their headings, with the frame in each."""
     width, height = before.image.size
     whole = Image.new("RGB", (2 * width + GAP, height + HEADING), _PAPER)
+    frame = frame.crop((0, 0, width, height))
     draw = ImageDraw.Draw(whole)
     for left, half in ((0, before), (width + GAP, after)):
         whole.paste(half.image, (left, HEADING))
@@ -113,19 +115,22 @@ def as_small_png(image: Image.Image, most: int = LARGEST_FILE) -> bytes:
     return body
 
 
-def _seen(history: History, store: TileStore, layer: int, area: TileRange, day: date) -> Image.Image:
+def _seen(
+    history: History, store: TileStore, layer: int, area: TileRange, tile_size: Size, day: date
+) -> Image.Image:
     """Returns the area as it was by the end of the day."""
-    size = PANEL // len(area.columns)
-    canvas = Image.new("RGB", (size * len(area.columns), size * len(area.rows)), _BACKGROUND)
+    width = PANEL // len(area.columns)
+    size = width, max(1, round(width * tile_size[1] / tile_size[0]))
+    canvas = Image.new("RGB", (width * len(area.columns), size[1] * len(area.rows)), _BACKGROUND)
     for tile, name in shown(history, layer, area, day).items():
         image = None if name is None else _image(store, name, size)
         if image is not None:
             column, row = area.columns.index(tile.x), area.rows.index(tile.y)
-            canvas.paste(image, (column * size, (len(area.rows) - 1 - row) * size), image)
+            canvas.paste(image, (column * width, (len(area.rows) - 1 - row) * size[1]), image)
     return canvas
 
 
-def _image(store: TileStore, name: str, size: int) -> Image.Image | None:
+def _image(store: TileStore, name: str, size: Size) -> Image.Image | None:
     try:
         return stored(store, name, size)
     except UNREADABLE:

@@ -11,6 +11,7 @@ from tileharvest.errors import StoreError
 
 if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
+    from tileharvest.tiles.layers import Size
 
 LARGEST: Final = 4096
 """The most pixels that a tile may be wide and high. Renderers make tiles of 384. What claims to be far larger
@@ -34,18 +35,18 @@ UNREADABLE: Final = (
 _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 
 
-def stored(store: TileStore, name: str, size: int) -> Pillow.Image:
+def stored(store: TileStore, name: str, size: Size) -> Pillow.Image:
     """Returns the image `<sha1>.<extension>` as `decoded` does. Raises one of `UNREADABLE`."""
     return decoded(store.named(name), size)
 
 
-def decoded(body: bytes, size: int) -> Pillow.Image:
+def decoded(body: bytes, size: Size) -> Pillow.Image:
     """Returns the picture of an image in RGBA, of this width and height.
 
     Raises one of `UNREADABLE` for what is no tile.
     """
     whole = _picture(body)
-    return whole if whole.size == (size, size) else whole.resize((size, size), Pillow.Resampling.BOX)
+    return whole if whole.size == size else whole.resize(size, Pillow.Resampling.BOX)
 
 
 def picture_of(body: bytes) -> bytes:

@@ -155,7 +155,7 @@ class BlueMap(Renderer):
                 times |= found
                 near = {(-1, 0), (0, -1), (-1, -1), (0, 0)} | _beyond(found)
                 coming += [one for one in sorted(near) if one not in seen and one not in coming]
-        return ChangeIndex("regions", _stamps(times, layer.tile_size)) if times else None
+        return ChangeIndex("regions", _stamps(times, layer.tile_size[0])) if times else None
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Takes 204, which the own servers answer for a missing tile, for 404."""
@@ -270,7 +270,7 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
         pyramid=Pyramid.endless(depth, seeds, factor),
         image_extension="png",
         addresses=LowresAddresses(folder, depth),
-        tile_size=size,
+        tile_size=(size, size),
         world=settings.name,
         projection=projection,
         # The settings tell no height.

@@ -235,7 +235,7 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
                 pyramid=pyramid,
                 image_extension=described.image_format,
                 addresses=DynmapAddresses(folder, depth, described.image_format),
-                tile_size=size,
+                tile_size=(size, size),
                 world=world.name,
                 projection=projection,
                 spawn=(round(center.x), round(center.y), round(center.z)),

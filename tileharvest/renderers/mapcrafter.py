@@ -154,7 +154,7 @@ def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:
             max_zoom=int(own["max_zoom"]),
             rotations=rotations,
             # A tile of version 1 has the 32 columns of four chunks.
-            tile_size=32 * texture,
+            tile_size=(32 * texture, 32 * texture),
             texture_size=texture,
             tile_offsets=offsets,
             last_rendered=rendered,
@@ -170,7 +170,7 @@ def _layers(name: str, described: _Map, config: _Config, page: str) -> tuple[Lay
         return ()
     group = config.tile_set_groups.get(described.tile_set_group or "", _Group(described.tile_offsets))
     size = described.tile_size
-    width, _ = sizes = size if isinstance(size, tuple) else (size, size)
+    sizes = size if isinstance(size, tuple) else (size, size)
     layers = []
     for turns in described.rotations:
         if turns not in range(len(_ROTATIONS)):
@@ -184,7 +184,7 @@ def _layers(name: str, described: _Map, config: _Config, page: str) -> tuple[Lay
                 pyramid=Pyramid(depth),
                 image_extension="jpg" if extension == "jpeg" else extension,
                 addresses=QuadtreeAddresses(f"{page}{folder}", depth, extension, first_digit=1),
-                tile_size=width,
+                tile_size=sizes,
                 world=described.world,
                 north_direction=turns,
                 projection=_projection(described, group.tile_width, sizes, turns, offset),

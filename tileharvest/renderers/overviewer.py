@@ -16,7 +16,7 @@ from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, is_there, kept_layers
-from tileharvest.tiles.layers import TILE_SIZE, Layer
+from tileharvest.tiles.layers import TILE_SIDE, Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import EXTENSIONS
@@ -35,7 +35,7 @@ _UNRESERVED_IN_URLS: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 class _Const(msgspec.Struct):
-    tile_size: int = msgspec.field(name="tileSize", default=TILE_SIZE)
+    tile_size: int = msgspec.field(name="tileSize", default=TILE_SIDE)
 
 
 class _Map(msgspec.Struct):
@@ -193,7 +193,7 @@ def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:
         addresses=QuadtreeAddresses(folder, depth, extension, query),
         # A list names the tilesets that the overlay may lie on; in JavaScript an empty one is true too.
         overlay=tileset.is_overlay is not False,
-        tile_size=tile_size,
+        tile_size=(tile_size, tile_size),
         projection=projection_of(tile_size, tileset.north_direction),
         world=tileset.world,
         north_direction=tileset.north_direction,
@@ -233,7 +233,7 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
         if depth:
             addresses = QuadtreeAddresses(folder, depth, extension)
             # Overviewer's own defaults: nothing tells that it is otherwise.
-            projection = projection_of(TILE_SIZE, 0)
+            projection = projection_of(TILE_SIDE, 0)
             return Layer(name, Pyramid(depth), extension, addresses, projection=projection)
     raise UnrecognisedError(
         f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"

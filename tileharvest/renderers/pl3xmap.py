@@ -124,7 +124,7 @@ def _layers(world: _World, settings: _WorldSettings, folder: str, extension: str
                 addresses=RegionAddresses(
                     folder, depth, extension, subfolder=f"/{quote(style.label)}", deepest_is_0=True
                 ),
-                tile_size=REGION,
+                tile_size=(REGION, REGION),
                 world=world.name,
                 projection=BLOCKS,
                 spawn=(spawn.x, round(BLOCKS.height), spawn.z),

@@ -104,7 +104,7 @@ def _layer(name: str, settings: _WorldSettings, folder: str) -> Layer:
             pyramid=endless_pyramid(depth, [spawn]),
             image_extension="png",
             addresses=RegionAddresses(folder, depth, "png"),
-            tile_size=REGION,
+            tile_size=(REGION, REGION),
             world=name,
             projection=BLOCKS,
             spawn=(spawn.x, round(BLOCKS.height), spawn.z),

@@ -36,7 +36,7 @@ FINEST: Final = 4
 """The zoom of uNmINeD that is zoom 0 here, whatever a map has: names stay when a map is drawn deeper one day.
 A block is 16 pixels wide there, as many as its texture has. Most maps end at zoom 0, where it is one pixel;
 scripts that call uNmINeD ask for -2 to 4."""
-TILE_SIZE: Final = 256
+TILE_SIZE: Final = 256, 256
 BLOCKS: Final = Projection((1 / 8, 0, 0, 0), (0, 0, -1 / 8, 0))
 """Seen from above, north is up, and block 0 begins at the origin. At the finest zoom a tile, two grid units,
 has 256 / 2^4 = 16 blocks."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch
 
-_TILE_SIZE: Final = 256
+_TILE_SIDE: Final = 256
 _NORTHMOST: Final = 85.05112877980659
 """Degrees north at which the square world of the web's maps ends."""
 _MOST_FIRST: Final = 16384
@@ -51,7 +51,7 @@ class _TileJson(msgspec.Struct):
     """The specification's default is the world, which a site of a region that leaves it out does not have."""
     name: str | None = None
     format: str = "png"
-    tile_size: int = msgspec.field(name="tileSize", default=_TILE_SIZE)
+    tile_size: int = msgspec.field(name="tileSize", default=_TILE_SIDE)
     """The specification has no such key, but some servers write it."""
 
 
@@ -167,6 +167,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             f"the tiles of map '{description.name}' are of the kind '{ending}': kept are PNG, JPEG and WebP"
         )
     extension = {"jpeg": "jpg"}.get(ending, ending)
+    side = 2 * _TILE_SIDE if "@2x" in template.form else said.tile_size
     try:
         return Layer(
             name=f"zoom{deepest}",
@@ -174,7 +175,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             # A program that makes images may have any name, such as `tile.php`.
             image_extension=extension if extension in EXTENSIONS else "png",
             addresses=TemplateAddresses(template, deepest),
-            tile_size=2 * _TILE_SIZE if "@2x" in template.form else said.tile_size,
+            tile_size=(side, side),
             world=said.name,
             projection=None if isinstance(description.bounds, TileBounds) else mercator(deepest),
         )

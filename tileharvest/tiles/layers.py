@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from tileharvest.tiles.versions import EXTENSIONS
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from tileharvest.tiles.projection import Projection
     from tileharvest.tiles.pyramid import Pyramid
 
-TILE_SIZE: Final = 384
+Size: TypeAlias = tuple[int, int]
+"""Width and height of an image in pixels."""
+
+TILE_SIDE: Final = 384
 """Pixels along a tile's edge, where the site does not say: Overviewer has never written another."""
 
 
@@ -69,8 +72,8 @@ class Layer:
     image_extension: str
     addresses: Addresses = _NO_ADDRESSES
     overlay: bool = False
-    tile_size: int = TILE_SIZE
-    """Width and height of an image in pixels."""
+    tile_size: Size = (TILE_SIDE, TILE_SIDE)
+    """That of an image, as far as it is the picture."""
     world: str | None = None
     north_direction: int = 0
     """Quarter turns of the world before it was drawn. With 0 Overviewer draws north at the upper left, with 1
@@ -98,8 +101,9 @@ class Layer:
             raise ValueError("a layer has no name")
         if self.image_extension not in EXTENSIONS:
             raise ValueError(f"layer '{self.name}' has images of the unknown kind '{self.image_extension}'")
-        if self.tile_size < 1:
-            raise ValueError(f"layer '{self.name}' has tiles of {self.tile_size} pixels")
+        if min(self.tile_size) < 1:
+            width, height = self.tile_size
+            raise ValueError(f"layer '{self.name}' has tiles of {width} x {height} pixels")
         if self.north_direction not in range(4):
             raise ValueError(f"layer '{self.name}' has north direction {self.north_direction}, not 0 to 3")
 

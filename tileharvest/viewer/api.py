@@ -217,7 +217,9 @@ def _description(day: date, layer: Layer) -> dict[str, Any]:
     return {
         "day": day.isoformat(),
         "depth": layer.depth,
-        "tile_size": layer.tile_size,
+        # Older than layers whose tiles are no squares; what is there keeps its form.
+        "tile_size": layer.tile_size[0],
+        "tile_height": layer.tile_size[1],
         "image_extension": layer.image_extension,
         "north_direction": layer.north_direction,
         "factor": layer.pyramid.factor,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.history.outlines import LayerOutline
     from tileharvest.pictures.composer import Composer
     from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Size
     from tileharvest.viewer.served_maps import ServedMaps
 
 
@@ -80,8 +81,8 @@ def _day_of(name: str) -> date:
     return day
 
 
-def _tile_size(layer: LayerOutline, day: date) -> int:
-    size = layer.described(day).tile_size
-    if size > LARGEST:
-        raise unknown(f"tiles of {size} pixels are not composed")
+def _tile_size(layer: LayerOutline, day: date) -> Size:
+    width, height = size = layer.described(day).tile_size
+    if max(size) > LARGEST:
+        raise unknown(f"tiles of {width} x {height} pixels are not composed")
     return size

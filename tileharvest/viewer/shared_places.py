@@ -252,7 +252,9 @@ def _ground(place: SharedPlace, width: int, height: int) -> Ground:
     """Returns what so many pixels of a screen show around the place."""
     described, factor = place.layer.described(place.days[-1]), place.layer.factor
     x, y = (described.projection or ON_GRID).point_of(place.x + 0.5, place.z + 0.5)
-    # At zoom 0 a tile is two grid units wide.
-    units = 2 * factor**-place.zoom / described.tile_size
-    reach, rise = width / 2 * units, height / 2 * units
+    # At zoom 0 a tile is two grid units wide and high.
+    reach, rise = (
+        seen * factor**-place.zoom / edge
+        for seen, edge in zip((width, height), described.tile_size, strict=True)
+    )
     return Ground(x - reach, y - rise, x + reach, y + rise)

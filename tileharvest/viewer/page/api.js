@@ -8,8 +8,9 @@
  * @typedef {{name: string, layer: string, corners: [[number, number], [number, number]],
  *   place: {x: number, z: number, zoom: number} | null}} NamedArea
  * @typedef {NamedArea & {days: Record<string, number>}} AreaStory
- * @typedef {{day: string, depth: number, tile_size: number, image_extension: string, north_direction: number,
- *   factor: number, projection: import("./projection.js").Projection | null,
+ * @typedef {{width: number, height: number}} Size in pixels
+ * @typedef {{day: string, depth: number, tile_size: number, tile_height: number, image_extension: string,
+ *   north_direction: number, factor: number, projection: import("./projection.js").Projection | null,
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
  * @typedef {{name: string, zooms: Record<string, string>, descriptions: Description[]}} Layer
  * @typedef {{name: string, url: string | null, note: string, renderer: string | null,
@@ -43,6 +44,11 @@ export class ApiError extends Error {
     super(message);
     this.status = status;
   }
+}
+
+/** @param {Description} description @returns {Size} of its tiles */
+export function tileSizeOf({ tile_size: width, tile_height: height }) {
+  return { width, height };
 }
 
 /** @returns {Promise<MapSummary[]>} */

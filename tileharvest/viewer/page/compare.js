@@ -127,7 +127,7 @@ export function differenceDrawing(before, after) {
     const [old, young] = await Promise.all([before(tile), after(tile)]);
     if (!old && !young) return;
     const load = (/** @type {string | null | undefined} */ address) =>
-      (address ? pixelsOf(address, canvas.width) : Promise.resolve(null));
+      (address ? pixelsOf(address, canvas) : Promise.resolve(null));
     const [first, second] = await Promise.all([load(old), load(young)]);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     const drawn = context.createImageData(canvas.width, canvas.height);
@@ -138,7 +138,7 @@ export function differenceDrawing(before, after) {
 
 /**
  * @param {string | null} before address of a picture, or none @param {string | null} after
- * @param {number} size in pixels
+ * @param {import("./api.js").Size} size to which they are brought
  * @returns {Promise<number>} which share of the cells changed, 0 to 1
  */
 export async function changedShare(before, after, size) {

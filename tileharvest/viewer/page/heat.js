@@ -42,7 +42,8 @@ export class Heat {
       const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
       // Cells of one tile of the screen along its edge; less than one where tiles are enlarged.
       const share = this.factor ** (zoom - tile.zoom);
-      const size = canvas.width / Math.max(1, share);
+      const width = canvas.width / Math.max(1, share);
+      const height = canvas.height / Math.max(1, share);
       const here = cellOf(tile);
       for (const [x, y, days] of cells) {
         const cell = cellOf({ zoom, x, y });
@@ -50,7 +51,7 @@ export class Heat {
         const row = (cell.row / share - here.row) * canvas.height;
         if (column < 0 || row < 0 || column >= canvas.width || row >= canvas.height) continue;
         context.fillStyle = shadeOf(days, most);
-        context.fillRect(column, row, size, size);
+        context.fillRect(column, row, width, height);
       }
     };
   }

@@ -233,7 +233,7 @@ export class LayerView {
     container.tabIndex = 0;
     old.replaceWith(container);
     return new MapView(container, {
-      tileSize: this.description.tile_size,
+      tileSize: api.tileSizeOf(this.description),
       factor: this.description.factor,
       coarsest: this.outline.coarsest(this.layer.name),
       deepest: this.outline.deepest(this.layer.name),

@@ -13,6 +13,7 @@ const L = Leaflet;
 /**
  * @typedef {import("./api.js").Tile} Tile
  * @typedef {import("./api.js").Area} Area
+ * @typedef {import("./api.js").Size} Size
  * @typedef {{x: number, y: number, zoom: number}} Position centre of the screen in grid units
  * @typedef {(tile: Tile) => Promise<string | null | undefined>} Pictures the address of a tile's picture, or
  *   null or undefined where there is none
@@ -28,9 +29,9 @@ const FRINGE = 0.001; // Of a tile: what of it must be on the screen so that it 
 export class MapView {
   /**
    * @param {HTMLElement} container
-   * @param {{tileSize: number, factor: number, coarsest: number, deepest: number, isSquare: boolean,
+   * @param {{tileSize: Size, factor: number, coarsest: number, deepest: number, isSquare: boolean,
    *   zoomIn: string, zoomOut: string}} options `coarsest` and `deepest` are the zooms of tiles that there ever
-   *   were; `tileSize` in pixels; with `isSquare` there is nothing but four tiles of the coarsest zoom and what
+   *   were; with `isSquare` there is nothing but four tiles of the coarsest zoom and what
    *   lies below them
    */
   constructor(container, { tileSize, factor, coarsest, deepest, isSquare, zoomIn, zoomOut }) {
@@ -48,7 +49,7 @@ export class MapView {
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.map = L.map(container, {
       crs: L.extend({}, L.CRS.Simple, {
-        transformation: new L.Transformation(tileSize / 2, 0, -tileSize / 2, 0),
+        transformation: new L.Transformation(tileSize.width / 2, 0, -tileSize.height / 2, 0),
         scale: (/** @type {number} */ zoom) => factor ** zoom,
         zoom: (/** @type {number} */ scale) => Math.log(scale) / Math.log(factor),
       }),
@@ -338,7 +339,7 @@ export class MapView {
     } else {
       this.layers[pane] = new kind(source, (/** @type {number} */ change) => this.#count(change), {
         pane,
-        tileSize: this.tileSize,
+        tileSize: L.point(this.tileSize.width, this.tileSize.height),
         minZoom: this.farthest,
         maxZoom: this.map.getMaxZoom(),
         minNativeZoom: this.coarsest,
@@ -451,8 +452,8 @@ const pictureLayer = squareLayer.extend({
 const drawingLayer = squareLayer.extend({
   square() {
     const canvas = /** @type {HTMLCanvasElement} */ (L.DomUtil.create("canvas", "drawing"));
-    canvas.width = this.options.tileSize;
-    canvas.height = this.options.tileSize;
+    canvas.width = this.options.tileSize.x;
+    canvas.height = this.options.tileSize.y;
     return canvas;
   },
 

@@ -7,31 +7,31 @@ const kept = new Map();
 
 /**
  * @param {string} address of a picture of this server
- * @param {number} size to which it is brought, in pixels
- * @returns {Promise<ImageData>} a square of that size
+ * @param {import("./api.js").Size} size to which it is brought
+ * @returns {Promise<ImageData>} of that size
  */
-export function pixelsOf(address, size) {
-  const key = `${size} ${address}`;
+export function pixelsOf(address, { width, height }) {
+  const key = `${width} ${height} ${address}`;
   let pixels = kept.get(key);
   kept.delete(key);
   if (pixels === undefined) {
-    pixels = load(address, size);
+    pixels = load(address, width, height);
     pixels.catch(() => kept.delete(key));
   }
   kept.set(key, pixels);
-  while (kept.size > 1 && kept.size * size * size > MOST_PIXELS) kept.delete(kept.keys().next().value ?? "");
+  while (kept.size > 1 && kept.size * width * height > MOST_PIXELS) kept.delete(kept.keys().next().value ?? "");
   return pixels;
 }
 
-/** @param {string} address @param {number} size @returns {Promise<ImageData>} */
-async function load(address, size) {
+/** @param {string} address @param {number} width @param {number} height @returns {Promise<ImageData>} */
+async function load(address, width, height) {
   const picture = new Image();
   picture.src = address;
   await picture.decode();
-  const canvas = new OffscreenCanvas(size, size);
+  const canvas = new OffscreenCanvas(width, height);
   const context = /** @type {OffscreenCanvasRenderingContext2D} */ (
     canvas.getContext("2d", { willReadFrequently: true })
   );
-  context.drawImage(picture, 0, 0, size, size);
-  return context.getImageData(0, 0, size, size);
+  context.drawImage(picture, 0, 0, width, height);
+  return context.getImageData(0, 0, width, height);
 }

@@ -16,7 +16,7 @@ import { bytesInWords, number, text } from "./text.js";
  */
 
 /**
- * @param {Outline} outline @param {import("./api.js").Layer} layer @param {api.Tile} tile @param {number} tileSize
+ * @param {Outline} outline @param {import("./api.js").Layer} layer @param {api.Tile} tile @param {api.Size} tileSize
  * @param {object} actions
  * @param {(day: string) => void} actions.show
  * @param {(before: string, day: string) => void} actions.compare
@@ -66,7 +66,7 @@ async function ownVersions(map, layer, tile) {
 }
 
 /**
- * @param {api.Tile} tile @param {Chapter} chapter @param {Chapter | null} before @param {number} tileSize
+ * @param {api.Tile} tile @param {Chapter} chapter @param {Chapter | null} before @param {api.Size} tileSize
  * @param {{show: (day: string) => void, compare: (before: string, day: string) => void}} actions
  */
 function chapterItem(tile, chapter, before, tileSize, actions) {
@@ -82,7 +82,8 @@ function chapterItem(tile, chapter, before, tileSize, actions) {
   const picture = address === null
     ? element("span", { class: "thumbnail gone" }, "∅")
     : element("img", {
-      class: "thumbnail", src: address, loading: "lazy", width: 96, height: 96,
+      class: "thumbnail", src: address, loading: "lazy", width: 96,
+      height: Math.round((96 * tileSize.height) / tileSize.width),
       alt: text("storyPicture", { tile: tileName(tile), day: dayInWords(day) }),
     });
   return element("li", { "data-day": day },

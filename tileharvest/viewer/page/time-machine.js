@@ -208,7 +208,7 @@ export class TimeMachine {
     if (view === null) return;
     view.screen.mark(tile);
     const { outline, layer, description } = view;
-    const content = await storyPanel(outline, layer, tile, description.tile_size, {
+    const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), {
       show: (day) => this.state.set({ day }),
       compare: (before, day) => this.state.set({
         day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,

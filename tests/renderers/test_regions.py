@@ -12,8 +12,9 @@ import pytest
 from tests.renderers.sites import PAGE
 from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.columns import ColumnAddresses
 from tileharvest.renderers.pl3xmap import Pl3xMap
-from tileharvest.renderers.regions import BLOCKS, Place, RegionAddresses, endless_pyramid, understood
+from tileharvest.renderers.regions import BLOCKS, Place, endless_pyramid
 from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.tiles.grid import Tile
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
 
 FOLDER = f"{PAGE}tiles/minecraft_overworld"
-SQUAREMAP = RegionAddresses(FOLDER, 4, "png")
-PL3XMAP = RegionAddresses(f"{PAGE}tiles/minecraft-overworld", 4, "png", "/basic", deepest_is_0=True)
+SQUAREMAP = ColumnAddresses(FOLDER, "/{zoom}/{x}_{y}.png", 4, deepest=3, step=1)
+PL3XMAP = ColumnAddresses(f"{PAGE}tiles/minecraft-overworld", "/{zoom}/basic/{x}_{y}.png", 4)
 
 BLOCKS_AT = [(0, 0), (511, 511), (-1, -1), (-399, 78), (512, -513), (100_000, -30_000)]
 
@@ -47,7 +48,7 @@ def test_a_block_is_in_the_tile_that_the_renderers_formula_names(x: int, z: int,
 
 
 @pytest.mark.parametrize("addresses", [SQUAREMAP, PL3XMAP])
-def test_a_tile_is_drawn_between_the_blocks_at_its_corners(addresses: RegionAddresses) -> None:
+def test_a_tile_is_drawn_between_the_blocks_at_its_corners(addresses: ColumnAddresses) -> None:
     tile = addresses.tile_of(addresses.url_of(Tile.at(-2, -3, 1)))
     assert tile is not None
     left_top = BLOCKS.block_at(tile.x - tile.reach, tile.y + tile.reach)
@@ -133,9 +134,8 @@ THERE = Validator('"1747239314000"', "Wed, 14 May 2025 16:15:14 GMT")
 def test_200_without_bytes_and_without_an_etag_is_the_own_servers_404(answer: Answer, status: int) -> None:
     """`IntegratedServer.java` of squaremap, `HttpdServer.java` of Pl3xMap: what the resource handler does not
     find is given status 200 where its path begins with /tiles and ends with .png, and nothing else."""
-    assert understood(answer).status == status
     for renderer in (Squaremap(), Pl3xMap()):
-        assert renderer.understood(answer, Tile.at(0, 0, 0)) == understood(answer)
+        assert renderer.understood(answer, Tile.at(0, 0, 0)).status == status
 
 
 def probed(renderer: Squaremap | Pl3xMap, *bodies: bytes) -> tuple[Site, list[str]]:

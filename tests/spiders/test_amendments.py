@@ -18,10 +18,12 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.amendments import Amendments
-from tileharvest.spiders.renderers import OverviewerSpider
+from tileharvest.spiders.renderers import spider_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+USUAL_SPIDER = spider_of("")
 
 
 class Amended:
@@ -115,7 +117,7 @@ def test_a_budget_that_is_amended_while_a_harvest_waits_to_begin_is_the_one_of_i
             allowed.append(budget)
 
     async def begin() -> None:
-        spider = OverviewerSpider()
+        spider = USUAL_SPIDER()
         spider.crawler, spider.crawl, spider.harvest = (
             amended.crawl.crawler,
             amended.crawl,

@@ -8,7 +8,7 @@ import pytest
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 
-from tileharvest.spiders.renderers import OverviewerSpider
+from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
+
+USUAL_SPIDER = spider_of("")
 
 
 @pytest.fixture
@@ -26,14 +28,14 @@ def settings() -> Settings:
     return found
 
 
-def suited(settings: Settings, spider: type[Spider] = OverviewerSpider, **of_project: Any) -> Settings:
+def suited(settings: Settings, spider: type[Spider] = USUAL_SPIDER, **of_project: Any) -> Settings:
     for name, value in of_project.items():
         settings.set(name, value, priority="project")
     spider.update_settings(settings)
     return settings
 
 
-@pytest.mark.parametrize("spider", [OverviewerSpider, SiteProbeSpider])
+@pytest.mark.parametrize("spider", [USUAL_SPIDER, SiteProbeSpider])
 def test_the_spiders_of_tiles_have_what_tiles_need(settings: Settings, spider: type[Spider]) -> None:
     found = suited(settings, spider)
     assert found["DOWNLOADER_MIDDLEWARES"][OFFSITE] is None
@@ -78,7 +80,7 @@ def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that
     settings = Settings()
     settings.setmodule("tileharvest.settings")
     settings.setdict({"DOWNLOADER_MIDDLEWARES": '{"a.project.Middleware": 5}'}, priority="cmdline")
-    crawler = Crawler(OverviewerSpider, settings)
+    crawler = Crawler(USUAL_SPIDER, settings)
     AsyncCrawlerRunner(settings).create_crawler(crawler)
     middlewares = crawler.settings["DOWNLOADER_MIDDLEWARES"]
     assert (middlewares["a.project.Middleware"], middlewares[DIFF]) == (5, 540)

@@ -21,7 +21,7 @@ from tileharvest.harvest.holdings import HISTORIES
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.reasons import Reason
 from tileharvest.scheduler.crawl import crawl_of, forget
-from tileharvest.spiders.renderers import OverviewerSpider, spider_of
+from tileharvest.spiders.renderers import spider_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -295,10 +295,10 @@ class Runner:
 
     def _spider_of(self, name: str) -> type[Spider]:
         try:
-            return spider_of(described_map(self._process.settings, name))
+            return spider_of(described_map(self._process.settings, name).renderer)
         except ConfigurationError:
             # Any spider says what is wrong, as the end of this map's harvest alone.
-            return OverviewerSpider
+            return spider_of("")
 
     async def _harvest(self, name: str, crawler: Crawler) -> None:
         _whose.set(name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.importers.commits import etag_of, no_map
 from tileharvest.importers.repository import UNFINISHED, Repository
-from tileharvest.importers.snapshot import CONFIGURATIONS
+from tileharvest.importers.snapshot import is_configuration
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class FetchedCommit:
             if one.path.startswith(self._prefix) and not one.is_submodule
         }
         self._here = self._repository.blobs_here()
-        likely = [path for path in self._ids if path.rpartition("/")[2] in CONFIGURATIONS]
+        likely = [path for path in self._ids if is_configuration(path)]
         self.fetch(sorted(likely, key=lambda path: (path.count("/"), path))[:_MOST_LIKELY])
 
     def __contains__(self, path: str) -> bool:

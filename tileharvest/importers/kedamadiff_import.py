@@ -20,6 +20,7 @@ from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.harvest.walks import kept_in_words, walk_over
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
 from tileharvest.history.outlines import map_outline
+from tileharvest.renderers.registry import USUAL
 from tileharvest.tiles.images import identify
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -181,7 +182,7 @@ class KedamaDiffImport:
 
     def _renderer(self, known: MapOutline | None) -> str:
         said = str(self.archive.attributes.get("renderer") or "").lower()
-        return self.description.renderer or (known and known.renderer) or said or "overviewer"
+        return self.description.renderer or (known and known.renderer) or said or USUAL.name
 
     def _described(
         self, name: str, known: MapOutline | None, day: date, records: Sequence[ArchivedTile]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
@@ -20,25 +21,12 @@ _INDEX: Final = "index.html"
 _LFS_POINTER: Final = b"version https://git-lfs"
 """The first bytes of a file that stands for another one, which git has not got (Git LFS specification)."""
 
-SIGNS: Final = (
-    "overviewerConfig.js",
-    "unmined.map.properties.js",
-    "tiles/settings.json",
-    "dynmap_config.json",
-    "config.js",
-    "settings.json",
-)
-"""Files that lie beside a map's page, to say where in a tree there may be one. The surest come first."""
+_SHOWN: Final = [renderer.files[0] for renderer in RENDERERS.values() if renderer.files][:2]
 NO_SIGN: Final = (
-    f"it has none of the files that renderers write beside a map's page, such as {' or '.join(SIGNS[:2])}"
+    f"it has none of the files that renderers write beside a map's page, such as {' or '.join(_SHOWN)}"
 )
 """What is said of a place that has no such file. What renderers say of it is of sites and their addresses."""
 
-
-CONFIGURATIONS: Final = frozenset(
-    [sign.rpartition("/")[2] for sign in SIGNS] + ["map.settings", "unmined.map.regions.js", "index.html"]
-)
-"""Names of the files that renderers' probes read, as far as they are known before: to fetch them together."""
 
 
 class Snapshot(Protocol):
@@ -111,17 +99,27 @@ def path_of(url: str, page: str) -> str | None:
     return unquote(plain.removeprefix(page)) if plain.startswith(page) else None
 
 
+def is_configuration(path: str) -> bool:
+    """Returns whether a file has the name of one that a renderer's probe reads."""
+    name = path.rpartition("/")[2]
+    return any(file.rpartition("/")[2] == name for renderer in RENDERERS.values() for file in renderer.files)
+
+
 def maps_within(paths: Iterable[str]) -> list[str]:
-    """Returns the folders in which there seems to be a map, by the files that renderers write: those with
-    the surest sign. The whole tree itself is `.`."""
+    """Returns the folders in which there seems to be a map, by the files that renderers write.
+
+    The longer a file's name is, the surer it is a renderer's: any program may have a `config.js`. So folders
+    are left out if others have a longer one. The whole tree itself is `.`.
+    """
+    signs = sorted({sign for one in RENDERERS.values() for sign in one.files[:1]}, key=len, reverse=True)
     found: dict[str, int] = {}
     for path in paths:
-        for rank, sign in enumerate(SIGNS):
-            if path == sign or path.endswith(f"/{sign}"):
-                folder = path.removesuffix(sign).rstrip("/") or "."
-                found[folder] = min(rank, found.get(folder, rank))
-                break
-    surest = min(found.values(), default=0)
+        sign = next((sign for sign in signs if f"/{path}".endswith(f"/{sign}")), None)
+        if sign is not None:
+            folder = path.removesuffix(sign).rstrip("/") or "."
+            found[folder] = max(len(sign), found.get(folder, 0))
+    surest = max(found.values(), default=0)
     return sorted(
-        (folder for folder, rank in found.items() if rank == surest), key=lambda one: (one.count("/"), one)
+        (folder for folder, length in found.items() if length == surest),
+        key=lambda one: (one.count("/"), one),
     )

@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import floor
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -19,7 +19,7 @@ import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.renderers.site import UnrecognisedError, as_written, fetch_config
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch
+    from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SETTINGS_FILE: Final = "settings.json"
 LEFT_ALONE: Final = (
@@ -93,6 +93,7 @@ class BlueMap(Renderer):
 
     name = "bluemap"
     title = "BlueMap"
+    files = (SETTINGS_FILE,)
     sign = f"{SETTINGS_FILE} with 'maps'"
     doubt = None
 
@@ -102,31 +103,26 @@ class BlueMap(Renderer):
         return 'content="bluemap"' in lower or "<title>bluemap</title>" in lower
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        site = await super().probe(description, fetch)
+        return replace(site, answers_head=False, notes=(LEFT_ALONE,))
+
+    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> list[Layer]:
         """Returns a layer for each map that the site lists, in the order of its menu.
 
         It costs a request for each of them, or for each that the map keeps. One that is listed and has no
         settings is left out, as the site's own page does it.
         """
-        url = description.page + SETTINGS_FILE
-        answer = await fetch_config(fetch, url)
-        if answer is None:
-            raise UnrecognisedError(
-                f"there is no {url}: is the address right, or has the map moved? put the right url into"
-                " maps.toml"
-            )
-        settings = parse_settings(answer.body, url)
-        root = urljoin(answer.url or url, settings.map_data_root.rstrip("/") + "/")
+        settings = parse_settings(found.body, found.url)
+        root = urljoin(found.url, settings.map_data_root.rstrip("/") + "/")
         listed = tuple(dict.fromkeys(settings.maps))
         is_named = description.layers and set(description.layers) <= set(listed)
         layers: list[tuple[float, Layer]] = []
         for name in description.layers if is_named else listed:
             folder = f"{root}{quote(name)}"
-            found = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
-            if found is not None:
-                layers.append(parse_map(found.body, name, folder))
-        in_order = [layer for _, layer in sorted(layers, key=lambda one: one[0])]
-        kept = kept_layers(description, in_order, url)
-        return Site(self.name, kept, answers_head=False, notes=(LEFT_ALONE,))
+            its = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
+            if its is not None:
+                layers.append(parse_map(its.body, name, folder))
+        return [layer for _, layer in sorted(layers, key=lambda one: one[0])]
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns when each region of the map was drawn last. The versions from 5.22 say it, on file servers.
@@ -210,16 +206,9 @@ def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
 
     Raises SiteError, which says what is wrong.
     """
-    url = f"{folder}/{SETTINGS_FILE}"
-    try:
+    with as_written(f"{folder}/{SETTINGS_FILE}", "BlueMap"):
         settings = msgspec.json.decode(body, type=_Map)
         return settings.sorting, _layer(settings, name, f"{folder}/tiles")
-    except ValueError as error:
-        is_damaged = isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError)
-        wrong = f"is not as BlueMap writes it: {error}"
-        if is_damaged:
-            wrong = f"is cut off or damaged ({error}); try again later"
-        raise SiteError(f"{url} {wrong}") from None
 
 
 def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
@@ -264,7 +253,7 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
         raise ValueError(f"its tiles are {size} x {height} blocks, and no squares")
     depth, factor = lowres.lod_count, lowres.lod_factor
     seeds = _around(1 - depth, size * factor ** (depth - 1), ((0, 0), (east, south)))
-    projection = Projection((2 / size, 0, 0, 0), (0, 0, -2 / size, 0))
+    projection = Projection.from_above(size)
     return Layer(
         name=name,
         pyramid=Pyramid.endless(depth, seeds, factor),

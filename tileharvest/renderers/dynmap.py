@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from math import floor
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote, urljoin
 
-import chompjs
 import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.renderers.site import Site, as_written, fetch_config, kept_layers, not_found, parse_script
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
@@ -139,6 +138,7 @@ class Dynmap(Renderer):
 
     name = "dynmap"
     title = "Dynmap"
+    files = ("standalone/dynmap_config.json", ADDRESSES_FILE)
     sign = f"{SERVER_CONFIG} or {ADDRESSES_FILE}"
     doubt = None
 
@@ -163,10 +163,8 @@ class Dynmap(Renderer):
                 urls = _parse_addresses(named.text, page + ADDRESSES_FILE)
             answer = await _configuration(fetch, urljoin(page, urls.configuration))
         if answer is None:
-            raise UnrecognisedError(
-                f"neither {page}{SERVER_CONFIG} nor {urljoin(page, urls.configuration)} names the maps of"
-                " Dynmap: is the address right, or has the map moved? put the right url into maps.toml"
-            )
+            other = urljoin(page, urls.configuration)
+            raise not_found(f"neither {page}{SERVER_CONFIG} nor {other} names the maps of Dynmap")
         layers = parse_config(answer.body, urljoin(page, urls.tiles), answer.url)
         # The script of a site with a login sends no validators, so that only the bytes tell anything.
         tells = not urls.tiles.partition("?")[0].endswith("/tiles.php")
@@ -199,7 +197,7 @@ def parse_config(body: bytes, tiles: str, url: str) -> tuple[Layer, ...]:
 
     Raises SiteError that says what is wrong.
     """
-    try:
+    with as_written(url, "Dynmap"):
         config = msgspec.json.decode(body, type=_Config)
         if config.error is not None:
             raise SiteError(f"{url} says '{config.error}' instead of which maps there are: is there a login?")
@@ -209,12 +207,6 @@ def parse_config(body: bytes, tiles: str, url: str) -> tuple[Layer, ...]:
             for described in world.maps
             for layer in _layers(world, described, tiles)
         )
-    except msgspec.ValidationError as error:
-        raise SiteError(f"{url} is not as Dynmap writes it: {error}") from None
-    except msgspec.DecodeError as error:
-        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
-    except (ValueError, OverflowError) as error:
-        raise SiteError(f"{url} is not as Dynmap writes it: {error}") from None
 
 
 def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
@@ -273,13 +265,8 @@ def _seeds(projection: Projection, center: _Center, zoom: int) -> tuple[Tile, ..
 
 
 def _parse_addresses(text: str, url: str) -> _Urls:
-    try:
-        read: Any = chompjs.parse_js_object(text[text.index(_VARIABLE) :])
-        urls = msgspec.convert(read, _Addresses).url
-    except msgspec.ValidationError as error:
-        raise SiteError(f"{url} is not as Dynmap writes it: {error}") from None
-    except ValueError as error:
-        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
+    with as_written(url, "Dynmap"):
+        urls = msgspec.convert(parse_script(text, _VARIABLE), _Addresses).url
     # Dynmap's page puts the time there only in other addresses (`formatUrl` of `map.js`).
     return _Urls(urls.configuration.replace("{timestamp}", "0"), urls.tiles)
 
@@ -290,9 +277,7 @@ async def _configuration(fetch: Fetch, url: str) -> Fetched | None:
     Some hosts send the page itself for what they do not have.
     """
     answer = await fetch_config(fetch, url)
-    if answer is None or not answer.body.lstrip().startswith(b"{"):
-        return None
-    return answer._replace(url=answer.url or url)
+    return answer if answer is not None and answer.body.lstrip().startswith(b"{") else None
 
 
 def _page_of(answer: Fetched, page: str, file: str) -> str:

@@ -9,13 +9,12 @@ from configparser import ConfigParser
 from configparser import Error as IniError
 from typing import TYPE_CHECKING, Any, Final
 
-import chompjs
 import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.renderers.site import Site, as_written, fetch_config, kept_layers, not_found, parse_script
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -67,6 +66,7 @@ class Mapcrafter(Renderer):
 
     name = "mapcrafter"
     title = "Mapcrafter"
+    files = (CONFIG_FILE, SETTINGS_FILE, "index.html")
     sign = f"{CONFIG_FILE} or index.html with '{_VARIABLE}'"
     doubt = None
 
@@ -83,20 +83,17 @@ class Mapcrafter(Renderer):
         for url in (page + CONFIG_FILE, page):
             answer = await fetch_config(fetch, url)
             if answer is not None and _VARIABLE in answer.text:
-                base = (answer.url or url).partition("?")[0].rpartition("/")[0] + "/"
-                return Site(self.name, kept_layers(description, parse_config(answer.text, base, url), url))
-        layers: list[Layer] = []
+                layers = parse_config(answer.text, answer.folder, url)
+                return Site(self.name, kept_layers(description, layers, url))
+        found: list[Layer] = []
         for name in dict.fromkeys(name.partition("/")[0] for name in description.layers):
             url = f"{page}{name}/{SETTINGS_FILE}"
             answer = await fetch_config(fetch, url)
             if answer is not None:
-                layers += parse_settings(answer.text, page, name)
-        if not layers:
-            raise UnrecognisedError(
-                f"neither {page}{CONFIG_FILE} nor {page} names the maps of Mapcrafter: is the address right,"
-                " or has the map moved? put the right url into maps.toml"
-            )
-        return Site(self.name, kept_layers(description, layers, page))
+                found += parse_settings(answer.text, page, name)
+        if not found:
+            raise not_found(f"neither {page}{CONFIG_FILE} nor {page} names the maps of Mapcrafter")
+        return Site(self.name, kept_layers(description, found, page))
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns when the rotation was rendered last. Version 1 says it in `map.settings` alone."""
@@ -119,18 +116,13 @@ def parse_config(text: str, page: str, url: str) -> tuple[Layer, ...]:
     What has no zoom below its whole-map image is left out: it was never rendered. Raises SiteError that says
     what is wrong.
     """
-    try:
-        read: dict[str, Any] = chompjs.parse_js_object(text[text.index(_VARIABLE) :])
-    except ValueError as error:
-        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
-    try:
+    with as_written(url, "Mapcrafter"):
+        read = parse_script(text, _VARIABLE)
         # Version 1 has the maps alone, by name.
         config = msgspec.convert(read if "maps" in read else {"maps": read}, _Config)
         order = [*dict.fromkeys([*config.maps_order, *config.maps])]
         found = [_layers(name, config.maps[name], config, page) for name in order if name in config.maps]
-    except (msgspec.ValidationError, ValueError) as error:
-        raise SiteError(f"{url} is not as Mapcrafter writes it: {error}") from None
-    return tuple(layer for layers in found for layer in layers)
+        return tuple(layer for layers in found for layer in layers)
 
 
 def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:

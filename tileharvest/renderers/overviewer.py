@@ -15,7 +15,15 @@ import msgspec
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, is_there, kept_layers
+from tileharvest.renderers.site import (
+    Site,
+    UnrecognisedError,
+    as_written,
+    fetch_config,
+    is_there,
+    kept_layers,
+    not_found,
+)
 from tileharvest.tiles.layers import TILE_SIDE, Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -84,7 +92,7 @@ class Overviewer(Renderer):
 
     name = "overviewer"
     title = "Minecraft-Overviewer"
-    sign = CONFIG_FILE
+    files = (CONFIG_FILE,)
     doubt = None
 
     def recognises(self, page: str) -> bool:
@@ -103,8 +111,7 @@ class Overviewer(Renderer):
             if description.layers and not description.renderer:
                 raise UnrecognisedError(f"there is no {url}")
             return Site(self.name, await _probe_layers(description, fetch), probed=True)
-        page = (answer.url or url).partition("?")[0].removesuffix(CONFIG_FILE)
-        return Site(self.name, kept_layers(description, parse_config(answer.text, page), url))
+        return Site(self.name, kept_layers(description, parse_config(answer.text, answer.folder), url))
 
 
 def parse_config(text: str, page: str) -> tuple[Layer, ...]:
@@ -112,14 +119,9 @@ def parse_config(text: str, page: str) -> tuple[Layer, ...]:
 
     Raises SiteError, which says what the text is instead, or which field is wrong.
     """
-    try:
+    with as_written(f"{page}{CONFIG_FILE}", "Overviewer"):
         config = msgspec.convert(_read_script(text), _Config)
-    except msgspec.ValidationError as error:
-        raise SiteError(f"{page}{CONFIG_FILE} is not as Overviewer writes it: {error}") from None
-    try:
         return tuple(_layer(tileset, page, config) for tileset in config.tilesets)
-    except ValueError as error:
-        raise SiteError(f"{page}{CONFIG_FILE}: {error}") from None
 
 
 async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
@@ -235,7 +237,4 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
             # Overviewer's own defaults: nothing tells that it is otherwise.
             projection = projection_of(TILE_SIDE, 0)
             return Layer(name, Pyramid(depth), extension, addresses, projection=projection)
-    raise UnrecognisedError(
-        f"{folder} has neither a {CONFIG_FILE} beside it nor tiles:"
-        " is the address right, or has the map moved? put the right url into maps.toml"
-    )
+    raise not_found(f"{folder} has neither a {CONFIG_FILE} beside it nor tiles")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tileharvest.renderers.site import Site, as_written, fetch_config, kept_layers, not_found
 from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch, Site
+    from tileharvest.renderers.site import Fetch, Fetched
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Answer
@@ -44,9 +47,17 @@ class Renderer(Protocol):
         ...
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The files that a probe reads, below the map's page; the name alone where the site names the folder.
+
+        The first one shows where in a tree of files there is a map. It is what `layers` is given.
+        """
+        return ()
+
+    @property
     def sign(self) -> str:
         """What its sites have and others do not, for a person who looks for the right address."""
-        ...
+        return self.files[0]
 
     @property
     def doubt(self) -> str | None:
@@ -70,8 +81,23 @@ class Renderer(Protocol):
         Raises UnrecognisedError where nothing of this renderer is at the address. Another one may be
         tried then. Raises SiteError when the site cannot be read, is damaged, or has no tiles; and
         ConfigurationError when it lacks a layer that is asked for.
+
+        A renderer whose first file says what there is need not write this, but `layers` alone.
         """
-        ...
+        url = description.page + self.files[0]
+        found = await fetch_config(fetch, url)
+        if found is None:
+            raise not_found(f"there is no {url}")
+        with as_written(url, self.title):
+            layers = await self.layers(found, description, fetch)
+            return Site(self.name, kept_layers(description, layers, url))
+
+    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> Iterable[Layer]:
+        """Returns all layers that the first file names, or at least those that the map keeps.
+
+        Of an error of `msgspec`, a ValueError or a LookupError `probe` makes a SiteError.
+        """
+        return ()
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns what the site says of the changes of a layer, or None where it says nothing.

@@ -7,22 +7,33 @@ its map reaches.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.site import fetch_config
+from tileharvest.renderers.columns import ColumnAddresses
+from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.site import (
+    Site,
+    as_written,
+    fetch_config,
+    kept_layers,
+    not_found,
+    require_layers,
+)
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch
 
 SETTINGS_FILE: Final = "tiles/settings.json"
@@ -33,14 +44,12 @@ MOST_LEVELS: Final = 16
 STRIDE: Final = 2
 """How far from a coarsest tile that is there others are looked for. Of a real map the tile (-3, -2) was
 there, and all others were those around (0, 0): one place lay between."""
-BLOCKS: Final = Projection((2 / REGION, 0, 0, 0), (0, 0, -2 / REGION, 0))
-"""Seen from above, north is up, and block 0 begins at the origin. A tile is two grid units wide."""
+BLOCKS: Final = Projection.from_above(REGION)
 
 _EDGE: Final = 30_000_000
 """Blocks from a world's origin to its end."""
 _ATTEMPTS: Final = 3
 """To read a file that its renderer may just be writing."""
-_TILE: Final = re.compile(r"/(0|[1-9]\d?)(/.*)?/(0|-?[1-9]\d{0,6})_(0|-?[1-9]\d{0,6})\.(\w+)", re.ASCII)
 _Form = TypeVar("_Form")
 
 
@@ -52,36 +61,107 @@ class Place(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RegionAddresses:
-    """Where the tiles of a world lie: a folder for each level, and column and row in the file's name."""
+class RegionWorld:
+    """A world that a map's settings name."""
 
-    folder: str
-    """That of the world, without a slash at its end."""
-    depth: int
-    extension: str
-    subfolder: str = ""
-    """Stands between the level and the tile's name, such as `/basic`."""
-    deepest_is_0: bool = False
-    """Whether levels are counted from the deepest one, as Pl3xMap does, or from the coarsest."""
+    name: str
+    """Names its folder."""
+    forms: Mapping[str, str]
+    """By layer the form of its tiles' addresses, below that folder."""
+    order: int = 0
+    """Its place in the menu."""
+    extension: str = "png"
 
-    def url_of(self, tile: Tile) -> str:
-        """Raises ValueError for a tile of a coarser zoom than the map has."""
-        if tile.zoom <= -self.depth:
-            raise ValueError(f"tile {tile} is coarser than a map of {self.depth} levels has any")
-        level = -tile.zoom if self.deepest_is_0 else self.depth - 1 + tile.zoom
-        return f"{self.folder}/{level}{self.subfolder}/{tile.column}_{tile.row}.{self.extension}"
 
-    def tile_of(self, url: str) -> Tile | None:
-        path = url.partition("?")[0]
-        found = _TILE.fullmatch(path.removeprefix(self.folder)) if path.startswith(self.folder) else None
-        if found is None:
-            return None
-        level, subfolder, column, row, extension = found.groups(default="")
-        if int(level) >= self.depth or (subfolder, extension) != (self.subfolder, self.extension):
-            # Images of coarser levels are left over from settings that the owner has changed since.
-            return None
-        zoom = -int(level) if self.deepest_is_0 else int(level) - self.depth + 1
-        return Tile.at(zoom, int(column), int(row))
+class RegionSettings(msgspec.Struct):
+    """What the settings of a map say."""
+
+    def listed(self) -> Iterable[RegionWorld] | None:
+        """Returns its worlds, or None where another program has written the file."""
+        raise NotImplementedError
+
+
+class _Zoom(msgspec.Struct, rename="camel"):
+    """squaremap names its deepest level, and counts from the coarsest; Pl3xMap names its coarsest."""
+
+    max: int | None = None
+    max_out: int | None = None
+
+
+class _WorldSettings(msgspec.Struct):
+    zoom: _Zoom
+    spawn: Place = Place()
+    center: Place = Place()
+
+    @property
+    def depth(self) -> int:
+        last = self.zoom.max_out if self.zoom.max is None else self.zoom.max
+        if last is None:
+            raise ValueError("it names no last zoom")
+        return last + 1
+
+
+class RegionRenderer(Renderer):
+    """A renderer of such maps.
+
+    When it saves a region it writes the tiles of all levels, the deepest first. So no parent is older than a
+    tile below it.
+    """
+
+    files = (SETTINGS_FILE,)
+    doubt = None
+    settings: ClassVar[type[RegionSettings]]
+    step: ClassVar[int]
+    """What the number of a level gains from one to the next deeper one. The least is 0."""
+
+    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        """Returns the layers of all worlds.
+
+        It asks for the settings of those worlds alone of which the map keeps a layer. A world without
+        settings of its own is none.
+        """
+        url = description.page + SETTINGS_FILE
+        found = await fetch_settings(fetch, url, self.settings, self.title)
+        listed = found[0].listed() if found else None
+        if found is None or listed is None:
+            raise not_found(f"there is no {url} that names the worlds of {self.title}")
+        worlds = sorted(listed, key=lambda world: (world.order, world.name))
+        require_layers(description, [name for world in worlds for name in world.forms])
+        layers: list[Layer] = []
+        for world in worlds:
+            if not description.layers or not world.forms.keys().isdisjoint(description.layers):
+                folder = f"{found[1]}/{quote(world.name)}"
+                its_url = f"{folder}/settings.json"
+                own = await fetch_settings(fetch, its_url, _WorldSettings, self.title)
+                if own is not None:
+                    with as_written(its_url, self.title):
+                        layers += self._layers(world, own[0], folder)
+        return Site(self.name, kept_layers(description, layers, url))
+
+    def understood(self, answer: Answer, tile: Tile) -> Answer:
+        """Returns the answer of the renderer's own server, as a file server would have given it.
+
+        For an image that is missing it is 200 with an empty body and without an ETag (`IntegratedServer.java`
+        of squaremap, `HttpdServer.java` of Pl3xMap). An image that is there has an ETag, even an empty one.
+        """
+        is_missing = answer.status == 200 and answer.length == 0 and answer.validator.etag is None
+        return Answer(404) if is_missing else answer
+
+    def _layers(self, world: RegionWorld, settings: _WorldSettings, folder: str) -> Iterable[Layer]:
+        depth, spawn = settings.depth, settings.spawn
+        pyramid = endless_pyramid(depth, [spawn, settings.center])
+        deepest = depth - 1 if self.step > 0 else 0
+        for name, form in world.forms.items():
+            yield Layer(
+                name=name,
+                pyramid=pyramid,
+                image_extension="jpg" if world.extension == "jpeg" else world.extension,
+                addresses=ColumnAddresses(folder, f"{form}.{world.extension}", depth, deepest, self.step),
+                tile_size=(REGION, REGION),
+                world=world.name,
+                projection=BLOCKS,
+                spawn=(spawn.x, round(BLOCKS.height), spawn.z),
+            )
 
 
 def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
@@ -99,16 +179,6 @@ def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
     return Pyramid.endless(levels, tuple(seeds), stride=STRIDE)
 
 
-def understood(answer: Answer) -> Answer:
-    """Returns the answer of the renderer's own server, as a file server would have given it.
-
-    For an image that is missing it is 200 with an empty body and without an ETag (`IntegratedServer.java` of
-    squaremap, `HttpdServer.java` of Pl3xMap). An image that is there has an ETag, even an empty one.
-    """
-    is_missing = answer.status == 200 and answer.length == 0 and answer.validator.etag is None
-    return Answer(404) if is_missing else answer
-
-
 async def fetch_settings(fetch: Fetch, url: str, form: type[_Form], title: str) -> tuple[_Form, str] | None:
     """Returns what a settings file says, and the folder in which it is, without a slash at its end.
 
@@ -119,15 +189,12 @@ async def fetch_settings(fetch: Fetch, url: str, form: type[_Form], title: str) 
         answer = await fetch_config(fetch, url)
         if answer is None:
             return None
-        try:
-            read = msgspec.json.decode(answer.body, type=form)
-        except msgspec.ValidationError as error:
-            raise SiteError(f"{url} is not as {title} writes it: {error}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if answer.text.lstrip().startswith("<"):
-                raise SiteError(f"{url} is an HTML page: is the url in maps.toml the map's page?") from None
-            if attempt == _ATTEMPTS:
-                raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
-        else:
-            return read, (answer.url or url).partition("?")[0].rpartition("/")[0]
+        if answer.text.lstrip().startswith("<"):
+            raise SiteError(f"{url} is an HTML page: is the url in maps.toml the map's page?")
+        with as_written(url, title):
+            try:
+                return msgspec.json.decode(answer.body, type=form), answer.folder[:-1]
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                if attempt == _ATTEMPTS or isinstance(error, msgspec.ValidationError):
+                    raise
     raise AssertionError("the last attempt returns or raises")

@@ -41,6 +41,8 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
     BlueMap(),
 )
 
+USUAL: Final = _KNOWN[0]
+"""Is taken for a map's renderer where nobody says which it is."""
 ENTRY_POINTS: Final = "tileharvest.renderers"
 """The group in which other packages name their renderers. `docs/renderers.md` tells how."""
 
@@ -94,7 +96,7 @@ def doubt_of(name: str) -> str | None:
     return None if renderer is None else renderer.doubt
 
 
-async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = _KNOWN[0]) -> Site:
+async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USUAL) -> Site:
     """Returns what a map's site says, read as the renderer wants it that maps.toml names.
 
     Where it names none, its entry may show that it is of plain tiles. Else the usual one is tried first,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import chompjs
+import msgspec
 
 from tileharvest.errors import ConfigurationError, SiteError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.layers import Layer
@@ -25,6 +29,11 @@ class Fetched(NamedTuple):
     """The address that answered, after redirects."""
 
     @property
+    def folder(self) -> str:
+        """That of the address, with a slash at its end."""
+        return self.url.partition("?")[0].rpartition("/")[0] + "/"
+
+    @property
     def text(self) -> str:
         return self.body.decode("utf-8", errors="replace")
 
@@ -35,6 +44,39 @@ Fetch = Callable[[str, str], Awaitable[Fetched]]
 
 class UnrecognisedError(SiteError):
     """There is nothing at a map's address that belongs to the renderer that was asked."""
+
+
+def not_found(what: str) -> UnrecognisedError:
+    """`what` says what there is not, such as `there is no https://...`."""
+    return UnrecognisedError(
+        f"{what}: is the address right, or has the map moved? put the right url into maps.toml"
+    )
+
+
+@contextmanager
+def as_written(url: str, title: str) -> Iterator[None]:
+    """Makes a SiteError of whatever shows that the file at this address is not as `title` writes it."""
+    try:
+        yield
+    except SiteError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if isinstance(error, msgspec.ValidationError):
+            raise SiteError(f"{url} is not as {title} writes it: {error}") from None
+        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
+    except (LookupError, ValueError, ArithmeticError) as error:
+        raise SiteError(f"{url} is not as {title} writes it: {error}") from None
+
+
+def parse_script(text: str, variable: str = "") -> Any:
+    """Returns the first value after a name in a JavaScript.
+
+    Raises `msgspec.DecodeError` where there is none that can be read.
+    """
+    try:
+        return chompjs.parse_js_object(text[text.index(variable) + len(variable) :])
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +131,7 @@ async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
     """
     answer = await fetch("GET", url)
     if answer.status == 200:
-        return answer
+        return answer._replace(url=answer.url or url)
     if answer.status in (204, 404, 410):
         return None
     raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import chompjs
 import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, is_there, kept_layers
+from tileharvest.renderers.site import as_written, fetch_config, is_there, not_found, parse_script
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch
+    from tileharvest.renderers.site import Fetch, Fetched
 
 PROPERTIES_FILE: Final = "unmined.map.properties.js"
 REGIONS_FILE: Final = "unmined.map.regions.js"
@@ -37,9 +36,8 @@ FINEST: Final = 4
 A block is 16 pixels wide there, as many as its texture has. Most maps end at zoom 0, where it is one pixel;
 scripts that call uNmINeD ask for -2 to 4."""
 TILE_SIZE: Final = 256, 256
-BLOCKS: Final = Projection((1 / 8, 0, 0, 0), (0, 0, -1 / 8, 0))
-"""Seen from above, north is up, and block 0 begins at the origin. At the finest zoom a tile, two grid units,
-has 256 / 2^4 = 16 blocks."""
+BLOCKS: Final = Projection.from_above(16)
+"""At the finest zoom a tile has 256 / 2^4 blocks along its edge."""
 
 _PROPERTIES: Final = "UnminedMapProperties"
 _REGIONS: Final = re.compile("Unmined(?:Map)?Regions")
@@ -164,35 +162,25 @@ class Unmined(Renderer):
 
     name = "unmined"
     title = "uNmINeD"
-    sign = PROPERTIES_FILE
+    files = (PROPERTIES_FILE, REGIONS_FILE)
     doubt = None
 
     def recognises(self, page: str) -> bool:
         return PROPERTIES_FILE in page
 
-    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> list[Layer]:
         """Returns the one layer of the site.
 
         That takes a request more for each zoom above 0 that is drawn, and one where `maxZoom` names a deeper
         one than is drawn.
         """
-        url = description.page + PROPERTIES_FILE
-        answer = await fetch_config(fetch, url)
-        if answer is None or _PROPERTIES not in answer.text:
-            raise UnrecognisedError(
-                f"there is no {url} that sets {_PROPERTIES}: is the address right, or has the map moved? put"
-                " the right url into maps.toml"
-            )
-        page = (answer.url or url).partition("?")[0].removesuffix(PROPERTIES_FILE)
-        properties = parse_properties(answer.text, url)
-        regions = await _regions(fetch, page + REGIONS_FILE)
-        addresses = UnminedAddresses(f"{page}tiles", properties.image_format)
+        if _PROPERTIES not in found.text:
+            raise not_found(f"{found.url} does not set {_PROPERTIES}")
+        properties = parse_properties(found.text, found.url)
+        regions = await _regions(fetch, found.folder + REGIONS_FILE)
+        addresses = UnminedAddresses(f"{found.folder}tiles", properties.image_format)
         deepest = await _deepest(fetch, properties.max_zoom, regions, addresses)
-        try:
-            layer = _layer(properties, regions, deepest, addresses)
-        except ValueError as error:
-            raise SiteError(f"{url} is not as uNmINeD writes it: {error}") from None
-        return Site(self.name, kept_layers(description, (layer,), url))
+        return [_layer(properties, regions, deepest, addresses)]
 
 
 def parse_properties(text: str, url: str) -> _Properties:
@@ -228,14 +216,8 @@ async def _regions(fetch: Fetch, url: str) -> frozenset[Place]:
 
 
 def _parsed(text: str, url: str, form: type[_Form]) -> _Form:
-    try:
-        read: Any = chompjs.parse_js_object(text)
-    except ValueError as error:
-        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
-    try:
-        return msgspec.convert(read, form)
-    except msgspec.ValidationError as error:
-        raise SiteError(f"{url} is not as uNmINeD writes it: {error}") from None
+    with as_written(url, "uNmINeD"):
+        return msgspec.convert(parse_script(text), form)
 
 
 async def _deepest(

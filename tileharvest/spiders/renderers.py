@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.renderers.registry import RENDERERS
+from tileharvest.renderers.registry import RENDERERS, USUAL
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from tileharvest.maps.description import MapDescription
-
-
-class OverviewerSpider(TileSpider):
-    """Harvests a Minecraft-Overviewer map."""
-
-    name = "overviewer"
 
 
 def _spider_for(name: str) -> type[TileSpider]:
@@ -26,17 +18,15 @@ def _spider_for(name: str) -> type[TileSpider]:
     return type(f"{name.capitalize()}Spider", (TileSpider,), members)
 
 
-_SPIDERS: Final[Mapping[str, type[TileSpider]]] = {
-    name: OverviewerSpider if name == OverviewerSpider.name else _spider_for(name) for name in RENDERERS
-}
+_SPIDERS: Final[Mapping[str, type[TileSpider]]] = {name: _spider_for(name) for name in RENDERERS}
 # Scrapy looks for spiders among the names of this module.
 globals().update({spider.__name__: spider for spider in _SPIDERS.values()})
 
 
-def spider_of(description: MapDescription) -> type[TileSpider]:
-    """Returns the spider that harvests the map.
+def spider_of(renderer: str) -> type[TileSpider]:
+    """Returns the spider that harvests maps of a renderer.
 
-    It is that of Overviewer, the usual one, where the renderer is only found out when the site is probed; and
-    where there is no such renderer, which the spider then says.
+    It is that of the usual one where the renderer is only found out when the site is probed; and where there
+    is no such renderer, which the spider then says.
     """
-    return _SPIDERS.get(description.renderer, OverviewerSpider)
+    return _SPIDERS.get(renderer, _SPIDERS[USUAL.name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor, isfinite
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 Row: TypeAlias = tuple[float, float, float, float]
 """What a grid coordinate gains for each block eastwards, upwards and southwards, and what it is at 0."""
@@ -26,6 +26,14 @@ class Projection:
     def __post_init__(self) -> None:
         if not all(map(isfinite, (*self.x, *self.y, self.height))) or not self._area:
             raise ValueError("the projection shows the world as a line")
+
+    @classmethod
+    def from_above(cls, blocks: float) -> Self:
+        """Returns that of a picture with north above, at whose origin block 0 begins.
+
+        A tile of zoom 0 shows so many blocks along its edge.
+        """
+        return cls((2 / blocks, 0, 0, 0), (0, 0, -2 / blocks, 0))
 
     @property
     def _area(self) -> float:

@@ -1,8 +1,21 @@
 """A server that answers as BlueMap's own does, over the folder of a published map.
 
-It follows `MapStorageRequestHandler.java`, `FileRequestHandler.java` and `HttpResponseOutputStream.java` of
-`common/src/main/java/de/bluecolored/bluemap/common/web/`, as of version 5.22; and with `version=4`
-`BlueMapCommon/.../MapStorageRequestHandler.java` as of version 4.
+It follows files of BlueMap-Minecraft/BlueMap below
+`common/src/main/java/de/bluecolored/bluemap/common/web/`:
+
+- `MapStorageRequestHandler.java` at commit 70e7fa7: a tile that is missing is 204 (77-79), one that is there
+  has `Cache-Control: public, max-age=86400` and no validators (81-89), what is neither a tile
+  (`TILE_PATTERN`, 55) nor listed (93-99) is 404 (115), and nothing looks at the method;
+- `http/HttpResponseOutputStream.java` at 3a459bc: every body is sent in chunks, whatever the method was
+  (50-76);
+- `FileRequestHandler.java` at 75a5864: methods other than GET are 400 (55-56), missing files 404 (98-100),
+  and others have ETag and Last-Modified (136-143).
+
+With `version=4` it follows
+`BlueMapCommon/src/main/java/de/bluecolored/bluemap/common/web/MapStorageRequestHandler.java`: at commit
+03f58c7 ETag (`calculateETag`, 149-151), If-None-Match (86-93) and both validators (107-114). There a missing
+tile is 200 with the body `{}` (144-146). The 204 of version 4, in its `handle`, has no line here: no commit
+that has it was found.
 """
 
 from __future__ import annotations

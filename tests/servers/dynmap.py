@@ -1,6 +1,9 @@
 """Rules by which a `misbehaving` server answers as Dynmap's own server and its scripts do.
 
-The folder is that of a published map, whose tiles are as `FileTreeMapStorage.java` writes them.
+The folder is that of a published map, whose tiles are as `FileTreeMapStorage.java` writes them. Lines are
+those of webbukkit/dynmap: below `DynmapCore/src/main/java/org/dynmap/` of
+`servlet/MapStorageResourceHandler.java` at commit 460e6f9 and of `storage/filetree/FileTreeMapStorage.java`
+at 076fada; and of `DynmapCore/src/main/resources/extracted/web/standalone/MySQL_tiles.php` at 014760d.
 """
 
 from __future__ import annotations
@@ -28,16 +31,17 @@ _MOST_OUT: Final = 16
 
 
 def blank() -> bytes:
-    """The constructor of `MapStorageResourceHandler.java`: 128 x 128 pixels of `TYPE_INT_ARGB`, untouched."""
+    """`MapStorageResourceHandler.java` 33-42: 128 x 128 pixels of `TYPE_INT_ARGB`, untouched."""
     written = io.BytesIO()
     Pillow.new("RGBA", (128, 128)).save(written, "PNG")
     return written.getvalue()
 
 
 def hash_of(tile: Path) -> int:
-    """`getImageHashCode(world.getName() + "." + map.getPrefix(), x, y)` of `FileTreeMapStorage.java`.
+    """`FileTreeMapStorage.java` 129: `getImageHashCode(world.getName() + "." + map.getPrefix(), x, y)`.
 
-    The key has no zoom. The coarsest tile of these numbers was drawn last, so the hash is that one's.
+    The key has no zoom, here as where a tile is written (160). The coarsest tile of these numbers was drawn
+    last, so the hash is that one's.
     """
     place = tile.stem.lstrip("z").lstrip("_")
     coarser = [tile.with_name(f"{'z' * out}_{place}.png") for out in range(_MOST_OUT, 0, -1)]
@@ -48,10 +52,11 @@ def hash_of(tile: Path) -> int:
 def own_server(folder: Path, *, sends_hashes: bool = True) -> Rule:
     """Answers as `MapStorageResourceHandler.java` does.
 
-    - A tile has Last-Modified, Content-Length and its hash as the ETag. If-None-Match must equal that to be
-      answered by 304; If-Modified-Since is not looked at.
-    - A missing one is 200, a blank image, with the ETag `"305419896"` (`blankpnghash`). Older servers, which
-      do not look at If-None-Match either, send it without (`sends_hashes=False`).
+    - A tile has Last-Modified, Content-Length (120-126) and its hash as the ETag (99-107). If-None-Match must
+      equal that to be answered by 304 (108-112); If-Modified-Since is not looked at.
+    - A missing one is 200, a blank image (113-119), with the ETag `"305419896"` (`blankpnghash`, 31 and
+      101-103). Older servers, which do not look at If-None-Match either, send it without
+      (`sends_hashes=False`; 95-100 at commit 1de0f66).
     """
     missing = blank()
 
@@ -79,9 +84,9 @@ def own_server(folder: Path, *, sends_hashes: bool = True) -> Rule:
 def scripts(folder: Path) -> Rule:
     """Answers as `MySQL_tiles.php` and `MySQL_configuration.php` do, beside what `generateConfigJS` writes.
 
-    - A tile has Last-Modified and its hash, which is the row's own, between single quotes as the ETag. No
-      header of the request is looked at.
-    - Whoever asks for a missing one is sent to `../images/blank.png`.
+    - A tile has Last-Modified and its hash, which is the row's own, between single quotes as the ETag
+      (`MySQL_tiles.php` 88-96). No header of the request is looked at.
+    - Whoever asks for a missing one is sent to `../images/blank.png` (97-99).
     """
     urls = f"configuration: 'standalone/MySQL_configuration.php', tiles: '{SCRIPT}?tile='"
     addresses = f"var config = {{\n url : {{ {urls} }}\n}};\n"

@@ -1,15 +1,19 @@
 """The server that squaremap and Pl3xMap bring, as rules of a `misbehaving` one.
 
-Both set up Undertow's resource handler in the same way (`IntegratedServer.java` of squaremap and
-`HttpdServer.java` of Pl3xMap):
+Both set up Undertow's resource handler in the same way. The lines are those of
+`common/src/main/java/xyz/jpenilla/squaremap/common/httpd/IntegratedServer.java` of jpenilla/squaremap at
+commit 4740bd2, and of `core/src/main/java/net/pl3x/map/core/httpd/HttpdServer.java` of granny/Pl3xMap at
+37004de:
 
-- `setETagFunction`: the ETag is the file's modification time in milliseconds;
-- the handler for what is not found: a path that begins with `/tiles` and ends with `.png` (Pl3xMap: or `.gz`)
-  has its status set to 200, and nothing is sent, so Undertow writes `Content-Length: 0` and no validators.
-  Any other path is 404;
-- all below `/tiles` has `Cache-Control: max-age=0, must-revalidate, no-cache`;
-- 304 is sent before any other header is set, so it has neither ETag nor Last-Modified (Undertow's
-  `ResourceHandler`).
+- `setETagFunction`, squaremap 64-74, Pl3xMap 91-100: the ETag is the file's modification time in
+  milliseconds;
+- the handler for what is not found, squaremap 79-88, Pl3xMap 102-112: a path that begins with `/tiles` and
+  ends with `.png` (Pl3xMap: or `.gz`) has its status set to 200, and nothing is sent, so Undertow writes
+  `Content-Length: 0` and no validators. Any other path is 404;
+- squaremap 45-50, Pl3xMap 120-122: all below `/tiles` has `Cache-Control: max-age=0, must-revalidate,
+  no-cache`;
+- 304 is sent before any other header is set, so it has neither ETag nor Last-Modified (`serveResource` of
+  Undertow's `ResourceHandler.java`).
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import random
+from hashlib import sha1
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image
 from scrapy.http import Response
 
 from tests.harvest.test_sample import Pyramid, island, roads
@@ -22,18 +25,27 @@ if TYPE_CHECKING:
 
 LOOKED = 3
 """Requests that the look at the site has taken."""
-DESCRIPTION: Any = SimpleNamespace(first="get", name="small", zooms=None, zones=(), max_depth=None)
+DESCRIPTION: Any = SimpleNamespace(first="get", name="small", zooms=None, zones=(), max_depth=None, blank=())
 
 
 class Layers:
     """A site that answers for the tiles of these pyramids."""
 
-    def __init__(self, *pyramids: Pyramid, status: int = 404, seeds: tuple[Tile, ...] = ()) -> None:
+    def __init__(
+        self,
+        *pyramids: Pyramid,
+        status: int = 404,
+        seeds: tuple[Tile, ...] = (),
+        blank: bytes = b"",
+        renderer: str = "overviewer",
+    ) -> None:
         self.spider: SiteSampleSpider
         self.tiles = sum(len(pyramid.sizes) for pyramid in pyramids)
-        self._pyramids = pyramids
+        self.pyramids = pyramids
         self._missing = status
         """The status for a tile that is not there."""
+        self.blank = blank
+        """What is sent in place of such a tile; with it the site tells no state of any tile."""
         layers = [
             SimpleNamespace(
                 name=str(place),
@@ -43,19 +55,23 @@ class Layers:
             )
             for place, one in enumerate(pyramids)
         ]
-        self.site: Any = SimpleNamespace(layers=layers, renderer="overviewer", answers_head=True)
+        self.site: Any = SimpleNamespace(layers=layers, renderer=renderer, answers_head=True)
 
     async def download_async(self, request: Request) -> Response:
         self.spider.count()
         place, name = request.url.split("/")[-2:]
-        size = self._pyramids[int(place)].sizes.get(Tile.parse(name))
+        size = self.pyramids[int(place)].sizes.get(Tile.parse(name))
+        if self.blank:
+            body = self.blank if size is None else b"x" * size
+            headers = {"Content-Length": str(len(body))}
+            return Response(request.url, headers=headers, body=body if request.method == "GET" else b"")
         if size is None:
             return Response(request.url, status=self._missing)
-        return Response(request.url, headers={"Content-Length": str(size)})
+        return Response(request.url, headers={"Content-Length": str(size), "ETag": f'"{name}"'})
 
-    def sampled(self, requests: int | None) -> SiteSampleSpider:
+    def sampled(self, requests: int | None, description: Any = DESCRIPTION) -> SiteSampleSpider:
         async def ask() -> SiteSampleSpider:
-            self.spider = spider = SiteSampleSpider(DESCRIPTION, Rules("h", 4), requests, random.Random(1))
+            self.spider = spider = SiteSampleSpider(description, Rules("h", 4), requests, random.Random(1))
             spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
             spider.made = LOOKED
             spider.plan = await spider.sample(self.site)
@@ -113,6 +129,39 @@ def test_a_site_that_redirects_the_requests_for_its_tiles_is_not_planned() -> No
     layers = Layers(island(6, 30), status=301)
     with pytest.raises(TileHarvestError, match=r"redirects the requests for its tiles, .* with a budget"):
         layers.sampled(None)
+
+
+def blank_png() -> bytes:
+    body = io.BytesIO()
+    Image.new("RGBA", (128, 128)).save(body, "PNG")
+    return body.getvalue()
+
+
+@pytest.mark.parametrize("renderer", ["xyz", "dynmap"])
+def test_blank_images_are_no_tiles_but_cost_a_request_and_their_bytes(renderer: str) -> None:
+    """maps.toml names that of plain tiles. Older servers of Dynmap send it without an ETag."""
+    blank = blank_png()
+    layers = Layers(island(4, 8), blank=blank, renderer=renderer)
+    hashes = (sha1(blank).hexdigest(),) if renderer == "xyz" else ()
+    description = SimpleNamespace(**{**vars(DESCRIPTION), "first": "head", "blank": hashes})
+    spider = layers.sampled(600, description)
+    assert spider.plan is not None
+    assert spider.plan.is_exact
+    there, expected = [size for one in layers.pyramids for size in one.sizes.values()], spider.plan.expected
+    assert expected.tiles == len(there)
+    assert expected.missing > 0
+    assert expected.requests == LOOKED + 2 * (len(there) + expected.missing) == spider.made
+    assert expected.received_bytes == sum(there) + expected.missing * len(blank)
+
+
+@pytest.mark.parametrize("requests", [130, 200])
+def test_no_more_is_asked_than_allowed_where_each_tile_takes_two_requests(requests: int) -> None:
+    layers = Layers(island(7, 50), blank=blank_png(), renderer="dynmap")
+    spider = layers.sampled(requests)
+    assert spider.made <= requests
+    with pytest.raises(ConfigurationError, match="--requests 70 are too few"):
+        layers.sampled(70)
+    assert layers.spider.made <= 70
 
 
 def test_where_nobody_says_how_far_a_layer_reaches_its_top_is_searched_first() -> None:

@@ -44,9 +44,9 @@ GREEN: Final = (0, 255, 0, 255)
 BLUE: Final = (0, 0, 255, 255)
 
 
-def picture(colour: tuple[int, int, int, int] = RED, width: int = SIZE, height: int | None = None) -> bytes:
-    """A PNG of one colour, a square where no height is named."""
-    return as_png(Pillow.new("RGBA", (width, height or width), colour))
+def picture(colour: tuple[int, int, int, int] = RED, size: int = SIZE, height: int | None = None) -> bytes:
+    """A PNG of one colour, `size` wide: a square where no height is named."""
+    return as_png(Pillow.new("RGBA", (size, height or size), colour))
 
 
 def as_png(image: Pillow.Image) -> bytes:

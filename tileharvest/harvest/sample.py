@@ -35,7 +35,7 @@ most of which are in few tiles, in 83. With only two descents on most levels bot
 
 Ask: TypeAlias = "Callable[[Sequence[Tile]], Awaitable[Mapping[Tile, float]]]"
 """Asks for tiles of one zoom. Returns those that are there, with their bytes, or NaN where the site does not
-tell them."""
+tell them. Of a blank image, which stands for a tile that is not there, they are negative."""
 
 Level: TypeAlias = tuple[float, list[tuple[int, Expense]]]
 """A level of a sampled walk: the weight of the families that were asked, and each of them with its owner.
@@ -46,7 +46,7 @@ The weight says for how many families each asked one stands, itself included."""
 
 
 def needed(walk: Walk) -> int:
-    """Returns the requests with which a sample of the walk can surely be completed."""
+    """Returns with how many tiles a sample of the walk can surely be completed."""
     return DESCENTS * walk.pyramid.factor**2 * (walk.deepest - walk.top + 1)
 
 
@@ -61,9 +61,8 @@ async def sample(
     """Returns the levels of a sample of one layer's walk, the coarsest first.
 
     `at_once` says that the harvest will ask for tiles by GET, with no HEAD before.
-    `left` returns how many requests are left for the sample, and `random` numbers from 0 to 1, 1 excluded.
-    With one request for each tile, a sample that has as many as are `needed` never asks for more than it has.
-    Where they suffice everything is asked.
+    `left` returns for how many tiles the sample may still ask, and `random` numbers from 0 to 1, 1 excluded.
+    A sample that has as many as are `needed` never asks for more. Where they suffice everything is asked.
     """
     families: defaultdict[Tile, list[Tile]] = defaultdict(list)
     top, asked, found = await _top(walk, ask, left)
@@ -72,7 +71,8 @@ async def sample(
     coming, levels = [(0, tuple(family)) for family in families.values()], list[Level]()
     while coming:
         count, largest = len(coming), max(len(family) for _, family in coming)
-        wanted = min(count, left() // ((walk.deepest - walk.top + 1 - len(levels)) * largest))
+        share = left() // ((walk.deepest - walk.top + 1 - len(levels)) * largest)
+        wanted = min(count, max(DESCENTS, share))
         # Each family is as likely as any other. Neighbours in the walk lie close to each other on the map,
         # so that steps of one length leave out no region.
         step, first = count / wanted, random()
@@ -85,7 +85,7 @@ async def sample(
             (place, below)
             for place, (_, family) in enumerate(drawn)
             for tile in family
-            if tile in sizes and (below := walk.below(tile, Outcome.IGNORED, known=False))
+            if _is_there(tile, sizes) and (below := walk.below(tile, Outcome.IGNORED, known=False))
         ]
     return levels
 
@@ -106,7 +106,7 @@ async def _top(
         there = await ask(some)
         asked.update(some)
         found.update(there)
-        for tile in there:
+        for tile in filter(lambda one: _is_there(one, there), there):
             around = walk.beside(tile, Outcome.IGNORED, known=False)
             coming += (one for one in around if one not in top)
             top |= dict.fromkeys(around)
@@ -114,12 +114,17 @@ async def _top(
 
 
 def _expense(walk: Walk, family: Sequence[Tile], sizes: Mapping[Tile, float], *, at_once: bool) -> Expense:
-    there = [sizes[tile] for tile in family if tile in sizes]
-    missing = len(family) - len(there)
+    fetched = [abs(sizes[tile]) for tile in family if tile in sizes]
+    there = sum(_is_there(tile, sizes) for tile in family)
+    missing = len(family) - there
     if family[0].zoom not in walk.kept_zooms:
-        return Expense(0, len(family), 0, passed=len(there), missing=missing)
-    gets = 0 if at_once else len(there)
-    return Expense(len(there), len(family) + gets, sum(there), missing=missing)
+        return Expense(0, len(family), 0, passed=there, missing=missing)
+    gets = 0 if at_once else len(fetched)
+    return Expense(there, len(family) + gets, sum(fetched), missing=missing)
+
+
+def _is_there(tile: Tile, sizes: Mapping[Tile, float]) -> bool:
+    return tile in sizes and not sizes[tile] < 0
 
 
 def estimate(samples: Sequence[Sequence[Level]], *, looking: int = 0, each: float = 0.0) -> HarvestPlan:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from math import nan
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request, signals
-from scrapy.http import Response
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.harvest.sample import estimate, needed, sample
@@ -21,7 +21,7 @@ from tileharvest.renderers.registry import renderer_named
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import behave
-from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer
+from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer, judge_existence, unless_blank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +82,10 @@ class SiteSampleSpider(SiteProbeSpider):
         self._random = random
         self._tiles = 0
         """Asked about so far."""
+        self._each = 2 if description.blank else 1
+        """Requests for each tile. Where only its bytes tell whether an image is blank, a GET follows HEAD."""
+        self._granted = 0
+        """Requests for tiles that were made, or wait for their turn."""
         self._failures: list[str] = []
 
     async def probed(self, site: Site) -> None:
@@ -91,7 +95,7 @@ class SiteSampleSpider(SiteProbeSpider):
         self.plan = await self.sample(site)
 
     def _left(self, until: int) -> int:
-        return until - self.made
+        return (until - self.made) // self._each
 
     def count(self) -> None:
         """Counts a request that is made: Scrapy's signal calls it."""
@@ -105,21 +109,18 @@ class SiteSampleSpider(SiteProbeSpider):
         """
         if not site.answers_head:
             raise self._unplanned("does not answer HEAD as it should")
-        looking = self.made
+        self._looking = looking = self.made
         self._renderer = renderer_named(site.renderer)
         walks = [walk_over(self.description, layer) for layer in site.layers]
-        least = looking + len(walks) * max(map(needed, walks))
-        allowed = self._allowed or max(USUAL_REQUESTS, least)
-        if allowed < least:
-            raise ConfigurationError(
-                f"--requests {allowed} are too few for map '{self.description.name}':"
-                f" write --requests {least}, or more"
-            )
+        least = looking + self._each * len(walks) * max(map(needed, walks))
+        self._most = self._allowed or max(USUAL_REQUESTS, least)
+        if self._most < least:
+            raise self._too_few(least)
         samples: list[list[Level]] = []
         began = asyncio.get_running_loop().time()
         for layer, walk in zip(site.layers, walks, strict=True):
             # What a small layer has left over is for those that follow.
-            until = self.made + (allowed - self.made) // (len(walks) - len(samples))
+            until = self.made + (self._most - self.made) // (len(walks) - len(samples))
             ask, left = partial(self._sizes, layer), partial(self._left, until)
             at_once = self.description.first == "get"
             samples.append(await sample(walk, ask, left, self._random.random, at_once=at_once))
@@ -127,43 +128,66 @@ class SiteSampleSpider(SiteProbeSpider):
         return estimate(samples, looking=looking, each=took / self._tiles)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
-        """Returns the bytes of those that are there, as `sample` wants them."""
+        """Returns the bytes of those that are there, as `sample` wants them.
+
+        Raises SiteError where too many have failed.
+        """
         self._tiles += len(tiles)
-        answers = await asyncio.gather(*(self._ask(layer, tile) for tile in tiles), return_exceptions=True)
-        sizes = {}
-        for tile, answer in zip(tiles, answers, strict=True):
-            if isinstance(answer, Response):
-                seen = self._renderer.understood(answer_of(answer), tile)
-                if seen.status == HTTPStatus.OK:
-                    sizes[tile] = nan if seen.length is None else seen.length
-                if seen.status in (HTTPStatus.OK, *GONE_STATUSES):
-                    continue
-            self._fail(layer.addresses.url_of(tile), answer)
-        return sizes
-
-    async def _ask(self, layer: Layer, tile: Tile) -> Response:
-        assert self.crawler.engine is not None
-        meta = {
-            "verbatim_url": True,
-            "download_slot": layer.host,
-            "dont_redirect": True,
-            STATE: RequestState(is_aside=True),
-        }
-        request = Request(layer.addresses.url_of(tile), method="HEAD", meta=meta)
-        return await self.crawler.engine.download_async(request)
-
-    def _fail(self, url: str, answer: Response | BaseException) -> None:
-        """Raises SiteError where too many tiles have failed, and TileHarvestError where HEAD is refused, or
-        redirected."""
-        if isinstance(answer, TileHarvestError) or not isinstance(answer, (Response, Exception)):
-            raise answer
-        if isinstance(answer, Response) and (answer.status in HEAD_REFUSED or 300 <= answer.status < 400):
-            does = "refuses HEAD" if answer.status in HEAD_REFUSED else "redirects the requests for its tiles"
-            raise self._unplanned(does)
-        reason = Answer(answer.status).phrase if isinstance(answer, Response) else str(answer)
-        self._failures.append(f"{url} gives no usable answer ({reason or type(answer).__name__})")
+        sizes = await asyncio.gather(*(self._size(layer, tile) for tile in tiles), return_exceptions=True)
+        found: dict[Tile, float] = {}
+        for tile, size in zip(tiles, sizes, strict=True):
+            if isinstance(size, TileHarvestError) or not isinstance(size, (float, Exception, NoneType)):
+                raise size
+            if isinstance(size, float):
+                found[tile] = size
+            elif size is not None:
+                why = str(size) or type(size).__name__
+                self._failures.append(f"{layer.addresses.url_of(tile)} gives no usable answer ({why})")
         if len(self._failures) > _FAILING_SHARE * max(_FEW, self._tiles):
             raise SiteError(f"{self._failures[0]}, nor do others: nothing was planned; try again later")
+        return found
+
+    async def _size(self, layer: Layer, tile: Tile) -> float | None:
+        """Returns a tile's bytes, less than 0 for a blank image, and None where nothing is.
+
+        Raises ValueError for an answer that tells nothing of the tile, and TileHarvestError where HEAD is
+        refused or redirected, and where no request is left.
+        """
+        answer, _ = await self._answer(layer, tile, "HEAD")
+        if answer.status in HEAD_REFUSED:
+            raise self._unplanned("refuses HEAD")
+        if 300 <= answer.status < 400:
+            raise self._unplanned("redirects the requests for its tiles")
+        received = 0
+        if answer.status == HTTPStatus.OK and (
+            self.description.blank or judge_existence(answer, by_head=True) == "GET"
+        ):
+            self._each = 2
+            answer, received = await self._answer(layer, tile, "GET")
+        if answer.status in GONE_STATUSES:
+            return -float(received) if received else None
+        if answer.status != HTTPStatus.OK:
+            raise ValueError(answer.phrase)
+        return nan if answer.length is None else float(received or answer.length)
+
+    async def _answer(self, layer: Layer, tile: Tile, method: str) -> tuple[Answer, int]:
+        """Returns the answer as the renderer understands it, and how many bytes came."""
+        assert self.crawler.engine is not None
+        if self._looking + self._granted >= self._most:
+            raise self._too_few(2 * self._most)
+        self._granted += 1
+        state = RequestState(is_aside=True)
+        meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True, STATE: state}
+        request = Request(layer.addresses.url_of(tile), method=method, meta=meta)
+        said = answer_of(await self.crawler.engine.download_async(request))
+        understood = unless_blank(self._renderer.understood(said, tile), self.description.blank)
+        return understood, len(said.body)
+
+    def _too_few(self, enough: int) -> ConfigurationError:
+        return ConfigurationError(
+            f"--requests {self._most} are too few for map '{self.description.name}':"
+            f" write --requests {enough}, or more"
+        )
 
     def _unplanned(self, does: str) -> TileHarvestError:
         """Returns what is said of a host that does what no sample can be asked with."""

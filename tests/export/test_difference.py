@@ -137,7 +137,7 @@ def test_what_changed_and_changed_back_is_no_difference(tmp_path: Path) -> None:
 def flat(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A layer in which a block is a pixel and a tile has 8 of them."""
     projection = Projection((2 / 8, 0, 0, 0), (0, 0, -2 / 8, 0))
-    layer = Layer("flat", Pyramid(4), "png", tile_size=8, projection=projection)
+    layer = Layer("flat", Pyramid(4), "png", tile_size=(8, 8), projection=projection)
     world = World(tmp_path_factory.mktemp("flat"))
     tiles = [Tile.at(0, -2, 1), Tile.at(0, 0, 0)]
     for day, number in ((FIRST, 0), (SECOND, 1)):

@@ -63,7 +63,7 @@ def test_a_period_begins_with_the_history_unless_it_is_said(history: History) ->
 
 
 def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) -> None:
-    layer = Layer("top", Pyramid(4), "png", tile_size=512, projection=SQUAREMAP)
+    layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
     with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
         found = excerpt_of(history, MAP, Wanted(area="-20,300,-101,7"))
         assert found.box(0) == (-101, 7, -19, 301)
@@ -74,7 +74,7 @@ def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) ->
 def test_each_zoom_of_bluemap_has_a_fifth_of_the_pixels(tmp_path: Path) -> None:
     projection = Projection((2 / 500, 0, 0, 0), (0, 0, -2 / 500, 0))
     pyramid = Pyramid.kept(3, 5)
-    layer = Layer("low", pyramid, "png", tile_size=500, projection=projection)
+    layer = Layer("low", pyramid, "png", tile_size=(500, 500), projection=projection)
     with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
         found = excerpt_of(history, MAP, Wanted(area="-100,50,-1,149"))
         assert found.box(0) == (-100, 50, 0, 150)
@@ -103,7 +103,7 @@ def test_a_zone_is_that_of_the_entry(history: History) -> None:
 
 
 def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
-    layer = Layer("top", Pyramid(4), "png", tile_size=512, projection=SQUAREMAP)
+    layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
     with of_layer(tmp_path, layer, Tile.at(0, 0, 0)) as history:
         found = excerpt_of(history, MAP, Wanted(area="spawn"), named={"spawn": (0, 0, 9, 19)})
         assert found.box(0) == PixelBox(0, 0, 10, 20)

@@ -30,7 +30,7 @@ SIZE = 64
 UNIT = 2 / SIZE
 """A pixel in grid units."""
 LEFT, RIGHT = Tile(0, 1, 1), Tile(0, 3, 1)
-LAYER = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=SIZE, projection=projection_of(SIZE, 0))
+LAYER = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(SIZE, SIZE), projection=projection_of(SIZE, 0))
 
 
 def textured(seed: int, size: int = SIZE) -> Image.Image:

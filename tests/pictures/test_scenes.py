@@ -72,7 +72,7 @@ def test_two_days_are_cropped_to_what_differs(world: World) -> None:
     image.paste(GREEN, (100, 100, 110, 110))
     marked = io.BytesIO()
     image.save(marked, "PNG")
-    layer = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=256)
+    layer = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(256, 256))
     world.harvest(FIRST, dict.fromkeys(square(0, 4), picture(RED, 256)), described=layer)
     world.harvest(SECOND, {A: marked.getvalue()}, described=layer)
     with scenes(world) as drawn:

@@ -37,18 +37,19 @@ def test_a_rectangle_within_a_tile_has_that_tile_of_each_zoom() -> None:
 
 def test_pixels_are_counted_from_the_upper_left_corner_of_the_tiles() -> None:
     # A tile of 384 pixels is two grid units wide.
-    assert Ground(0.5, 0.5, 1.0, 1.75).pixels(0, 384) == (96, 48, 192, 288)
+    assert Ground(0.5, 0.5, 1.0, 1.75).pixels(0, (384, 384)) == (96, 48, 192, 288)
 
 
 def test_pixels_go_on_over_the_edge_of_a_tile() -> None:
-    assert Ground(1, -1, 3, 1).pixels(0, 384) == (192, 192, 576, 576)
+    assert Ground(1, -1, 3, 1).pixels(0, (384, 384)) == (192, 192, 576, 576)
+    assert Ground(1, -1, 3, 1).pixels(0, (384, 256)) == (192, 128, 576, 384)
 
 
 @given(st.integers(0, 400), st.integers(0, 400), st.integers(1, 300), st.integers(1, 300))
 def test_a_rectangle_of_whole_pixels_has_exactly_these(x: int, y: int, wide: int, high: int) -> None:
     unit = 2 / 384
     ground = Ground(x * unit, -(y + high) * unit, (x + wide) * unit, -y * unit)
-    assert ground.pixels(0, 384) == (x % 384, y % 384, x % 384 + wide, y % 384 + high)
+    assert ground.pixels(0, (384, 384)) == (x % 384, y % 384, x % 384 + wide, y % 384 + high)
 
 
 @pytest.mark.parametrize("edges", [(1, 0, 1, 2), (0, 2, 1, 1), (0, 0, float("inf"), 1)])

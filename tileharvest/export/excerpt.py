@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.layers import Layer, Size
     from tileharvest.tiles.zones import Zone
 
 Corners: TypeAlias = tuple[int, int, int, int]
@@ -72,10 +72,8 @@ class Excerpt:
         return self.layer.described(self.last)
 
     @property
-    def tile_size(self) -> tuple[int, int]:
-        """Width and height of a tile in pixels."""
-        size = self.described.tile_size
-        return size, size
+    def tile_size(self) -> Size:
+        return self.described.tile_size
 
     def past(self, zoom: int, day: date | None = None) -> PastLayer | None:
         """Returns the layer as it was on a day, by default the last one, for pictures of this zoom.

@@ -28,7 +28,6 @@ NO_SIGN: Final = (
 """What is said of a place that has no such file. What renderers say of it is of sites and their addresses."""
 
 
-
 class Snapshot(Protocol):
     """The files of a site at one moment. Paths are relative to the map's page and begin with no slash."""
 

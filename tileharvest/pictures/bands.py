@@ -41,7 +41,7 @@ class PixelBox(NamedTuple):
         area, (width, height) = ground.tiles(zoom, factor), size
         first = Tile(zoom, area.x_from, area.y_to)
         x, y = first.column * width, first.row * height
-        left, top, right, bottom = ground.pixels(zoom, width, factor)
+        left, top, right, bottom = ground.pixels(zoom, size, factor)
         return cls(x + left, y + top, x + right, y + bottom)
 
     @property

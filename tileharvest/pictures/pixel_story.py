@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
-from tileharvest.pictures.pixels import LARGEST, UNREADABLE, stored
+from tileharvest.pictures.pixels import UNREADABLE, limited, stored
 from tileharvest.pictures.scenes import background
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class PixelStory:
         """`zoom` is one that the layer has. Raises ValueError where the ground is too large or too small."""
         described = next(reversed(layer.descriptions.values()))
         # Tiles of days with another size are brought to this one.
-        self._tile_size = size = min(described.tile_size, LARGEST)
+        self._tile_size = size = limited(described.tile_size)
         self._behind = background(described.background)
         self._store = store
         self._layer = layer
@@ -188,10 +188,10 @@ class PixelStory:
 
     def _place(self, tile: Tile) -> tuple[_Box, _Box]:
         """Returns where on the rectangle the tile's part lies, and which part of the tile it is."""
-        size = self._tile_size
-        x, y = self._area.columns.index(tile.x) * size, self._area.rows[::-1].index(tile.y) * size
+        width, height = self._tile_size
+        x, y = self._area.columns.index(tile.x) * width, self._area.rows[::-1].index(tile.y) * height
         left, top, right, bottom = self._box
-        part = max(left - x, 0), max(top - y, 0), min(right - x, size), min(bottom - y, size)
+        part = max(left - x, 0), max(top - y, 0), min(right - x, width), min(bottom - y, height)
         return (part[0] + x - left, part[1] + y - top, part[2] + x - left, part[3] + y - top), part
 
 

@@ -49,6 +49,12 @@ def decoded(body: bytes, size: Size) -> Pillow.Image:
     return whole if whole.size == size else whole.resize(size, Pillow.Resampling.BOX)
 
 
+def limited(size: Size) -> Size:
+    """Returns the size of a layer's tiles, or what of it pictures are made in."""
+    width, height = size
+    return min(width, LARGEST), min(height, LARGEST)
+
+
 def picture_of(body: bytes) -> bytes:
     """Returns what a person is to see of an image: the bytes as they are, or a PNG of a part of it.
 

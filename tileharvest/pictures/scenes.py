@@ -11,7 +11,7 @@ from tileharvest.errors import StoreError
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.pictures.difference import differing_cells
-from tileharvest.pictures.pixels import LARGEST, decoded, stored
+from tileharvest.pictures.pixels import decoded, limited, stored
 
 if TYPE_CHECKING:
     from datetime import date
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.ground import Ground
+    from tileharvest.tiles.layers import Size
 
 HALF: Final = 336
 """Width of each of two pictures side by side, in pixels: twice what the page's panel shows of it."""
@@ -88,12 +89,13 @@ class Scenes:
         What is not there has the map's own background.
         """
         factor, described = self._layer.factor, self._layer.described(day)
-        area, size = ground.tiles(zoom, factor), min(described.tile_size, LARGEST)
+        area, size = ground.tiles(zoom, factor), limited(described.tile_size)
+        width, height = size
         canvas = Image.new(
-            "RGB", (size * len(area.columns), size * len(area.rows)), background(described.background)
+            "RGB", (width * len(area.columns), height * len(area.rows)), background(described.background)
         )
         for tile, image in self._images(ground, zoom, day, size):
-            place = (area.columns.index(tile.x) * size, area.rows[::-1].index(tile.y) * size)
+            place = (area.columns.index(tile.x) * width, area.rows[::-1].index(tile.y) * height)
             canvas.paste(image, place, image)
         return canvas.crop(ground.pixels(zoom, size, factor))
 
@@ -118,7 +120,7 @@ class Scenes:
             both.paste(image.resize((HALF, height), way), (left, 0))
         return as_jpeg(both)
 
-    def _images(self, ground: Ground, zoom: int, day: date, size: int) -> list[tuple[Tile, Image.Image]]:
+    def _images(self, ground: Ground, zoom: int, day: date, size: Size) -> list[tuple[Tile, Image.Image]]:
         """Returns what there is of each tile."""
         source = self._layer.source_zoom(zoom, day)
         area = ground.tiles(zoom, self._layer.factor)

@@ -11,6 +11,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tileharvest.tiles.layers import Size
     from tileharvest.tiles.projection import Projection
 
 
@@ -55,17 +56,17 @@ class Ground:
         last = Tile.at(zoom, ceil(self.east / width) - 1, ceil(-self.south / width) - 1)
         return TileRange.between(first, last)
 
-    def pixels(self, zoom: int, tile_size: int, factor: int = 2) -> tuple[int, int, int, int]:
+    def pixels(self, zoom: int, tile_size: Size, factor: int = 2) -> tuple[int, int, int, int]:
         """Returns left, top, right and bottom of the pixels that have part of it, counted from the upper left
         corner of `tiles` of that zoom. Parts of a millionth of a pixel do not count."""
         area, width = self.tiles(zoom, factor), _width(zoom, factor)
         whole = Ground.of(area, factor)
-        scale = tile_size / width
+        across, down = (edge / width for edge in tile_size)
         return (
-            floor((self.west - whole.west) * scale + _ROUNDING),
-            floor((whole.north - self.north) * scale + _ROUNDING),
-            ceil((self.east - whole.west) * scale - _ROUNDING),
-            ceil((whole.north - self.south) * scale - _ROUNDING),
+            floor((self.west - whole.west) * across + _ROUNDING),
+            floor((whole.north - self.north) * down + _ROUNDING),
+            ceil((self.east - whole.west) * across - _ROUNDING),
+            ceil((whole.north - self.south) * down - _ROUNDING),
         )
 
     def touches(self, other: Ground) -> bool:

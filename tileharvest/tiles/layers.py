@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.pyramid import Pyramid
 
 Size: TypeAlias = tuple[int, int]
-"""Width and height of an image in pixels."""
+"""Width and height in pixels."""
 
 TILE_SIDE: Final = 384
 """Pixels along a tile's edge, where the site does not say: Overviewer has never written another."""

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 LAYER: Final = Layer(
-    DAY_LAYER, Pyramid(5), "png", tile_size=(64, 64), projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+    DAY_LAYER,
+    Pyramid(5),
+    "png",
+    tile_size=(64, 64),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 """A tile is 16 x 16 blocks."""
 

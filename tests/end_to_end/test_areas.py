@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LAYER = Layer(
-    DAY_LAYER, Pyramid(10), "png", tile_size=(8, 8), projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+    DAY_LAYER,
+    Pyramid(10),
+    "png",
+    tile_size=(8, 8),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOP_DOWN = Layer(
-    DAY_LAYER, Pyramid(10), "png", tile_size=(512, 512), projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+    DAY_LAYER,
+    Pyramid(10),
+    "png",
+    tile_size=(512, 512),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 """A tile is 16 x 16 blocks."""
 EARTH = replace(TOP_DOWN, projection=mercator(10))

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 
 LAYER = Layer(
-    DAY_LAYER, Pyramid(10), "png", tile_size=(8, 8), projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+    DAY_LAYER,
+    Pyramid(10),
+    "png",
+    tile_size=(8, 8),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 """A tile is 16 x 16 blocks."""
 BASE = NamedArea(name="my base", layer=DAY_LAYER, corners=((0, 0), (31, 31)))

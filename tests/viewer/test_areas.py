@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 API = f"/api/v1/maps/{MAP}/areas"
 LAYER = Layer(
-    DAY_LAYER, Pyramid(10), "png", tile_size=(8, 8), projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+    DAY_LAYER,
+    Pyramid(10),
+    "png",
+    tile_size=(8, 8),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 BASE = NamedArea(name="my base", layer=DAY_LAYER, corners=((0, 0), (31, 31)))
 LOST = NamedArea(name="пещера", layer="cave", corners=((0, 0), (31, 31)))

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LAYER: Final = Layer(
-    DAY_LAYER, Pyramid(5), "png", tile_size=(64, 64), projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+    DAY_LAYER,
+    Pyramid(5),
+    "png",
+    tile_size=(64, 64),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 """A tile is 16 x 16 blocks, of 4 pixels each."""
 FORUM: Final = "https://forum.example.net"

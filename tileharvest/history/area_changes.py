@@ -96,7 +96,8 @@ def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None
 def screen_zoom(layer: LayerOutline, rectangle: Rectangle) -> int:
     """Returns the zoom of a screen that shows all of an area, in a layer that has versions."""
     ground = rectangle.ground(layer.latest.projection)
-    # At zoom 0 a tile is two grid units wide.
-    pixels = max(ground.east - ground.west, ground.north - ground.south) / 2 * layer.latest.tile_size
+    # At zoom 0 a tile is two grid units wide and high.
+    width, height = layer.latest.tile_size
+    pixels = max((ground.east - ground.west) / 2 * width, (ground.north - ground.south) / 2 * height)
     levels = floor(log2(_SCREEN / pixels) / log2(layer.factor))
     return min(max(layer.zooms), max(_COARSEST, levels))

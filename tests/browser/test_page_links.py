@@ -188,7 +188,7 @@ def test_a_day_outside_of_the_history_shows_the_nearest_and_says_so(wrong: str, 
     (words,) = told_by(screen)
     assert in_words(nearest, "medium") in words
     assert in_words(wrong, "medium") in words
-    assert screen.look()["day"] == nearest
+    screen.await_look(day=nearest)
     screen.part("link-notice-close").click()
     expect(screen.part("link-notice")).to_be_hidden()
 

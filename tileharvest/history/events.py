@@ -33,7 +33,7 @@ MOST_OF_A_DAY: Final = 10_000
 """Tiles that change on one day so that places are told: 100 x 100. Where more change, the map was drawn anew
 or explored by a program, and the day is one event."""
 MOST_CHANGED: Final = 31 * MOST_OF_A_DAY
-"""Tiles that one question may read: a month of such days, 90 MB and some seconds."""
+"""Tiles that one question may read: a month of such days."""
 
 
 class TooManyChangesError(Exception):
@@ -169,7 +169,7 @@ def events(
     They are of the deepest zoom that the layer had by the first day, or else on its own first day. On days of
     `first_asked` tiles that were not known before are left out. A day with more than `MOST_OF_A_DAY` changes
     is an event of its own, whose seed is the lowest corner. The cost depends on how much changed in these
-    days alone: 0.1 ms for each block of 8 x 8 tiles and day. Raises HistoryError, and TooManyChangesError.
+    days alone. Raises HistoryError, and TooManyChangesError.
     """
     if not layer.zooms:
         return []

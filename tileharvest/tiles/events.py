@@ -83,7 +83,7 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
     and without making it wider than `WIDEST`; what could belong to several belongs to the oldest. So a later
     day lets an event grow or begins a new one, and never joins, parts or removes events of earlier days.
 
-    The days must be in order. Takes 10 microseconds and 300 bytes for each changed tile.
+    The days must be in order. Memory grows with the changed tiles.
     """
     every: list[_Growing] = []
     near: dict[tuple[int, int], list[_Growing]] = {}

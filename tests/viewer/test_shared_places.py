@@ -16,7 +16,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.viewer.framing import parse_ancestors
+from tileharvest.viewer.frames import parse_ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +9,6 @@ from tileharvest.commands.progress import ProgressLine
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import date
 
     from rich.console import Console
@@ -25,16 +23,8 @@ told all of them."""
 class ImportDisplay(ProgressLine):
     """Shows an import into one map, and keeps what it has brought. It is an `ImportWatch`."""
 
-    def __init__(
-        self,
-        name: str,
-        console: Console,
-        interval: float,
-        *,
-        as_json: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(name, console, interval, as_json=as_json, clock=clock)
+    def __init__(self, name: str, console: Console, interval: float, *, as_json: bool) -> None:
+        super().__init__(name, console, interval, as_json=as_json)
         self.days: dict[date, DayRecord] = {}
         self.unread: dict[date, str] = {}
         """Why days were left out."""

@@ -11,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tileharvest.harvest.plan import duration_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from rich.console import Console
@@ -23,22 +22,13 @@ class ProgressLine:
     It is what an import and an export tell of their parts by `expects` and `passed`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        console: Console,
-        interval: float,
-        *,
-        as_json: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, name: str, console: Console, interval: float, *, as_json: bool) -> None:
         """`interval` is in seconds, between two lines where nothing can move."""
         self._name = name
         self._console = console
         self._interval = interval
         self._as_json = as_json
-        self._clock = clock
-        self._begun = self._told = clock()
+        self._begun = self._told = time.monotonic()
         self._done = self._expected = 0
         self.note = ""
         """What is shown beside the numbers, such as the day that is done."""
@@ -76,8 +66,8 @@ class ProgressLine:
         self._done += parts
         if self._moving is not None:
             self._moving.update(self._task, completed=self._done, note=self.note)
-        elif self._clock() - self._told >= self._interval:
-            self._told = self._clock()
+        elif time.monotonic() - self._told >= self._interval:
+            self._told = time.monotonic()
             self.write(json.dumps(self.as_plain()) if self._as_json else self.in_words())
 
     def as_plain(self) -> dict[str, Any]:
@@ -88,7 +78,7 @@ class ProgressLine:
         """Returns how far it is, such as `world: 30 of 100, 2 min left`."""
         words = f"{self._name}: {self._done:,} of {self._expected:,}"
         if self._done:
-            left = (self._clock() - self._begun) / self._done * (self._expected - self._done)
+            left = (time.monotonic() - self._begun) / self._done * (self._expected - self._done)
             words += f", {duration_in_words(left)} left"
         return words
 

@@ -20,7 +20,7 @@ from tileharvest.viewer import api
 from tileharvest.viewer.areas import area_story, list_areas
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.feeds import FEEDS, feed
-from tileharvest.viewer.framing import framed
+from tileharvest.viewer.frames import framed
 from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
 from tileharvest.viewer.page_files import INDEX
 from tileharvest.viewer.parameters import Parameters

@@ -19,7 +19,7 @@ from aiohttp import web
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application
-from tileharvest.viewer.framing import parse_ancestors
+from tileharvest.viewer.frames import parse_ancestors
 from tileharvest.viewer.host_names import HostNames
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import HEADERS, error, quoted

@@ -14,11 +14,13 @@ from tests.end_to_end.project import await_condition
 from tests.end_to_end.real_maps import ANTWORLD, SMALL, SMALL_DAY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.end_to_end.project import Project
     from tests.end_to_end.real_maps import Harvested
     from tests.end_to_end.rendering import Rendering
+    from tests.servers.nginx import Nginx
 
 
 def test_a_mosaic_is_put_together_of_the_published_tiles(
@@ -63,6 +65,23 @@ def test_the_differences_are_those_of_the_published_files(
     assert (told["new"], told["changed"]) == (len(expected) - len(changed), len(changed))
     with Image.open(shown) as picture:
         assert picture.size == (told["files"][1]["width"], told["files"][1]["height"])
+
+
+def test_a_restored_map_can_be_served_again(
+    project: Project, antworld: list[Harvested], nginx: Callable[..., Nginx], tmp_path: Path
+) -> None:
+    """Elsewhere than before. Its files have the site's times, of which nginx makes their ETags: so a harvest
+    finds everything unchanged."""
+    last, web = antworld[-1], tmp_path / "web"
+    web.mkdir()
+    project.adopt(last.data)
+    project.add_map(ANTWORLD, f"{nginx(web).url}/map/", walk="full")
+    told = json.loads(project.scrapy("restore", ANTWORLD, str(web / "map"), "--json").stdout)
+    assert (told["day"], told["tiles"], told["missing"]) == (last.day, len(last.images), 0)
+    counts = project.harvest(ANTWORLD, "2021-06-01")["counts"]
+    assert {outcome: tiles for outcome, tiles in counts.items() if tiles and outcome != "404"} == {
+        "ign": len(last.images)
+    }
 
 
 def test_a_signal_ends_it_in_one_line_and_leaves_nothing(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,9 @@ from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SI
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.database import History
+from tileharvest.maps.named_areas import NamedArea
 from tileharvest.pictures.bands import PixelBox
+from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -25,9 +26,12 @@ SQUAREMAP = Projection((2 / 512, 0, 0, 0), (0, 0, -2 / 512, 0))
 """A block is a pixel, and a tile of 512 pixels two grid units."""
 
 
-def of_layer(folder: Path, layer: Layer, tile: Tile) -> History:
+SPAWN = NamedArea(name="spawn", layer="top", corners=((9, 0), (0, 19)))
+
+
+def of_layer(folder: Path, layer: Layer, tile: Tile, renderer: str = "squaremap") -> History:
     world = World(folder)
-    world.harvest(FIRST, {tile: picture()}, layer=layer.name, described=layer)
+    world.harvest(FIRST, {tile: picture()}, layer=layer.name, described=layer, renderer=renderer)
     return History.open_read_only(f"sqlite:///{world.history_file}")
 
 
@@ -105,7 +109,7 @@ def test_a_zone_is_that_of_the_entry(history: History) -> None:
 def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
     layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
     with of_layer(tmp_path, layer, Tile.at(0, 0, 0)) as history:
-        found = excerpt_of(history, MAP, Wanted(area="spawn"), named={"spawn": (0, 0, 9, 19)})
+        found = excerpt_of(history, MAP, Wanted(area="spawn"), named={"spawn": SPAWN})
         assert found.box(0) == PixelBox(0, 0, 10, 20)
 
 
@@ -134,7 +138,7 @@ def test_where_nothing_was_there_is_no_box(history: History) -> None:
 )
 def test_what_a_map_does_not_have_is_said(history: History, wanted: Wanted, words: str) -> None:
     with pytest.raises(ConfigurationError, match=r"\S") as caught:
-        excerpt_of(history, MAP, wanted, named={"spawn": (0, 0, 1, 1)})
+        excerpt_of(history, MAP, wanted, named={"spawn": SPAWN})
     assert words in str(caught.value)
 
 
@@ -143,10 +147,10 @@ def test_an_unknown_map_is_told_those_that_there_are(history: History) -> None:
         excerpt_of(history, "wrold", Wanted())
 
 
-def test_blocks_need_a_projection(tmp_path: Path) -> None:
-    layer = replace(Layer("plain", Pyramid(4), "png"), projection=None)
-    with (
-        of_layer(tmp_path, layer, Tile(0, 1, 1)) as history,
-        pytest.raises(ConfigurationError, match="does not tell where the blocks of layer 'plain' are"),
-    ):
-        excerpt_of(history, MAP, Wanted(area="0,0,9,9")).box(0)
+def test_a_map_of_the_earth_is_cut_by_degrees(tmp_path: Path) -> None:
+    """Of the square of Mercator the quarter north and east of (0, 0) is the upper right one."""
+    layer = Layer("zoom1", Pyramid(1), "png", tile_size=(256, 256), projection=mercator(1))
+    with of_layer(tmp_path, layer, Tile.at(0, 1, 0), renderer="xyz") as history:
+        found = excerpt_of(history, MAP, Wanted(area="0,0,85.0511287,179.9999999")).box(0)
+    assert found is not None
+    assert (found.width, found.height) == (256, 256)

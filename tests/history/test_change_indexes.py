@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, D, began, ended, found
 from tests.history.pyramid import THIRD, UPPER, seen
 from tileharvest.history.change_indexes import stored_indexes
-from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
-from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex, StoredIndex
 
 if TYPE_CHECKING:
@@ -112,17 +110,3 @@ def test_a_dry_run_knows_the_index(history: History, first: HarvestRecord) -> No
     ended(first)
     with history.dry_copy("world") as copy:
         assert stored_indexes(copy) == stored_indexes(history)
-
-
-def test_files_of_a_site_take_the_place_of_those_before(history: History) -> None:
-    one = SiteFile(Validator('"1"', None), b"var config")
-    keep_site_files(history, "world", {"a": one, "b": one})
-    keep_site_files(history, "world", {"a": SiteFile(Validator(None, "today"), b"{}")})
-    assert site_files_of(history, "world") == {"a": SiteFile(Validator(None, "today"), b"{}")}
-    assert site_files_of(history, "other") == {}
-
-
-def test_files_that_are_large_or_cannot_be_asked_for_under_conditions_are_not_kept() -> None:
-    assert not SiteFile(Validator(), b"").is_worth_keeping
-    assert not SiteFile(Validator('"1"'), b" " * 2_000_000).is_worth_keeping
-    assert SiteFile(Validator(None, "today"), b"").is_worth_keeping

@@ -15,7 +15,8 @@ from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.maps_file import load_maps
-from tileharvest.maps.settings import maps_file
+from tileharvest.maps.named_areas import load_areas
+from tileharvest.maps.settings import areas_file, maps_file
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +69,9 @@ class ExportCommand(MapCommand):
             getattr(opts, "last", None),
         )
         with open_history_for_reading(settings) as history:
-            yield excerpt_of(history, name, wanted, _zones(settings, name))
+            areas = load_areas(areas_file(settings)).get(name, [])
+            named = {area.name: area for area in areas}
+            yield excerpt_of(history, name, wanted, _zones(settings, name), named)
 
 
 def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, HistoryError, nearest
+from tileharvest.history.area_changes import rectangle_of, rectangle_of_area
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import Extent, extent
 from tileharvest.pictures.bands import PixelBox
@@ -20,17 +21,16 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Layer, Size
     from tileharvest.tiles.zones import Zone
 
-Corners: TypeAlias = tuple[int, int, int, int]
-"""x and z of two opposite corners of a rectangle of blocks. Both blocks belong to it."""
-
 WHOLE: Final = "whole"
 """What a person writes for the whole map."""
 
-_CORNERS: Final = re.compile(r"(-?\d{1,8})[ ,]+(-?\d{1,8})[ ,:]+(-?\d{1,8})[ ,]+(-?\d{1,8})", re.ASCII)
+_NUMBER: Final = r"(-?\d{1,8}(?:\.\d{1,9})?)"
+_CORNERS: Final = re.compile(rf"{_NUMBER}[ ,]+{_NUMBER}[ ,:]+{_NUMBER}[ ,]+{_NUMBER}", re.ASCII)
 _ZONE: Final = re.compile(r"zone(?::(\d{1,4}))?", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _COMPOSED: Final = 8
@@ -143,26 +143,25 @@ def excerpt_of(
     map_name: str,
     wanted: Wanted,
     zones: Sequence[Zone] = (),
-    named: Mapping[str, Corners] | None = None,
+    named: Mapping[str, NamedArea] | None = None,
 ) -> Excerpt:
     """Returns what is wanted of a map.
 
-    `zones` are those of its entry in maps.toml, and `named` its areas with a name. Raises HistoryError for a
-    map without a history, and ConfigurationError for what it does not have.
+    `zones` are those of its entry in maps.toml, and `named` its named areas, each of which has a layer of its
+    own. Raises HistoryError for a map without a history, and ConfigurationError for what it does not have.
     """
     outline = map_outline(history, map_name)
-    if not outline.days or not outline.layers:
-        raise HistoryError(
-            f"map '{map_name}' has no harvest yet: scrapy harvest {map_name} begins its history"
-        )
-    layer = _layer(outline, wanted.layer)
-    last = _day(outline, wanted.day or wanted.last) or outline.days[-1]
-    first = _day(outline, wanted.first) or (last if wanted.last is None else outline.days[0])
+    last = day_of(outline, wanted.day or wanted.last)
+    areas = named or {}
+    own = areas[wanted.area].layer if wanted.area is not None and wanted.area in areas else None
+    layer = _layer(outline, wanted.layer or own)
+    first = last if wanted.last is None else outline.days[0]
+    first = first if wanted.first is None else day_of(outline, wanted.first)
     if first > last:
         raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
     if not layer.kept_zooms(last):
         raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
-    ground = _ground(wanted.area, layer, layer.described(last), zones, named or {})
+    ground = _ground(wanted.area, outline, layer, layer.described(last), zones, areas)
     return Excerpt(history, outline, layer, ground, first, last)
 
 
@@ -176,10 +175,16 @@ def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
     return outline.layers[names.index(name)]
 
 
-def _day(outline: MapOutline, text: str | None) -> date | None:
-    """Raises ConfigurationError for what is no day, and one on which nothing was known yet."""
+def day_of(outline: MapOutline, text: str | None) -> date:
+    """Returns the day that a person has written; by default that of the last harvest.
+
+    Raises ConfigurationError for what is no day, and one on which nothing was known yet, and HistoryError
+    for a map that was never harvested.
+    """
+    if not outline.days:
+        raise HistoryError(f"map '{outline.name}' was never harvested: `scrapy harvest` begins its history")
     if text is None:
-        return None
+        return outline.days[-1]
     try:
         day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -195,33 +200,29 @@ def _day(outline: MapOutline, text: str | None) -> date | None:
 
 def _ground(
     text: str | None,
+    outline: MapOutline,
     layer: LayerOutline,
     described: Layer,
     zones: Sequence[Zone],
-    named: Mapping[str, Corners],
+    named: Mapping[str, NamedArea],
 ) -> Ground | None:
     if text is None or text == WHOLE:
         return None
+    if text in named:
+        return rectangle_of_area(named[text], layer, outline.renderer).ground(layer.latest.projection)
     if (found := _ZONE.fullmatch(text)) is not None:
         number = int(found[1] or 1)
         if not 1 <= number <= len(zones):
             has = f"it has {len(zones)}" if zones else "it has none"
             raise ConfigurationError(f"--area {text}: maps.toml has no such zone of the map; {has}")
         return Ground.of(zones[number - 1].tiles(), layer.factor)
-    corners = named.get(text)
-    if corners is None and (found := _CORNERS.fullmatch(text.strip())) is not None:
-        x, z, other_x, other_z = map(int, found.groups())
-        corners = x, z, other_x, other_z
-    if corners is None:
+    if (found := _CORNERS.fullmatch(text.strip())) is None:
         example = "write two corners in blocks, such as --area=-100,-50,100,50"
         hint = nearest(text, [*named, WHOLE, "zone"], example)
         raise ConfigurationError(f"--area {text} is no area; {hint}")
-    if described.projection is None:
-        raise ConfigurationError(
-            f"the site does not tell where the blocks of layer '{layer.name}' are: write --area zone or"
-            f" --area {WHOLE}"
-        )
-    x, z, other_x, other_z = corners
-    # Both blocks belong to it.
-    first, last = (min(x, other_x), min(z, other_z)), (max(x, other_x) + 1, max(z, other_z) + 1)
-    return Ground.of_places(first, last, described.projection)
+    first, second, third, fourth = map(float, found.groups())
+    try:
+        rectangle = rectangle_of(((first, second), (third, fourth)), described, outline.renderer)
+    except ValueError as error:
+        raise ConfigurationError(f"--area {text} cannot be: {error}") from None
+    return rectangle.ground(described.projection)

@@ -193,7 +193,7 @@ class Harvest:
             return {}
 
         def known(history: History) -> dict[str, SiteFile]:
-            files = site_files_of(history, self.description.name)
+            files = site_files_of(history, self.description.name, self.day)
             if relies_on_indexes(history, self.description, self.day):
                 return files
             return {url: file for url, file in files.items() if file != MISSING}
@@ -247,7 +247,7 @@ class Harvest:
             store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
             if files is not None:
-                keep_site_files(history, self.description.name, files)
+                keep_site_files(history, self.description.name, record.day, files)
             known = record.known_before(self._areas)
             self._is_first = record.is_first()
             self._tops = record.unasked(endless, MOST_TOPS) if endless else []

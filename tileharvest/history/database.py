@@ -33,6 +33,7 @@ from tileharvest.history.schema import (
     maps,
     metadata,
     proofs,
+    site_bodies,
     site_files,
     tiles,
     validators,
@@ -271,4 +272,7 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
     yield versions, select(versions).where(versions.c.id.in_(its_latest))
     for table in (tiles, validators, proofs, change_indexes, index_readings):
         yield table, select(table).where(table.c.layer.in_(its_layers))
-    yield site_files, select(site_files).where(site_files.c.map == map_id)
+    its_files = select(site_files).where(site_files.c.map == map_id)
+    its_bodies = its_files.with_only_columns(site_files.c.sha1)
+    yield site_bodies, select(site_bodies).where(site_bodies.c.sha1.in_(its_bodies))
+    yield site_files, its_files

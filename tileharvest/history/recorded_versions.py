@@ -111,6 +111,12 @@ _DIFFERENCES: Final = AreaQuery.over(
     .join(_BEFORE, _BEFORE.c.id == _ITS_LAST_BEFORE, isouter=True)
     .where(versions.c.day > bindparam("after"), versions.c.sha1.is_distinct_from(_BEFORE.c.sha1)),
 )
+_PRESENT: Final = AreaQuery.over(
+    tiles,
+    select(tiles.c.x, tiles.c.y, *_VERSION)
+    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
+    .where(versions.c.sha1.is_not(None)),
+)
 _STORY: Final = select(*_VERSION).where(is_tile(versions)).order_by(versions.c.day)
 
 
@@ -161,6 +167,16 @@ def extent(history: History, layer: int, area: TileRange, day: date) -> Extent |
     with history.reading() as connection:
         ((count, size, *edges),) = _EXTENT.rows(connection, layer, area, until=day)
     return Extent(TileRange(area.zoom, *edges), count, int(size)) if count else None
+
+
+def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:
+    """Returns the versions of the tiles of the area that were there on that day.
+
+    Goes to one version per tile that was ever asked there.
+    """
+    with history.reading() as connection:
+        rows = _PRESENT.rows(connection, layer, area, until=day)
+    return {Tile(area.zoom, x, y): _version(*version) for x, y, *version in rows}
 
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:

@@ -38,7 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0010"
+REVISION: Final = "0011"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -378,18 +378,28 @@ null where the walk does not rest on the index. The rows of a harvest that is co
 `change_indexes`.
 """
 
+site_bodies: Final = Table(
+    "site_bodies",
+    metadata,
+    Column("sha1", Text, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What was in those files, each once, compressed by zlib."""
+
 site_files: Final = Table(
     "site_files",
     metadata,
     Column("map", Integer, ForeignKey("maps.id"), primary_key=True, autoincrement=False),
     Column("url", Text, primary_key=True),
+    Column("day", Date, primary_key=True),
     Column("etag", Text, nullable=True),
     Column("last_modified", Text, nullable=True),
-    Column("body", LargeBinary, nullable=False),
+    Column("sha1", Text, ForeignKey("site_bodies.sha1"), nullable=True),
     sqlite_with_rowid=False,
 )
-"""The small files that say what a map's site has, as the site sent them last, so that it need not send them
-again."""
+"""The small files that say what a map's site has, from the day on which the site sent them so. A row without
+a sha1 says that the file was not read any more from that day on."""
 
 BLOCK_LEVELS: Final = 3
 """A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile. So there are up to 64

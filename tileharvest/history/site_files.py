@@ -1,30 +1,46 @@
-"""The small files of a map's site, as it sent them last: what a renderer writes beside its tiles."""
+"""The small files of a map's site, as they were on each day: what a renderer writes beside its tiles."""
 
 from __future__ import annotations
 
+import zlib
+from hashlib import sha1
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, func, select
 
 from tileharvest.history.outlines import own_map_id
-from tileharvest.history.schema import maps, site_files
+from tileharvest.history.schema import harvests, insert_into, maps, replace_into, site_bodies, site_files
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from sqlalchemy import Connection
 
     from tileharvest.history.database import History
 
-_MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = 1024 * 1024
 """A larger file is asked for anew each time, and takes no room in the history."""
 
-
-_FILES: Final = (
-    select(site_files.c.url, site_files.c.etag, site_files.c.last_modified, site_files.c.body)
+_ITS: Final = site_files.alias("its_files")
+_LAST: Final = (
+    select(func.max(_ITS.c.day))
+    .where(_ITS.c.map == site_files.c.map, _ITS.c.url == site_files.c.url, _ITS.c.day <= bindparam("until"))
+    .scalar_subquery()
+)
+_ROWS: Final = (
+    select(
+        site_files.c.url, site_files.c.day, site_files.c.etag, site_files.c.last_modified, site_files.c.sha1
+    )
     .join_from(site_files, maps, maps.c.id == site_files.c.map)
-    .where(maps.c.name == bindparam("map_name"))
+    .where(maps.c.name == bindparam("map_name"), site_files.c.day == _LAST)
+)
+_FILES: Final = _ROWS.add_columns(site_bodies.c.body).join(
+    site_bodies, site_bodies.c.sha1 == site_files.c.sha1
+)
+_NEXT_HARVEST: Final = select(func.min(harvests.c.day)).where(
+    harvests.c.map == bindparam("its_map"), harvests.c.day > bindparam("its_day")
 )
 
 
@@ -36,38 +52,100 @@ class SiteFile(NamedTuple):
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether the site can say that it has not changed, and it is small."""
-        return self.validator != Validator() and len(self.body) <= _MOST_BYTES
+        """Whether it is small."""
+        return len(self.body) <= MOST_BYTES
 
 
 MISSING: Final = SiteFile(Validator(etag=""), b"")
 """Stands for a file that was looked for and was not there."""
 
 
-def site_files_of(history: History, map_name: str) -> dict[str, SiteFile]:
-    """Returns the files that the map's last harvest has looked for, by address. Raises HistoryError."""
+class _State(NamedTuple):
+    """What a row says of a file, but for its day."""
+
+    etag: str | None
+    last_modified: str | None
+    sha1: str | None
+
+
+_ABSENT: Final = _State(None, None, None)
+
+
+def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
+    """Returns the files that the map's last harvest until that day has looked for, by address.
+
+    Raises HistoryError.
+    """
     with history.reading() as connection:
-        rows = connection.execute(_FILES, {"map_name": map_name}).all()
-    return {url: SiteFile(Validator(etag, date), body) for url, etag, date, body in rows}
+        rows = connection.execute(_FILES, {"map_name": map_name, "until": day}).all()
+    return {
+        row.url: SiteFile(Validator(row.etag, row.last_modified), zlib.decompress(row.body)) for row in rows
+    }
 
 
-def keep_site_files(history: History, map_name: str, files: Mapping[str, SiteFile]) -> None:
-    """Keeps these files of the map in place of all others. Raises HistoryError."""
+def first_day_of_files(history: History, map_name: str, after: date) -> date | None:
+    """Returns the first day after this one of which there are files, or None. Raises HistoryError."""
+    query = (
+        select(func.min(site_files.c.day))
+        .join_from(site_files, maps, maps.c.id == site_files.c.map)
+        .where(maps.c.name == map_name, site_files.c.day > after)
+    )
+    with history.reading() as connection:
+        day: date | None = connection.execute(query).scalar()
+    return day
+
+
+def keep_site_files(history: History, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
+    """Keeps these files of the map, and no others, as those of that day. Raises HistoryError.
+
+    What other days have stays as it was. Files of more than `MOST_BYTES` are left out.
+    """
+    bodies = {url: file.body for url, file in files.items() if file.is_worth_keeping}
+    now = {
+        url: _State(files[url].validator.etag, files[url].validator.last_modified, _sha1(body))
+        for url, body in bodies.items()
+    }
 
     def write(connection: Connection) -> None:
         map_id = own_map_id(connection, map_name)
-        connection.execute(delete(site_files).where(site_files.c.map == map_id))
-        rows = [
-            {
-                "map": map_id,
-                "url": url,
-                "etag": file.validator.etag,
-                "last_modified": file.validator.last_modified,
-                "body": file.body,
-            }
-            for url, file in files.items()
-        ]
-        if rows:
-            connection.execute(insert(site_files), rows)
+        before = _states(connection, map_name, day)
+        states = now | {url: _ABSENT for url, (_, state) in before.items() if url not in now}
+        changed = {url: state for url, state in states.items() if _state(before, url) != state}
+        if not changed:
+            return
+        following = connection.execute(_NEXT_HARVEST, {"its_map": map_id, "its_day": day}).scalar()
+        rows = [_row(map_id, url, day, state) for url, state in changed.items()]
+        if following is not None:
+            # What it had read it has not noted, because it was as before.
+            there = _states(connection, map_name, following)
+            rows += [
+                _row(map_id, url, following, _state(there, url))
+                for url in changed
+                if url not in there or there[url][0] < following
+            ]
+        new = {state.sha1: bodies[url] for url, state in changed.items() if state.sha1 is not None}
+        if new:
+            statement = insert_into(connection.dialect.name, site_bodies).on_conflict_do_nothing()
+            connection.execute(
+                statement, [{"sha1": name, "body": zlib.compress(body)} for name, body in new.items()]
+            )
+        connection.execute(replace_into(connection.dialect.name, site_files, "map", "url", "day"), rows)
 
     history.write(write)
+
+
+def _states(connection: Connection, map_name: str, until: date) -> dict[str, tuple[date, _State]]:
+    rows = connection.execute(_ROWS, {"map_name": map_name, "until": until})
+    return {url: (day, _State(*state)) for url, day, *state in rows}
+
+
+def _state(states: Mapping[str, tuple[date, _State]], url: str) -> _State:
+    return states[url][1] if url in states else _ABSENT
+
+
+def _row(map_id: int, url: str, day: date, state: _State) -> dict[str, object]:
+    return {"map": map_id, "url": url, "day": day, **state._asdict()}
+
+
+def _sha1(body: bytes) -> str:
+    return sha1(body, usedforsecurity=False).hexdigest()

@@ -13,6 +13,7 @@ from tileharvest.history.imported_day import (
     record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
+from tileharvest.history.site_files import keep_site_files
 from tileharvest.importers.replay import Replay
 from tileharvest.tiles.versions import Validator
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
+    from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.replay import Found
     from tileharvest.importers.snapshot import Snapshot
@@ -46,6 +48,8 @@ class ImportedMap:
         self._clock = clock
         self._images = images
         self._replay: Replay | None = None
+        self._files: Mapping[str, SiteFile] = {}
+        """The files of the site of the day before."""
         self._day: date | None = None
         """The last day that was recorded here."""
 
@@ -91,7 +95,9 @@ class ImportedMap:
                 stored_bytes=new_bytes,
             ),
         )
-        self._day = day
+        if not is_next or found.site.files is not self._files:
+            keep_site_files(self._history, self._description.name, day, found.site.files)
+        self._day, self._files = day, found.site.files
         return record
 
     def _changed(self, found: Found) -> list[ImportedTile]:

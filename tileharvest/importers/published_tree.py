@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.history.site_files import SiteFile
     from tileharvest.maps.description import GitEntry
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site
@@ -73,6 +74,11 @@ class PublishedTree:
         """
         self._found = await asyncio.to_thread(lambda: asyncio.run(self._read(probe)))
         return self._found.site
+
+    @property
+    def files(self) -> Mapping[str, SiteFile]:
+        """The files that say what the map has, by address, once it was read."""
+        return self._found.files
 
     async def keep(self) -> None:
         """Keeps a result for every tile that a walk finds in the commit, and for all that are known.

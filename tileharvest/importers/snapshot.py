@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import unquote
 
 from tileharvest.errors import SiteError
+from tileharvest.history.site_files import SiteFile
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.renderers.site import Fetched
+from tileharvest.renderers.site import INDEX, Fetched, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tileharvest.tiles.versions import Validator
 
-
-_INDEX: Final = "index.html"
-"""What a web server sends for a folder."""
 
 _LFS_POINTER: Final = b"version https://git-lfs"
 """The first bytes of a file that stands for another one, which git has not got (Git LFS specification)."""
@@ -61,13 +58,15 @@ class SnapshotPages:
         self._page = page
         self.looked_at: set[str] = set()
         """Also those that are not there: what the probe says may change when they are."""
+        self.files: dict[str, SiteFile] = {}
+        """Those that were read, by address."""
 
     async def fetch(self, method: str, url: str) -> Fetched:
         """Answers as a plain file server would."""
         path = path_of(url, self._page)
         if path is None:
             return Fetched(404, b"", url)
-        path = f"{path}{_INDEX}" if path.endswith("/") or not path else path
+        path = f"{path}{INDEX}" if path.endswith("/") or not path else path
         self.looked_at.add(path)
         if path not in self._snapshot:
             return Fetched(404, b"", url)
@@ -75,6 +74,7 @@ class SnapshotPages:
             return Fetched(200, b"", url)
         (body,) = self._snapshot.read([path])
         refuse_pointer(body, path, self._snapshot.name)
+        self.files[url] = SiteFile(self._snapshot.validator(path), body)
         return Fetched(200, body, url)
 
 
@@ -90,12 +90,6 @@ def refuse_pointer(body: bytes, path: str, place: str) -> None:
             " what was recorded before is kept, and nothing of this state was: check the files out with"
             " `git lfs pull`, and use: scrapy import folder"
         )
-
-
-def path_of(url: str, page: str) -> str | None:
-    """Returns the path of an address below the map's page, or None for any other address."""
-    plain = url.partition("#")[0].partition("?")[0]
-    return unquote(plain.removeprefix(page)) if plain.startswith(page) else None
 
 
 def is_configuration(path: str) -> bool:

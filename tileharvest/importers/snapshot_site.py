@@ -8,8 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.harvest.walks import LayerWalk, walk_over
-from tileharvest.importers.snapshot import SnapshotPages, path_of, refuse_pointer
+from tileharvest.importers.snapshot import SnapshotPages, refuse_pointer
 from tileharvest.renderers.registry import probe, renderer_named
+from tileharvest.renderers.site import path_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
+    from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.snapshot import Snapshot
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.probe import Probe
@@ -45,6 +47,8 @@ class SnapshotSite:
     layers: Mapping[str, LayerWalk]
     looked_at: frozenset[str]
     """The files that the renderer has read, or looked for."""
+    files: Mapping[str, SiteFile]
+    """Those that it has read, by address."""
 
     @classmethod
     async def read(
@@ -58,7 +62,7 @@ class SnapshotSite:
         pages = SnapshotPages(snapshot, description.page)
         site = await probing(description, pages.fetch)
         layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
-        return cls(description, snapshot, site, layers, frozenset(pages.looked_at))
+        return cls(description, snapshot, site, layers, frozenset(pages.looked_at), pages.files)
 
     def path(self, place: Place) -> str | None:
         """Returns a tile's path, or None for one that has none in the snapshot: its address leads elsewhere,

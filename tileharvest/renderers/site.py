@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import chompjs
 import msgspec
@@ -40,6 +41,16 @@ class Fetched(NamedTuple):
 
 Fetch = Callable[[str, str], Awaitable[Fetched]]
 """Is called as `await fetch(method, url)`. Raises SiteError when the site gives no answer at all."""
+
+
+INDEX: Final = "index.html"
+"""What a web server sends for a folder."""
+
+
+def path_of(url: str, page: str) -> str | None:
+    """Returns the path of an address below the map's page, or None for any other address."""
+    plain = url.partition("#")[0].partition("?")[0]
+    return unquote(plain.removeprefix(page)) if plain.startswith(page) else None
 
 
 class UnrecognisedError(SiteError):

@@ -355,7 +355,9 @@ class TileSpider(Spider, HeldSpider):
         check = (lambda: None) if politeness is None else politeness.check
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
         self._tree = PublishedTree(harvest, repository, folder, store, agent, check, is_limited=is_limited)
-        return await self._tree.read(self.probe)
+        site = await self._tree.read(self.probe)
+        self._site_files = dict(self._tree.files)
+        return site
 
     async def _be_allowed(self) -> None:
         """Wait until the site may be asked, and find out how much of it."""

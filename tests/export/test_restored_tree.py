@@ -1,0 +1,184 @@
+"""Trees restored of a history, beside the published files of every shared map."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.end_to_end.real_maps import days
+from tests.export.test_mosaic import Count
+from tests.history.making import put_empty_history
+from tests.servers.published import published
+from tileharvest.errors import TileHarvestError
+from tileharvest.export.restored_tree import PastSite, Restored, restore
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.importers.folder_import import SOURCE, import_folder
+from tileharvest.importers.images import ImportedImages
+from tileharvest.importers.imported_map import ImportedMap
+from tileharvest.maps.description import MapDescription
+from tileharvest.store.files import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tileharvest.history.imported_day import DayRecord
+
+URL: Final = "https://map.example.net/world/"
+VERSIONS: Final = {
+    "antworld": (1, 4),
+    "alexjj": (1, 2),
+    "jgore43": (1, 4),
+    "richhall": (1,),
+    "duckmap": (1, 2),
+    "sbatserver": (1, 6),
+    "labyrinthmc": (1, 5),
+    "helmetgreen": (1, 4),
+    "mrozbarry": (1, 4),
+}
+NEVER_ASKED: Final = re.compile(
+    r".*(base|blank)\.png|.*/rstate/.*|.*/metadata/.*\.csv|.*\.hash|.*/blockinfo/.*|robots\.txt"
+    r"|standalone/.*|.*/map\.settings|tiles/world_nether/flat/.*/zzzzz_.*|.*/5/-1_0\.png"
+)
+"""Files of these maps that no walk and no probe asks for."""
+
+
+class Watched(Count):
+    """What an import tells is nothing to these tests."""
+
+    def recorded(self, day: date, record: DayRecord) -> None: ...
+    def left_out(self, day: date, why: str) -> None: ...
+    def lacks(self, day: date, file: str, why: str) -> None: ...
+
+
+class PastMap:
+    """Versions of a shared map, imported, and a way to restore them."""
+
+    def __init__(self, folder: Path, name: str, **keys: object) -> None:
+        self.folder = folder
+        self.store = FileStore(folder / "tiles")
+        self.description = MapDescription(name=name, url=URL, **keys)  # type: ignore[arg-type]
+        put_empty_history(folder / "history.sqlite")
+        self.url = f"sqlite:///{folder / 'history.sqlite'}"
+
+    def add(self, site: Path, day: date) -> None:
+        with History.open(self.url) as history, ImportedImages(self.store) as images:
+            imported = ImportedMap(self.description, history, images, SOURCE, lambda: datetime.now(UTC))
+            asyncio.run(import_folder(imported, site, day, Watched()))
+
+    def restored(self, day: date, target: Path) -> Restored:
+        with History.open_read_only(self.url) as history:
+            outline = map_outline(history, self.description.name)
+            past = PastSite.on(history, self.description, outline, day)
+            return restore(past, self.store, target, Count())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    there = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
+
+
+def times(folder: Path, names: Mapping[str, bytes]) -> dict[str, int]:
+    return {name: int((folder / name).stat().st_mtime) for name in names}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path, tmp_path: Path) -> None:
+    past, of_versions = PastMap(tmp_path, name), {}
+    for version in VERSIONS[name]:
+        site = published(shared_maps, name, version, tmp_path / f"site-{version}")
+        day = date.fromisoformat(days(shared_maps, name)[version - 1])
+        past.add(site, day)
+        of_versions[day] = site
+    for number, (day, site) in enumerate(of_versions.items()):
+        target = tmp_path / f"restored-{day}"
+        told = past.restored(day, target)
+        found, expected = files(target), files(site)
+        assert found.keys() <= expected.keys()
+        assert [one for one in expected.keys() - found.keys() if not NEVER_ASKED.fullmatch(one)] == []
+        assert [one for one, body in found.items() if expected[one] != body] == []
+        assert told.tiles + len(told.files) == len(found)
+        assert (told.missing, told.elsewhere, told.undated) == (0, 0, 0)
+        if number == 0:
+            assert times(target, found) == times(site, found)
+
+
+def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_path: Path) -> None:
+    """Of a map of depth 5 zoom -4 has the tiles of one digit."""
+    past = PastMap(tmp_path, "alexjj", zooms=(-3, -3))
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
+    past.add(site, date(2016, 10, 6))
+    told = past.restored(date(2016, 10, 6), tmp_path / "restored")
+    found = files(tmp_path / "restored")
+    kept = {name for name in files(site) if re.fullmatch(r"world-lighting/\d/\d\.png", name)}
+    parents = {name.rpartition("/")[0] + ".png" for name in kept}
+    assert found.keys() == kept | parents | {"overviewerConfig.js"}
+    assert told.composed == {-4: len(parents)}
+    assert "of layer 'world-lighting' the history has nothing deeper than zoom -3" in told.lacking
+
+
+def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> None:
+    past = PastMap(tmp_path, "alexjj")
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
+    past.add(site, date(2016, 10, 6))
+    before = files(site)
+    with pytest.raises(TileHarvestError, match="is there already: nothing was made"):
+        past.restored(date(2016, 10, 6), site)
+    assert files(site) == before
+    (tmp_path / "empty").mkdir()
+    assert past.restored(date(2016, 10, 6), tmp_path / "empty").tiles > 0
+
+
+def test_images_that_cannot_be_read_are_counted(shared_maps: Path, tmp_path: Path) -> None:
+    past = PastMap(tmp_path, "alexjj")
+    past.add(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
+    images = sorted((tmp_path / "tiles").glob("*/*.png"))
+    images[0].unlink()
+    told = past.restored(date(2016, 10, 6), tmp_path / "restored")
+    assert told.missing >= 1
+    assert len(files(tmp_path / "restored")) == told.tiles + len(told.files)
+
+
+def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form(
+    shared_maps: Path, tmp_path: Path
+) -> None:
+    """Histories of earlier releases have none but that of the last harvest."""
+    past = PastMap(tmp_path, "antworld")
+    for version in (1, 2):
+        site = published(shared_maps, "antworld", version, tmp_path / f"site-{version}")
+        past.add(site, date.fromisoformat(days(shared_maps, "antworld")[version - 1]))
+    first, second = (date.fromisoformat(day) for day in days(shared_maps, "antworld")[:2])
+    forget(past, first)
+    told = past.restored(first, tmp_path / "restored")
+    assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
+    expected = files(tmp_path / "site-1")
+    tiles = {name: body for name, body in files(tmp_path / "restored").items() if name.endswith(".png")}
+    assert tiles.items() <= expected.items()
+    forget(past, second)
+    with pytest.raises(TileHarvestError, match="no configuration of map 'antworld' for 2021-02-13"):
+        past.restored(first, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_map_that_has_grown_since_needs_its_own_configuration(shared_maps: Path, tmp_path: Path) -> None:
+    past = PastMap(tmp_path, "alexjj")
+    for version in (1, 2):
+        site = published(shared_maps, "alexjj", version, tmp_path / f"site-{version}")
+        past.add(site, date.fromisoformat(days(shared_maps, "alexjj")[version - 1]))
+    first = date.fromisoformat(days(shared_maps, "alexjj")[0])
+    forget(past, first)
+    with pytest.raises(TileHarvestError, match="had depth 5 and images of png on 2016-10-06"):
+        past.restored(first, tmp_path / "restored")
+
+
+def forget(past: PastMap, day: date) -> None:
+    """As if the harvest of that day had not kept the files of the site."""
+    with sqlite3.connect(past.folder / "history.sqlite") as connection:
+        connection.execute("DELETE FROM site_files WHERE day = ?", [str(day)])
+    connection.close()

@@ -1,0 +1,67 @@
+"""The small files of a site, as they were on each day, whatever the order in which days are recorded."""
+
+from __future__ import annotations
+
+from datetime import date
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import func, select
+
+from tests.history.making import began, ended
+from tileharvest.history.schema import site_bodies
+from tileharvest.history.site_files import (
+    MOST_BYTES,
+    SiteFile,
+    first_day_of_files,
+    keep_site_files,
+    site_files_of,
+)
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from tileharvest.history.database import History
+
+FIRST, SECOND, THIRD = (date(2021, 2, day) for day in (1, 2, 3))
+ONE, OTHER = SiteFile(Validator('"1"'), b"one"), SiteFile(Validator(None, "today"), b"other")
+
+
+@pytest.fixture
+def history(history: History) -> History:
+    for day in (FIRST, SECOND, THIRD):
+        ended(began(history, day))
+    return history
+
+
+def test_each_day_has_the_files_that_were_read_on_it(history: History) -> None:
+    keep_site_files(history, "world", FIRST, {"a": ONE, "b": ONE})
+    keep_site_files(history, "world", SECOND, {"a": OTHER})
+    keep_site_files(history, "world", THIRD, {"a": OTHER, "b": ONE})
+    days = [site_files_of(history, "world", day) for day in (FIRST, SECOND, THIRD)]
+    assert days == [{"a": ONE, "b": ONE}, {"a": OTHER}, {"a": OTHER, "b": ONE}]
+    assert site_files_of(history, "world", date(2021, 1, 31)) == {}
+    assert site_files_of(history, "other", THIRD) == {}
+    assert first_day_of_files(history, "world", date(2021, 1, 31)) == FIRST
+
+
+def test_equal_bytes_are_kept_once(history: History) -> None:
+    keep_site_files(history, "world", FIRST, {"a": ONE, "b": ONE})
+    keep_site_files(history, "world", SECOND, {"a": SiteFile(Validator('"2"'), b"one")})
+    with history.reading() as connection:
+        assert connection.execute(select(func.count()).select_from(site_bodies)).scalar() == 1
+
+
+def test_large_files_are_not_kept(history: History) -> None:
+    keep_site_files(history, "world", FIRST, {"a": SiteFile(Validator(), b" " * (MOST_BYTES + 1)), "b": ONE})
+    assert site_files_of(history, "world", FIRST) == {"b": ONE}
+
+
+def test_days_may_come_in_any_order_and_twice(history: History) -> None:
+    """What a day has read is what it has, whatever was recorded of other days before or after."""
+    chance, kept = Random(3), dict[date, dict[str, SiteFile]]()
+    for _ in range(60):
+        day = chance.choice((FIRST, SECOND, THIRD))
+        kept[day] = {name: chance.choice((ONE, OTHER)) for name in "abc" if chance.random() < 0.7}
+        keep_site_files(history, "world", day, kept[day])
+        assert {day: site_files_of(history, "world", day) for day in kept} == kept

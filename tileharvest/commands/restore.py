@@ -1,0 +1,82 @@
+"""`scrapy restore NAME FOLDER --day DAY`: the files of the map's site as they were on a day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.export_command import foretell, progress
+from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.errors import ExitStatus
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.settings import open_history_for_reading
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.settings import described_map
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+    from datetime import date
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.export.restored_tree import Restored
+
+
+class Command(MapCommand, ScrapyCommand):
+    form = "[options] NAME FOLDER"
+    summary = "Restore a map: its tiles and its configuration of a day, as its site had them"
+    details = (
+        "Each file has the bytes that the site sent, and its time. FOLDER must not be there, or be empty."
+        " What the history lacks is told. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could"
+        " not be read and are left out."
+    )
+    arguments = range(2, 3)
+    usage = "say which map, and where to: scrapy {word} NAME FOLDER --day 2024-05-01"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--day", help="as it was at the end of this day (default: the last harvest's)")
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.excerpt import day_of  # noqa: PLC0415
+        from tileharvest.export.restored_tree import PastSite, restore, size_of  # noqa: PLC0415
+
+        name, folder = args[0], Path(args[1])
+        description = described_map(settings, name)
+        with open_history_for_reading(settings) as history:
+            outline = map_outline(history, name)
+            day = day_of(outline, opts.day)
+            past = PastSite.on(history, description, outline, day)
+            tiles, size = size_of(past)
+            foretell(f"{folder}: {name}, {day}: {tiles:,} tiles, {bytes_in_words(size)}", as_json=opts.json)
+            with progress(settings, name, as_json=opts.json) as watch:
+                restored = restore(past, open_store_for_reading(settings), folder, watch)
+        if restored.missing:
+            self.exitcode = ExitStatus.FAILED_TILES
+        if opts.json:
+            write_json({"map": name, "day": day.isoformat(), "folder": str(folder), **restored.as_plain()})
+            return
+        for line in _in_words(folder, day, restored):
+            write_line(line)
+
+
+def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
+    files = f"{len(restored.files)} files of the configuration"
+    lines = [f"{folder}: {restored.tiles:,} tiles and {files} of {day}, {bytes_in_words(restored.bytes)}"]
+    lines += [
+        f"zoom {zoom} is composed: {number:,} tiles, which are not the site's own"
+        for zoom, number in sorted(restored.composed.items())
+    ]
+    told = {
+        "images cannot be read, and their tiles are left out: scrapy verify names them": restored.missing,
+        "files do not lie below the map's page, and are left out": restored.elsewhere,
+        "files have no time of their own: the site did not tell it": restored.undated,
+        "files were written anew since, with the same bytes, and have that later time": restored.later,
+    }
+    lines += [f"{number:,} {what}" for what, number in told.items() if number]
+    return lines + restored.lacking

@@ -1,0 +1,378 @@
+"""A restored tree: the files of a map's site as they were on a day, made again of history and store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tileharvest.errors import SiteError, StoreError, TileHarvestError
+from tileharvest.export.target import writing_to
+from tileharvest.history.areas import MOST_COLUMNS
+from tileharvest.history.recorded_versions import extent, present_versions
+from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
+from tileharvest.pictures.composer import Composer, PastLayer
+from tileharvest.renderers.registry import probe
+from tileharvest.renderers.site import INDEX, Fetched, path_of
+from tileharvest.tiles.pyramid import EVERYWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import date
+
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.history.site_files import SiteFile
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.site import Site
+    from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.versions import Version
+
+_FORMATS: Final = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
+_AT_ONCE: Final = 4
+"""Threads that read and write files."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was restored, and what was not."""
+
+    tiles: int = 0
+    bytes: int = 0
+    files: list[str] = field(default_factory=list)
+    """The small files that say what the map has, by path."""
+    composed: Counter[int] = field(default_factory=Counter)
+    """By zoom, the tiles that were composed of deeper ones, because the history has none of their own."""
+    lacking: list[str] = field(default_factory=list)
+    """What a person should know of what is not as it was."""
+    missing: int = 0
+    """Tiles whose images cannot be read. They were left out."""
+    elsewhere: int = 0
+    """Tiles and files whose addresses do not lie below the map's page. They were left out."""
+    undated: int = 0
+    """Files of which the site did not tell the time."""
+    later: int = 0
+    """Files that were written anew since, with the same bytes: they have that later time."""
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told."""
+        return {
+            "tiles": self.tiles,
+            "bytes": self.bytes,
+            "files": self.files,
+            "composed": {str(zoom): number for zoom, number in sorted(self.composed.items())},
+            "missing": self.missing,
+            "elsewhere": self.elsewhere,
+            "undated": self.undated,
+            "later": self.later,
+            "lacking": self.lacking,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PastSite:
+    """A map's site on a day, as its files of that day tell it."""
+
+    history: History
+    description: MapDescription
+    map: MapOutline
+    day: date
+    site: Site
+    files: Mapping[str, SiteFile]
+    files_day: date | None
+    """The later day of which the files are, where there are none of the day itself."""
+
+    @classmethod
+    def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
+        """Returns the site on that day. Raises TileHarvestError where nothing tells where its tiles lie."""
+        files, files_day = _files(history, description.name, day), None
+        if not files and (files_day := first_day_of_files(history, description.name, day)) is not None:
+            files = _files(history, description.name, files_day)
+        if outline.renderer is not None:
+            description = msgspec.structs.replace(description, renderer=outline.renderer)
+
+        async def fetch(method: str, url: str) -> Fetched:
+            file = files.get(url)
+            return Fetched(404, b"", url) if file is None else Fetched(200, file.body, url)
+
+        why = ""
+        for page in (description.url, *_pages_above(files)):
+            there = msgspec.structs.replace(description, url=page)
+            try:
+                site = asyncio.run(probe(there, fetch))
+            except SiteError as error:
+                why = why or str(error)
+            else:
+                return cls(history, there, outline, day, site, files, files_day)
+        raise TileHarvestError(
+            f"the history has no configuration of map '{description.name}' for {day}, and without it nobody"
+            f" knows where its tiles lie; nothing was made: the next harvest keeps it ({why})"
+        )
+
+    def layers(self) -> Iterator[tuple[LayerOutline, Layer]]:
+        """Yields the layers that the history has, each with what the site says of it.
+
+        Raises TileHarvestError where the site's files are of a day on which a layer had another form.
+        """
+        known = {layer.name: layer for layer in self.map.layers if layer.kept_zooms(self.day)}
+        for layer in self.site.layers:
+            if (outline := known.get(layer.name)) is None:
+                continue
+            then = outline.described(self.day)
+            if (then.depth, then.image_extension) != (layer.depth, layer.image_extension):
+                raise TileHarvestError(
+                    f"layer '{layer.name}' had depth {then.depth} and images of {then.image_extension} on"
+                    f" {self.day}, and the configuration that is known, of {self.files_day or self.day}, has"
+                    f" {layer.depth} and {layer.image_extension}: nobody knows where its tiles lay; nothing"
+                    " was made"
+                )
+            yield outline, layer
+
+
+def _files(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
+    files = site_files_of(history, map_name, day)
+    return {url: file for url, file in files.items() if file != MISSING}
+
+
+def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
+    """Yields where the map's page may have been on that day, if it was elsewhere than now: each folder above
+    one of the files."""
+    tried: set[str] = set()
+    for url in files:
+        folder = url.partition("?")[0]
+        while folder.count("/") > 2:
+            folder = folder.rpartition("/")[0]
+            if folder not in tried:
+                tried.add(folder)
+                yield f"{folder}/"
+
+
+def size_of(past: PastSite) -> tuple[int, int]:
+    """Returns how many tiles there are to restore, and their bytes. Raises HistoryError."""
+    tiles = size = 0
+    for outline, _ in past.layers():
+        for zoom in outline.kept_zooms(past.day):
+            everything = EVERYWHERE.at_zoom(zoom, outline.factor)
+            if (there := extent(past.history, outline.id, everything, past.day)) is not None:
+                tiles, size = tiles + there.tiles, size + there.bytes
+    return tiles, size
+
+
+def restore(past: PastSite, store: TileStore, folder: Path, watch: Watch) -> Restored:
+    """Makes the folder, which must not be there or be empty, hold the site's files of the day.
+
+    Each has the bytes and the time that the site sent. Raises TileHarvestError; then there is no folder.
+    """
+    work = _Restoring(past, store, Restored())
+    with _whole_folder(folder) as beside:
+        work.restore(beside, watch)
+    return work.restored
+
+
+class _Restoring:
+    """Writes the files of a past site into a folder."""
+
+    def __init__(self, past: PastSite, store: TileStore, restored: Restored) -> None:
+        self._past = past
+        self._store = store
+        self.restored = restored
+        zone = past.description.zone_info
+        self._end = datetime.combine(past.day + timedelta(days=1), time(), zone)
+
+    def restore(self, folder: Path, watch: Watch) -> None:
+        watch.expects(size_of(self._past)[0])
+        self._restore_files(folder)
+        kept = list(self._past.layers())
+        for outline, layer in kept:
+            for zoom in outline.kept_zooms(self._past.day):
+                self._restore_zoom(folder, outline, layer, zoom, watch)
+            self._compose(folder, outline, layer)
+        self._tell_lacking({outline.name for outline, _ in kept})
+
+    def _restore_files(self, folder: Path) -> None:
+        past = self._past
+        for url, file in past.files.items():
+            target = self._target(folder, url)
+            if target is None:
+                continue
+            self._write(target, file.body, file.validator.last_modified)
+            self.restored.files.append(target.relative_to(folder).as_posix())
+        self.restored.files.sort()
+
+    def _restore_zoom(
+        self, folder: Path, outline: LayerOutline, layer: Layer, zoom: int, watch: Watch
+    ) -> None:
+        past = self._past
+        everything = EVERYWHERE.at_zoom(zoom, outline.factor)
+        there = extent(past.history, outline.id, everything, past.day)
+        if there is None:
+            return
+        with ThreadPoolExecutor(_AT_ONCE, "restore") as pool:
+            try:
+                for part in there.area.slices(MOST_COLUMNS):
+                    found = present_versions(past.history, outline.id, part, past.day)
+                    for is_restored in pool.map(
+                        lambda item: self._restore_tile(folder, layer, *item), found.items()
+                    ):
+                        self._count(is_restored)
+                        watch.passed()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _restore_tile(self, folder: Path, layer: Layer, tile: Tile, version: Version) -> _Written | None:
+        """Returns what was written; None where the image cannot be read."""
+        assert version.image is not None
+        target = _path(folder, layer.addresses.url_of(tile), self._past.description.page)
+        if target is None:
+            return _Written(None, None)
+        try:
+            body = self._store.named(version.image.file_name)
+        except StoreError:
+            return None
+        return _Written(len(body), _write(target, body, version.validator.last_modified))
+
+    def _count(self, written: _Written | None) -> None:
+        restored = self.restored
+        if written is None:
+            restored.missing += 1
+        elif written.bytes is None:
+            restored.elsewhere += 1
+        else:
+            restored.tiles += 1
+            restored.bytes += written.bytes
+            self._date(written.time)
+
+    def _date(self, written: datetime | None) -> None:
+        if written is None:
+            self.restored.undated += 1
+        elif written >= self._end:
+            self.restored.later += 1
+
+    def _write(self, target: Path, body: bytes, last_modified: str | None) -> None:
+        self.restored.bytes += len(body)
+        self._date(_write(target, body, last_modified))
+
+    def _target(self, folder: Path, url: str) -> Path | None:
+        target = _path(folder, url, self._past.description.page)
+        if target is None:
+            self.restored.elsewhere += 1
+        return target
+
+    def _compose(self, folder: Path, outline: LayerOutline, layer: Layer) -> None:
+        """Composes the zooms that the map does not keep of deeper ones, as far as their tiles nest by two."""
+        past = self._past
+        kept = outline.kept_zooms(past.day)
+        then = outline.described(past.day)
+        composer = Composer(self._store)
+        for zoom in range(kept[-1] - 1, layer.pyramid.first - 1, -1):
+            source = outline.source_zoom(zoom, past.day)
+            if zoom in kept or source is None:
+                continue
+            everything = EVERYWHERE.at_zoom(source, outline.factor)
+            there = extent(past.history, outline.id, everything, past.day)
+            if there is None:
+                continue
+            layer_then = PastLayer(
+                past.history, outline.id, past.day, source, then.tile_size, past.map.days, past.map.ended
+            )
+            for tile, part in composer.parts(layer_then, there.area.at_zoom(zoom)).items():
+                image, is_whole = composer.image(layer_then, part)
+                target = self._target(folder, layer.addresses.url_of(tile))
+                self.restored.missing += not is_whole
+                if image is None or target is None:
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                picture = image if layer.image_extension != "jpg" else image.convert("RGB")
+                picture.save(target, _FORMATS[layer.image_extension])
+                self.restored.composed[zoom] += 1
+
+    def _tell_lacking(self, restored_layers: set[str]) -> None:
+        past, tell = self._past, self.restored.lacking.append
+        if past.files_day is not None:
+            tell(f"the configuration is that of {past.files_day}: no earlier one is kept")
+        for layer in past.site.layers:
+            if layer.name not in restored_layers:
+                tell(f"layer '{layer.name}' had no tile in the history on {past.day}")
+        for outline, layer in past.layers():
+            deepest = outline.kept_zooms(past.day)[-1]
+            if deepest < 0:
+                tell(f"of layer '{layer.name}' the history has nothing deeper than zoom {deepest}")
+            lacks = [zoom for zoom in range(layer.pyramid.first, deepest) if zoom not in outline.zooms]
+            if lacks and outline.factor != 2:
+                zooms = ", ".join(map(str, lacks))
+                tell(f"of layer '{layer.name}' the zooms {zooms} are not kept, and cannot be composed")
+        tell(
+            "files that no harvest asks for are not kept: the page with its scripts, and the image of the"
+            " whole map; a fresh installation of the renderer has the page"
+        )
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """What became of a tile."""
+
+    bytes: int | None
+    """None: its address does not lie below the map's page."""
+    time: datetime | None
+
+
+def _path(folder: Path, url: str, page: str) -> Path | None:
+    """Returns where a file of the site is to lie; None for one that does not lie below the map's page."""
+    path = path_of(url, page)
+    if path is None:
+        return None
+    path = f"{path}{INDEX}" if path.endswith("/") or not path else path
+    parts = PurePosixPath(path).parts
+    # What a site says of itself leads nowhere else on this computer.
+    if ".." in parts or path.startswith("/") or "\0" in path or "\\" in path:
+        return None
+    return folder.joinpath(*parts)
+
+
+def _write(target: Path, body: bytes, last_modified: str | None) -> datetime | None:
+    """Writes a file. Returns its time, or None where the site did not tell one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(body)
+    try:
+        written = parsedate_to_datetime(last_modified or "")
+    except ValueError:
+        return None
+    written = written if written.tzinfo is not None else written.replace(tzinfo=UTC)
+    os.utime(target, (written.timestamp(), written.timestamp()))
+    return written
+
+
+@contextmanager
+def _whole_folder(folder: Path) -> Iterator[Path]:
+    """Makes a folder beside, which takes the place of this one when the block ends. Where the block raises,
+    it is removed. Raises TileHarvestError for a folder that has anything in it."""
+    with writing_to(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise TileHarvestError(
+                f"{folder} is there already: nothing was made; name a folder that is not there, or is empty"
+            )
+        beside = folder.with_name(f".{folder.name}.{token_hex(4)}.unfinished")
+        beside.mkdir()
+        try:
+            yield beside
+            # An empty folder is replaced on Linux; elsewhere it must go first.
+            if folder.exists():
+                folder.rmdir()
+            beside.rename(folder)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise

@@ -15,6 +15,8 @@
     make bench ARGS="unit-costs"             bytes and CPU of a map, a tile and a version
     make bench ARGS="import --commits 2000"  the past of a map in git, commit by commit; and
                                              what a quiet day asks by each walk, an index, and git
+    make bench ARGS="export --export-depth 6"
+                                             mosaics, a difference and a restored tree of 4,096 tiles
     make bench ARGS="simulation --days 30"   10,000 maps and 20 workers under a given clock
     make bench ARGS="stock"                  stock Scrapy alone
 
@@ -40,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import fleet, fleet_maps, imports, maps, quiet_day, unit_costs, walks
+from bench import exports, fleet, fleet_maps, imports, maps, quiet_day, unit_costs, walks
 from bench.cost import Cost, cores, on_core, run
 from bench.fleet_simulation import FleetSimulation
 from bench.harvest import PROJECT, check, harvest_twice
@@ -73,6 +75,7 @@ PARTS = (
     "fleet-maps",
     "unit-costs",
     "import",
+    "export",
     "simulation",
 )
 KINDS = ("tileharvest-memory", "tileharvest-sqlite", "scrapy-memory", "scrapy-jobdir")
@@ -308,6 +311,7 @@ def arguments() -> argparse.Namespace:
         "--described", type=int, nargs="*", default=maps.DESCRIBED, help="maps in one maps.toml"
     )
     parser.add_argument("--shared-maps", type=int, default=fleet_maps.MAPS, help="maps of the fleet")
+    parser.add_argument("--export-depth", type=int, default=exports.DEPTH, help="of the exported map")
     parser.add_argument("--commits", type=int, default=imports.COMMITS, help="of the imported repository")
     parser.add_argument("--committed", type=int, default=imports.TILES, help="least tiles of its map")
     parser.add_argument(
@@ -336,6 +340,7 @@ def main() -> None:
                 bench.folder / "fleet-maps", console, chosen.shared_maps
             ),
             "unit-costs": lambda: unit_costs.measure(bench.folder / "unit-costs", console),
+            "export": lambda: exports.measure(bench.folder, console, chosen.export_depth),
             "import": lambda: {
                 "imports": imports.measure(bench.folder, console, chosen.commits, chosen.committed),
                 "quiet days": quiet_day.measure(bench.folder / "quiet-days", console, chosen.committed),

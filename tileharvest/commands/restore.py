@@ -66,17 +66,17 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
-    files = f"{len(restored.files)} files of the configuration"
-    lines = [f"{folder}: {restored.tiles:,} tiles and {files} of {day}, {bytes_in_words(restored.bytes)}"]
+    told = f"{restored.tiles:,} tiles of {day}, files of the configuration: {len(restored.files)}"
+    lines = [f"{folder}: {told}; {bytes_in_words(restored.bytes)}"]
     lines += [
         f"zoom {zoom} is composed: {number:,} tiles, which are not the site's own"
         for zoom, number in sorted(restored.composed.items())
     ]
-    told = {
+    counted = {
         "images cannot be read, and their tiles are left out: scrapy verify names them": restored.missing,
         "files do not lie below the map's page, and are left out": restored.elsewhere,
         "files have no time of their own: the site did not tell it": restored.undated,
         "files were written anew since, with the same bytes, and have that later time": restored.later,
     }
-    lines += [f"{number:,} {what}" for what, number in told.items() if number]
+    lines += [f"{number:,} {what}" for what, number in counted.items() if number]
     return lines + restored.lacking

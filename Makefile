@@ -38,7 +38,7 @@ lint: $(VENV)/development ## style, types and import contracts only
 pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests, or look for wheels for them
 	$(BIN)/python tools/pythons.py
 
-bench: $(VENV)/runtime ## tiles/s against stock Scrapy, and flatness; options in ARGS
+bench: $(VENV)/development ## tiles/s against stock Scrapy, and flatness; options in ARGS
 	$(BIN)/python -m bench $(ARGS)
 
 image-check: $(VENV)/development ## build and run the image's files without a container engine, as root; options in ARGS

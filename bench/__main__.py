@@ -268,7 +268,16 @@ def viewer(bench: Bench, console: Console, versions: int) -> dict[str, Any]:
     for row in found["rates"]:
         speeds = (f"{row[name]:,.0f}" for name in ("per_second", "megabytes_per_second", "per_cpu_second"))
         rates.add_row(row["what"], *speeds, *(f"{row[name]:.0%}" for name in ("server_load", "client_load")))
-    console.print(waits, rates)
+    openings = Table("network", "page kB", "requests", "first paint ms", "pictures ms", "layout shift")
+    for row in found["openings"]:
+        times = (f"{row[name]:.0f}" for name in ("first_paint_ms", "pictures_ms"))
+        size = f"{row['page_bytes'] / 1000:.1f}"
+        openings.add_row(row["network"], size, str(row["requests"]), *times, f"{row['layout_shift']:.4f}")
+    steps = Table("until it is painted", "network", "how many", "p50 ms", "p95 ms", "most ms")
+    for row in found["steps"]:
+        times = (f"{row[name]:.0f}" for name in ("p50_ms", "p95_ms", "most_ms"))
+        steps.add_row(row["what"], row["network"], str(row["steps"]), *times)
+    console.print(waits, rates, openings, steps)
     shares = f"{found['ratio']:.2f} by the clock, {found['ratio_by_cpu']:.2f} by CPU"
     console.print(f"Images per second as a share of nginx's: {shares} (medians).")
     return found

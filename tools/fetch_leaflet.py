@@ -37,7 +37,7 @@ PATIENCE: Final = 60
 """Seconds without a byte after which the fetch fails."""
 
 _WANTED: Final = re.compile(
-    r"package/(?:dist/(?P<built>leaflet-src\.esm\.js|leaflet\.css|images/[\w.-]+)|(?P<top>LICENSE))"
+    r"package/(?:dist/(?P<built>leaflet\.js|leaflet\.css|images/[\w.-]+)|(?P<top>LICENSE))"
 )
 
 

@@ -45,7 +45,7 @@ class Spot:
 
     x: float
     y: float
-    zoom: int = 0
+    zoom: float = 0
 
     @classmethod
     def middle_of(cls, tile: LayerTile) -> Spot:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MIDDLE: Final = Spot.middle_of(COAST)
 OLD, NEW = DAYS[1], DAYS[3]
+HALVES: Final = ("map", "second-map")
 
 
 def open_compared(screen: Screen, mode: str) -> None:
@@ -142,6 +143,27 @@ class TestSideBySide:
         assert screen.square(COAST, Spot(MIDDLE.x, MIDDLE.y, 1), map="map").width == 768
         self.expect_both_at(screen, Spot(MIDDLE.x, MIDDLE.y, 1), published_days)
 
+    def test_both_halves_tell_where_the_pointer_is_and_the_story_of_a_place(self, screen: Screen) -> None:
+        open_compared(screen, "side")
+        said = []
+        for map, (left, top) in ((map, screen.point(COAST.x, COAST.y, MIDDLE, map)) for map in HALVES):  # noqa: A001
+            screen.page.mouse.move(left, top)
+            said.append(
+                [int(number) for number in re.findall(r"-?\d+", screen.part("coordinates").inner_text())]
+            )
+            screen.page.mouse.click(left, top)
+            expect(screen.part("panel-body")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
+            expect(screen.page.locator(f"#{map} .tile-mark")).to_have_count(1)
+            screen.part("panel-close").click()
+        # The middle of a half can lie between two pixels, and so between two blocks.
+        assert len(said[0]) == 2
+        assert said[0] == pytest.approx(said[1], abs=1)
+
+    def test_both_halves_have_the_heat(self, screen: Screen) -> None:
+        screen.open(MIDDLE, map="antworld", day=NEW, mode="side", heat=f"{DAYS[0]}..{NEW}", **{"with": OLD})
+        for map in HALVES:  # noqa: A001
+            expect(screen.page.locator(f"#{map} .leaflet-heat-pane canvas")).not_to_have_count(0)
+
 
 class TestOnionSkin:
     def test_the_blend_sets_how_much_of_the_older_day_is_seen(
@@ -151,11 +173,18 @@ class TestOnionSkin:
         square = screen.square(SHORE, MIDDLE)
         for percent in (0, 50, 100):
             screen.part("onion").fill(str(percent))
-            below = as_shown(published_days.image(SHORE, NEW)).convert("RGBA")
-            above = Image.open(io.BytesIO(published_days.image(SHORE, OLD))).convert("RGBA")
-            opacity = [seen * percent // 100 for seen in range(256)]
-            above.putalpha(above.getchannel("A").point(opacity))
-            assert apart(screen.pixels(square), Image.alpha_composite(below, above).convert("RGB")) <= 3
+            old, new = (as_shown(published_days.image(SHORE, day)) for day in (OLD, NEW))
+            assert apart(screen.pixels(square), Image.blend(new, old, percent / 100)) <= 3
+
+    def test_what_is_new_fades_as_well_where_nothing_was_before(
+        self, screen: Screen, published_days: PublishedDays
+    ) -> None:
+        screen.open(MIDDLE, map="antworld", day=NEW, mode="onion", **{"with": DAYS[0]})
+        square = screen.square(COAST, MIDDLE)
+        old, new = (as_shown(published_days.image(COAST, day)) for day in (DAYS[0], NEW))
+        for percent in (50, 100):
+            screen.part("onion").fill(str(percent))
+            assert apart(screen.pixels(square), Image.blend(new, old, percent / 100)) <= 3
 
     def test_the_days_of_that_place_can_be_told_apart(self, published_days: PublishedDays) -> None:
         """Or else the test above would prove nothing."""
@@ -220,6 +249,32 @@ def test_choosing_a_way_to_compare_takes_the_change_before(screen: Screen) -> No
     expect(screen.page.locator("#ticks .changed")).to_have_count(2)
     screen.choose_mode("Swipe")
     expect(screen.part("other")).to_have_value(OLD)
+
+
+def test_the_first_day_is_what_the_next_change_is_compared_with(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[0])
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.choose_mode("Swipe")
+    expect(screen.part("left-day")).to_have_text("Feb 13, 2021")
+    expect(screen.part("right-day")).to_have_text("Feb 16, 2021")
+
+
+def test_stepping_back_never_ends_at_a_day_beside_itself(screen: Screen) -> None:
+    open_compared(screen, "swipe")
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.part("previous").click()
+    expect(screen.part("right-day")).to_have_text("Feb 16, 2021")
+    expect(screen.part("left-day")).to_have_text("Feb 13, 2021")
+    expect(screen.part("previous")).to_be_disabled()
+
+
+def test_two_days_with_no_harvest_between_them_are_said_to_show_the_same(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day="2021-03-01", mode="swipe", **{"with": OLD})
+    expect(screen.part("notice")).to_have_text(
+        "No harvest lies between the two days: both show that of Feb 16, 2021."
+    )
+    screen.choose_day(NEW)
+    expect(screen.part("notice")).to_be_hidden()
 
 
 def test_the_day_compared_with_can_be_chosen(screen: Screen, published_days: PublishedDays) -> None:

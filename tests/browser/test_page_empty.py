@@ -86,6 +86,8 @@ def test_harvests_are_shown_without_loading_the_page_again(
         published(shared_maps, "alexjj", 2, site)
         project.crawl("small", AFTER_GROWTH)
         await_by_looking_again(page, lambda: expect(last_day).to_have_text("Oct 7, 2016", timeout=500))
+        screen.expect_day(BEFORE_GROWTH)
+        screen.part("notice").get_by_role("button", name="Show it").click()
         screen.await_map()
         screen.expect_day(AFTER_GROWTH)
         assert page.evaluate("window.loadedOnce") is True

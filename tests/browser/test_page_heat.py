@@ -106,11 +106,16 @@ def test_places_that_changed_are_links_that_lead_there(screen: Screen, published
         )
         assert said is not None
         links.nth(index).click()
-        screen.await_look(x=said[1], z=said[2])
+        # What lies there is seen without the colours, before and after.
+        screen.await_look(x=said[1], z=said[2], mode="swipe", day=DAYS[3], **{"with": DAYS[0]})
+        assert "heat" not in screen.look()
         there = tile_at(float(said[1]), float(said[2]))
         assert changes_between(published_days, there, EVER) == (1 if said[3] == "one" else int(said[3]))
-        middle = Spot(*grid_at(float(said[1]), float(said[2])), zoom=int(screen.look()["zoom"]))
+        middle = Spot(*grid_at(float(said[1]), float(said[2])), zoom=float(screen.look()["zoom"]))
         assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
+        assert screen.square(there, middle, "other").name == (published_days.name(there, DAYS[0]) or "")
+        screen.page.go_back()
+        expect(screen.part("panel")).to_be_visible()
 
 
 def grid_at(x: float, z: float) -> tuple[float, float]:

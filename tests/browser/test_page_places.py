@@ -165,7 +165,7 @@ def test_a_map_opens_with_all_that_is_there_in_view(screen: Screen, published_da
     screen.open(map="antworld")
     look = screen.await_place()
     screen.await_map()
-    middle = spot_of(float(look["x"]), 64, float(look["z"]), int(look["zoom"]))
+    middle = spot_of(float(look["x"]), 64, float(look["z"]), float(look["zoom"]))
     box = screen.part("map").bounding_box()
     assert box is not None
     deepest = [there for there in published_days.harvested[-1].images if there.zoom == 0]

@@ -99,7 +99,7 @@ def test_the_order_and_the_words_are_for_people(call: Call) -> None:
         ("#zoom=3", {}),
         ("#zoom=-31", {}),
         ("#zoom=-1.5", {"zoom": -1.5}),
-        ("#zoom=-1.25", {}),
+        ("#zoom=-1.125", {}),
         ("#mode=one", {"mode": "one"}),
         ("#mode=constructor", {}),
         ("#heat=2021-02-13..2021-05-12", {"heat": {"after": "2021-02-13", "until": "2021-05-12"}}),

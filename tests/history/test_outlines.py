@@ -103,6 +103,13 @@ def test_a_map_is_outlined(history: History) -> None:
     )
 
 
+def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: History) -> None:
+    harvest = began(history)
+    assert map_outline(history, "world").unfinished == (DAY,)
+    harvest.finish(END, "finished", settle_gone=True)
+    assert map_outline(history, "world").unfinished == ()
+
+
 def test_a_spawn_at_the_origin_is_one(history: History) -> None:
     described(history, DAY, Layer("day", Pyramid(10), "png", spawn=(0, 0, 0)))
     (layer,) = map_outline(history, "world").layers

@@ -76,7 +76,7 @@ def test_a_map_is_harvested_and_shown_in_any_folder(
         assert found is not None
         for path, part in (
             ("", "<html"),
-            ("page/leaflet/leaflet-src.esm.js", "Leaflet"),
+            ("page/leaflet/leaflet.js", "Leaflet"),
             ("api/v1/maps", "small"),
         ):
             with urllib.request.urlopen(found[0] + path) as answer:

@@ -56,6 +56,7 @@ def test_a_map_that_was_never_harvested_is_listed(world: World) -> None:
             "note": "ours",
             "renderer": None,
             "days": [],
+            "unfinished": [],
             "layers": [],
         }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import posixpath
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +23,9 @@ KINDS = {
     ".png": "image/png",
     ".svg": "image/svg+xml",
 }
+
+
+MOST_BYTES = 120_000
 
 
 def files_of_the_page() -> list[Path]:
@@ -48,6 +53,33 @@ def test_the_root_is_the_page(client: Client) -> None:
     reply = client.get("/")
     assert reply.body == (FOLDER / "index.html").read_bytes()
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+def test_the_page_tells_the_browser_of_all_its_modules_at_once() -> None:
+    """A module that is found only in another one comes a round trip later."""
+    page = (FOLDER / "index.html").read_text()
+    told = re.findall(r'<link rel="modulepreload" href="page/([^"]+)">', page)
+    assert told == sorted(modules_below("main.js", set()) - {"main.js"})
+
+
+def modules_below(name: str, found: set[str]) -> set[str]:
+    """Returns the module and all that it imports, by their paths."""
+    if name not in found:
+        found.add(name)
+        for imported in re.findall(r'^import (?:[^;]* from )?"(\.[^"]+)";', read(name), re.MULTILINE):
+            modules_below(posixpath.normpath(posixpath.join(posixpath.dirname(name), imported)), found)
+    return found
+
+
+def read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def test_the_whole_page_is_small(client: Client) -> None:
+    """What a browser loads before it shows the first picture."""
+    names = ["index.html", "style.css", "icon.svg", "leaflet/leaflet.css", *modules_below("main.js", set())]
+    sent = [len(client.get(f"/page/{name}", accept_encoding="gzip").body) for name in names]
+    assert sum(sent) <= MOST_BYTES
 
 
 def test_a_query_belongs_to_the_page(client: Client) -> None:

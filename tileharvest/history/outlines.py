@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, case, func, select
 
 from tileharvest.errors import ExitStatus, HistoryError
-from tileharvest.history.schema import changes, harvest_layers, harvests, insert_into, layers, maps
+from tileharvest.history.schema import FINISHED, changes, harvest_layers, harvests, insert_into, layers, maps
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -86,6 +86,8 @@ class MapOutline:
 
     An import of a day notes when it was imported. So what was to be seen by a day is the same for as long as
     this is the same."""
+    unfinished: tuple[date, ...] = ()
+    """Those of `days` on which no harvest has come to its end, yet or at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ _DAYS: Final = (
         harvests.c.day,
         func.max(harvests.c.ended),
         func.count(harvests.c.id) - func.count(harvests.c.ended),
+        func.count(case((harvests.c.reason == FINISHED, 1))).label("finished"),
     )
     .where(harvests.c.map == bindparam("in_map"))
     .group_by(harvests.c.day)
@@ -229,15 +232,17 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]))
         for id_, name, factor in rows
     )
-    return MapOutline(map_name, tuple(day for day, *_ in days), tuple(outlines), renderer, _ends(days))
+    unfinished = tuple(row.day for row in days if not row.finished)
+    every = tuple(row.day for row in days)
+    return MapOutline(map_name, every, tuple(outlines), renderer, _ends(days), unfinished)
 
 
 def _ends(days: Sequence[Row[*tuple[Any, ...]]]) -> tuple[datetime | None, ...]:
-    """Returns `MapOutline.ended` of days with their last end and the number of unfinished harvests."""
+    """Returns `MapOutline.ended` of the rows of `_DAYS`."""
     ends: list[datetime | None] = []
     last: datetime | None = None
     unfinished = 0
-    for _, ended, open_harvests in days:
+    for _, ended, open_harvests, _ in days:
         last = max(filter(None, (last, ended)), default=None)
         unfinished += open_harvests
         ends.append(None if unfinished else last)

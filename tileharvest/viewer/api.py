@@ -60,6 +60,7 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
         **_described(served, names[0]),
         "renderer": found.renderer,
         "days": [day.isoformat() for day in found.days],
+        "unfinished": [day.isoformat() for day in found.unfinished],
         "layers": [_layer(layer) for layer in found.layers],
     }
 

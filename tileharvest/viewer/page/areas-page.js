@@ -2,26 +2,11 @@
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element, part } from "./dom.js";
-import { writeHash } from "./permalink.js";
+import { AREAS, areaAddress, writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
 import { text } from "./text.js";
 
-/** The address of the list. */
-export const AREAS = "#areas";
-
 const MOST_SHOWN = 60; // Days of a story, each with a picture of two days.
-
-/** @param {string} map @param {string} area @returns {string} the address of the area's page */
-export function areaAddress(map, area) {
-  return `#${new URLSearchParams({ area, map })}`;
-}
-
-/** @param {string} hash @returns {{map: string, area: string} | null} null: it is not an area's address */
-export function readArea(hash) {
-  const read = new URLSearchParams(hash.slice(1));
-  const [map, area] = [read.get("map"), read.get("area")];
-  return map !== null && area !== null ? { map, area } : null;
-}
 
 /** @param {api.MapSummary[]} maps @param {string} [missing] what a link named and nobody knows */
 export async function drawAreas(maps, missing) {

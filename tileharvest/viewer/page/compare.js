@@ -37,10 +37,11 @@ export class CompareTools {
   }
 
   /**
-   * @param {import("./state.js").Mode} mode @param {string} day @param {string | null} other
+   * What was chosen, which may not be on the screen yet.
+   * @param {import("./state.js").Mode} mode @param {string | null} other
    * @param {{firstDay: string, lastDay: string, days: string[]}} outline
    */
-  show(mode, day, other, outline) {
+  choose(mode, other, outline) {
     this.#drawModes(mode);
     for (const choice of part("modes").querySelectorAll("input")) {
       choice.disabled = outline.days.length < 2 && choice.value !== "one";
@@ -48,6 +49,13 @@ export class CompareTools {
     part("other-field").hidden = mode === "one";
     part("onion-field").hidden = mode !== "onion";
     Object.assign(part("other"), { min: outline.firstDay, max: outline.lastDay, value: other ?? "" });
+  }
+
+  /**
+   * What is on the screen now.
+   * @param {import("./state.js").Mode} mode @param {string} day @param {string | null} other
+   */
+  show(mode, day, other) {
     this.border.hidden = mode !== "swipe";
     const sides = mode === "swipe" || mode === "side";
     for (const [id, shown] of [["left-day", other], ["right-day", day]]) {

@@ -10,13 +10,16 @@ import { MapView } from "./map-view.js";
 import { atUsualHeight, blockAt, gridToWorld, worldToGrid } from "./projection.js";
 import { rendererOf } from "./renderers/registry.js";
 import { text } from "./text.js";
-import { TileAddresses } from "./tile-addresses.js";
+import { TileAddresses, isStored } from "./tile-addresses.js";
 
 const FITTED_LEVEL = 5; // 32 x 32 tiles over the whole map: how finely its outline is looked at.
 const MOST_COUNTED = 32; // Tiles along an edge: the server refuses areas of more than 1,024.
 const LEVELS_AROUND = 3; // A tile so many levels up is about as large as a screen.
 const OUTSIDE = 4; // Levels beyond the coarsest from which tiles are looked for where no edge is known.
 const COARSEST_SEARCHED = -25; // Beyond it the server would refuse the names of 32 x 32 tiles.
+const MOST_AHEAD = 300; // Pictures, a hundred kilobytes of memory each while they are packed.
+/** Milliseconds for which a day is waited for when another one is chosen: then it is given up for that one. */
+const SLOW = 150;
 
 /**
  * @typedef {import("./outline.js").Outline} Outline
@@ -31,9 +34,11 @@ export class LayerView {
    * @param {(place: Place | null) => void} actions.moved null: by the page, not by a person
    * @param {(place: {x: number, y: number} | null) => void} actions.pointed in grid units
    * @param {(tile: api.Tile) => void} actions.chosen
+   * @param {() => void} actions.filling pictures begin to be loaded, or all are, or some cannot be
    */
   constructor(outline, layer, actions) {
     this.outline = outline;
+    this.actions = actions;
     this.layer = layer;
     this.renderer = rendererOf(outline.renderer);
     this.addresses = new TileAddresses(outline.name, layer.name);
@@ -42,13 +47,45 @@ export class LayerView {
     this.screen = this.#open("map");
     /** @type {MapView | null} */
     this.second = null;
+    /** @type {Promise<void>} of the days that were asked for last */
+    this.showing = Promise.resolve();
+    /** Of the days that are being loaded. */
+    this.loading = new AbortController();
+    /** @type {Map<string, HTMLImageElement>} pictures of days that are near, by address, oldest first */
+    this.ahead = new Map();
+    /** @type {import("./map-view.js").Drawing | null} */
+    this.heat = null;
     /** While the page itself moves the map. */
     this.moving = false;
     this.screen.onMove((position) => {
       actions.moved(this.moving || position === null ? null : this.#placeAt(position));
     });
-    this.screen.onPointer(actions.pointed);
-    this.screen.onChoice(({ x, y }) => actions.chosen(tileAt(x, y, this.screen.tileZoom, this.description.factor)));
+  }
+
+  /** The maps on the screen: one, or two halves. */
+  get screens() {
+    return this.second === null ? [this.screen] : [this.screen, this.second];
+  }
+
+  /** Whether anything that is to be seen is still on its way. */
+  get isFilling() {
+    return this.screens.some(({ busy }) => busy > 0);
+  }
+
+  /** How many pictures in view could not be loaded. */
+  get failed() {
+    return this.screens.reduce((sum, screen) => sum + screen.failed, 0);
+  }
+
+  /** Try once more to load what failed. */
+  retry() {
+    for (const screen of this.screens) screen.retry();
+  }
+
+  /** Frame a tile, or none. @param {api.Tile | null} tile */
+  mark(tile) {
+    this.marked = tile;
+    for (const screen of this.screens) screen.mark(tile);
   }
 
   get description() {
@@ -87,7 +124,8 @@ export class LayerView {
 
   /** @returns {Promise<void>} resolves when all that is in view is on the screen */
   async idle() {
-    await Promise.all([this.screen.idle(), this.second?.idle()]);
+    await this.showing;
+    await Promise.all(this.screens.map((screen) => screen.idle()));
   }
 
   /** What is in the middle of the screen. @returns {Place} */
@@ -107,39 +145,97 @@ export class LayerView {
   }
 
   /**
+   * Load what there is to be seen, and when all of it is there, show it in one go: never one day's picture under
+   * another's date. Of days that are chosen one after the other each is shown that comes fast, and the last.
    * @param {string} day @param {Pick<Look, "mode" | "other">} look
-   * @param {{share: number, opacity: number}} tools the border of a swipe and the blend of an onion skin
+   * @param {() => void} shown called in the moment in which it is shown
    */
-  showDays(day, { mode, other }, tools) {
-    this.day = day;
-    const { screen } = this;
+  showDays(day, look, shown) {
+    const before = this.showing;
+    const latest = new AbortController();
+    this.latest = latest;
+    this.showing = (async () => {
+      const { screens } = this;
+      for (const screen of screens) screen.count(1);
+      try {
+        await Promise.race([before, new Promise((resolve) => setTimeout(resolve, SLOW))]);
+        if (this.latest === latest) await this.#load(latest, day, look, shown);
+      } finally {
+        for (const screen of screens) screen.count(-1);
+      }
+    })();
+  }
+
+  /**
+   * @param {AbortController} loading @param {string} day @param {Pick<Look, "mode" | "other">} look
+   * @param {() => void} shown
+   */
+  async #load(loading, day, { mode, other }, shown) {
+    this.loading.abort();
+    this.loading = loading;
+    const { screen, second } = this;
     const now = this.#pictures(day);
     const before = mode === "one" || other === null ? null : this.#pictures(other);
+    const alone = { other: null, drawing: null };
+    const puts = await Promise.all([
+      screen.load({
+        pictures: mode === "difference" ? null : mode === "side" && before ? before : now,
+        other: mode === "swipe" || mode === "onion" ? before : null,
+        drawing: mode === "difference" && before ? differenceDrawing(before, now) : null,
+      }, loading.signal),
+      mode === "side" ? second?.load({ pictures: now, ...alone }, loading.signal) : undefined,
+    ]);
+    if (loading.signal.aborted) return;
+    this.day = day;
+    for (const put of puts) put?.();
+    this.#showSecond(mode === "side", now);
     // As the map's own page would show behind its tiles.
     part("map-page").style.setProperty("--behind", this.description.background ?? "");
-    screen.show("pictures", mode === "difference" ? null : mode === "side" && before ? before : now);
-    screen.show("other", mode === "swipe" || mode === "onion" ? before : null);
-    screen.draw("drawing", mode === "difference" && before ? differenceDrawing(before, now) : null);
-    this.arrange(mode, tools);
-    this.#showSecond(mode === "side", now);
-    screen.container.setAttribute("aria-label", text("mapLabel", { day: dayInWords(day, "long") }));
+    const words = (/** @type {string} */ of) => text("mapLabel", { day: dayInWords(of, "long") });
+    screen.container.setAttribute("aria-label", words(mode === "side" && other !== null ? other : day));
+    this.second?.container.setAttribute("aria-label", words(day));
     this.#showSpawn();
+    shown();
+  }
+
+  /**
+   * Load what will be seen on other days, so that a step to them shows it at once. Not what the server puts together,
+   * for which it works long.
+   * @param {string[]} days the likeliest first
+   */
+  async lookAhead(days) {
+    const { loading } = this;
+    for (const day of days) {
+      const pictures = this.#pictures(day);
+      const addresses = await Promise.all(this.screen.tiles.map(pictures)).catch(() => []);
+      if (loading !== this.loading || !this.screen.container.isConnected) return;
+      await Promise.allSettled(addresses.filter(isStored).map((address) => this.#keep(String(address))));
+    }
+  }
+
+  /** @param {string} address */
+  async #keep(address) {
+    const picture = this.ahead.get(address) ?? new Image();
+    this.ahead.delete(address);
+    this.ahead.set(address, picture);
+    if (this.ahead.size > MOST_AHEAD) this.ahead.delete(this.ahead.keys().next().value ?? "");
+    if (picture.src !== "") return;
+    picture.fetchPriority = "low";
+    picture.src = address;
+    await picture.decode();
   }
 
   /** @param {import("./state.js").Mode} mode @param {{share: number, opacity: number}} tools */
   arrange(mode, tools) {
     this.screen.swipe = mode === "swipe" ? tools.share : null;
-    this.screen.blend = mode === "onion" ? tools.opacity : 1;
+    this.screen.blend = mode === "onion" ? tools.opacity : null;
   }
 
   /** @param {import("./state.js").Range | null} range */
   showHeat(range) {
-    if (range === null) {
-      this.screen.draw("heat", null);
-      return;
-    }
-    const heat = new Heat(this.outline.name, this.layer.name, range, this.description.factor);
-    this.screen.draw("heat", heat.drawing(daysBetween(this.outline, range)));
+    const heat = range && new Heat(this.outline.name, this.layer.name, range, this.description.factor);
+    this.heat = heat && range && heat.drawing(daysBetween(this.outline, range));
+    for (const screen of this.screens) screen.heat = this.heat;
   }
 
   /**
@@ -207,13 +303,15 @@ export class LayerView {
   }
 
   remove() {
-    this.screen.remove();
-    this.second?.remove();
+    this.loading.abort();
+    this.latest = null;
+    for (const screen of this.screens) screen.remove();
   }
 
-  /** @param {string} day @returns {import("./map-view.js").Pictures} */
+  /** @param {string} day @returns {import("./map-view.js").Pictures} of the harvest that the day shows */
   #pictures(day) {
-    return (tile) => this.addresses.address(tile, day);
+    const harvested = this.outline.harvested(day);
+    return (tile) => this.addresses.address(tile, harvested);
   }
 
   /** @param {import("./map-view.js").Position} position @returns {Place} */
@@ -229,10 +327,10 @@ export class LayerView {
     const old = part(id);
     const container = old.cloneNode(false);
     container.removeAttribute("style");
-    container.className = this.renderer.isCrisp === true ? "map crisp" : "map";
+    container.className = this.renderer.inDegrees ? "map" : "map crisp";
     container.tabIndex = 0;
     old.replaceWith(container);
-    return new MapView(container, {
+    const screen = new MapView(container, {
       tileSize: api.tileSizeOf(this.description),
       factor: this.description.factor,
       coarsest: this.outline.coarsest(this.layer.name),
@@ -241,6 +339,12 @@ export class LayerView {
       zoomIn: text("zoomIn"),
       zoomOut: text("zoomOut"),
     });
+    screen.onFilling = this.actions.filling;
+    screen.onPointer(this.actions.pointed);
+    screen.onChoice(({ x, y }) => {
+      this.actions.chosen(tileAt(x, y, screen.tileZoom, this.description.factor));
+    });
+    return screen;
   }
 
   async #fit() {
@@ -289,32 +393,28 @@ export class LayerView {
       .map(([x, y]) => ({ zoom: area.zoom, x, y }));
   }
 
-  /** @param {boolean} shown @param {import("./map-view.js").Pictures} pictures */
+  /** @param {boolean} shown @param {import("./map-view.js").Pictures} pictures which it shows when it opens */
   #showSecond(shown, pictures) {
     part("stage").classList.toggle("halves", shown);
     if (!shown) {
       part("second-map").hidden = true;
       this.second?.remove();
       this.second = null;
-      return;
-    }
-    if (this.second === null) {
+    } else if (this.second === null) {
       part("second-map").hidden = false;
       this.second = this.#open("second-map");
       this.second.position = this.screen.position;
       this.screen.accompany(this.second);
+      this.second.load({ pictures, other: null, drawing: null }, this.loading.signal).then((put) => put());
+      this.second.heat = this.heat;
+      this.second.mark(this.marked ?? null);
     }
-    this.second.container.setAttribute("aria-label", text("mapLabel", { day: dayInWords(this.day, "long") }));
-    this.second.show("pictures", pictures);
   }
 
   #showSpawn() {
     const { spawn } = this.description;
-    if (spawn === null) {
-      this.screen.pin(null);
-      return;
-    }
-    const [x, y, z] = spawn;
-    this.screen.pin({ ...worldToGrid({ x, y, z }, this.description), label: text("spawn") });
+    const [x, y, z] = spawn ?? [0, 0, 0];
+    const pin = spawn && { ...worldToGrid({ x, y, z }, this.description), label: text("spawn") };
+    for (const screen of this.screens) screen.pin(pin);
   }
 }

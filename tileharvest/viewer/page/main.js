@@ -1,13 +1,11 @@
 /** Starts the page: which page, which map, which language and colours; the rest is the time machine's. */
 import * as api from "./api.js";
-import { AREAS, drawArea, drawAreas, readArea } from "./areas-page.js";
 import { announce, element, part, phrase, settled } from "./dom.js";
-import { drawHarvests } from "./harvests-page.js";
 import { checkedLook } from "./link-faults.js";
 import { LinkNotice, noSuchMap } from "./link-notice.js";
 import { listenForChoice, offerMaps } from "./map-choice.js";
 import { Outline } from "./outline.js";
-import { HARVESTS, readHash, unreadIn, writeHash } from "./permalink.js";
+import { AREAS, HARVESTS, readArea, readHash, unreadIn, writeHash } from "./permalink.js";
 import { atUsualHeight, worldToGrid } from "./projection.js";
 import { rendererOf } from "./renderers/registry.js";
 import { NOTHING, State } from "./state.js";
@@ -15,6 +13,8 @@ import { LANGUAGES, chooseLanguage, language, remember, remembered, text, transl
 import { TimeMachine } from "./time-machine.js";
 
 const LOOK_AGAIN = 15_000; // Milliseconds between looks for new harvests, while the page is seen.
+/** Milliseconds for which the page waits for its first data before it is seen, so that nothing in it moves then. */
+const PATIENCE = 1000;
 const THEMES = ["auto", "light", "dark"];
 const REMEMBERED_THEME = "tileharvest.theme";
 
@@ -52,9 +52,9 @@ async function route(hash) {
   part("map-page").hidden = true;
   part("empty").hidden = true;
   if (onHarvests) document.title = text("pageTitleOf", { what: text("harvestsTitle") });
-  if (onHarvests) await drawHarvests(maps);
-  else if (area !== null) await drawArea(maps, area);
-  else if (onAreas) await drawAreas(maps);
+  if (onHarvests) await (await import("./harvests-page.js")).drawHarvests(maps);
+  else if (area !== null) await (await import("./areas-page.js")).drawArea(maps, area);
+  else if (onAreas) await (await import("./areas-page.js")).drawAreas(maps);
   else await showMap(hash);
 }
 
@@ -235,7 +235,7 @@ async function areaNamed(typed) {
 function showWords() {
   translate(document);
   part("language").replaceChildren(
-    ...Object.entries(LANGUAGES).map(([code, texts]) => new Option(texts.languageName, code, false, code === language())),
+    ...Object.entries(LANGUAGES).map(([code, name]) => new Option(name, code, false, code === language())),
   );
   showTheme(remembered(REMEMBERED_THEME) ?? "auto");
 }
@@ -276,8 +276,8 @@ function listen() {
     goTo(part("go-to-place").value);
   });
   part("go-to-place").addEventListener("input", () => part("go-to-place").setCustomValidity(""));
-  part("language").addEventListener("change", (/** @type {any} */ event) => {
-    chooseLanguage(event.target.value);
+  part("language").addEventListener("change", async (/** @type {any} */ event) => {
+    await chooseLanguage(event.target.value);
     showWords();
     if (document.body.dataset.page === "harvests" || machine.outline === null || part("map-page").hidden) go();
     else {
@@ -293,6 +293,11 @@ function listen() {
   setInterval(lookAgain, LOOK_AGAIN);
 }
 
+function reveal() {
+  document.body.classList.remove("waiting");
+}
+
 showWords();
 listen();
-go();
+setTimeout(reveal, PATIENCE);
+go().then(reveal);

@@ -4,11 +4,11 @@
  * Leaflet's coordinates are grid units here (lat = y, up; lng = x), and its zoom is ours: 0 is the deepest
  * level, -1 the next coarser, 1 that one enlarged. From zoom to zoom everything grows by the layer's factor.
  */
-import * as Leaflet from "./leaflet/leaflet-src.esm.js";
+import "./leaflet/leaflet.js";
 import { areaOf, groundOf, tileAtCell, widthOf } from "./grid.js";
 
-/** @type {any} Leaflet ships no types. */
-const L = Leaflet;
+/** @type {any} Leaflet's minified file is no module, and ships no types. */
+const L = /** @type {any} */ (globalThis).L;
 
 /**
  * @typedef {import("./api.js").Tile} Tile
@@ -19,12 +19,18 @@ const L = Leaflet;
  *   null or undefined where there is none
  * @typedef {(tile: Tile, canvas: HTMLCanvasElement) => Promise<void>} Drawing draws a tile's square; the
  *   canvas is empty
+ * @typedef {{pictures: Pictures | null, other: Pictures | null, drawing: Drawing | null}} Scene what the panes
+ *   show of one moment; null: nothing
  */
 
 /** How far the deepest level can be enlarged. */
 const MOST_ENLARGED = 4;
 const DOUBLE_CLICK = 250; // Milliseconds in which a second click makes a double click.
 const FRINGE = 0.001; // Of a tile: what of it must be on the screen so that it counts as seen.
+/** Pixels of the screen for one of the page from which on tiles of the next deeper zoom are shown. */
+const FINE_SCREEN = 1.5;
+const DIGITS = 2; // Behind the point of a zoom that nobody has zoomed to.
+const MARGIN = 8; // Pixels around what is fitted into the screen.
 
 export class MapView {
   /**
@@ -41,6 +47,8 @@ export class MapView {
     this.coarsest = coarsest;
     this.deepest = deepest;
     this.isSquare = isSquare;
+    /** How many levels deeper the pictures are than the zoom; where tiles nest by more than two they are many more. */
+    this.finer = factor === 2 && window.devicePixelRatio >= FINE_SCREEN ? 1 : 0;
     // Whole zooms of five times the size would be too far apart.
     const step = factor === 2 ? 1 : 0.5;
     // A square is seen whole. Of another layer the coarsest tiles can be many: until they are an eighth as large,
@@ -69,10 +77,15 @@ export class MapView {
       inertia: !calm,
     });
     L.control.zoom({ zoomInTitle: zoomIn, zoomOutTitle: zoomOut }).addTo(this.map);
-    for (const [name, height] of Object.entries({ pictures: 200, other: 250, drawing: 300, heat: 350 })) {
-      this.map.createPane(name).style.zIndex = String(height);
+    // The pictures of two days are blended with each other and with nothing else.
+    const days = this.map.createPane("days");
+    days.style.zIndex = "200";
+    for (const [place, name] of ["pictures", "other", "drawing", "heat"].entries()) {
+      this.map.createPane(name, place < 2 ? days : undefined).style.zIndex = String(200 + 50 * place);
     }
     this.map.getPane("heat").classList.add("heat-pane");
+    /** @type {() => void} called when squares begin to be filled, and when all are; and when some have failed */
+    this.onFilling = () => {};
     this.busy = 0;
     /** @type {(() => void)[]} */
     this.waiting = [];
@@ -80,7 +93,7 @@ export class MapView {
     this.layers = {};
     this.split = null;
     this.map.on("move zoom viewreset zoomend resize", () => this.#clip());
-    this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest));
+    this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest - this.finer));
     /** While the map gets another size, which moves its middle by part of a pixel. */
     this.resizing = false;
     this.watcher = new ResizeObserver(() => {
@@ -93,21 +106,45 @@ export class MapView {
   }
 
   /**
-   * Show pictures in a pane, or none. Where an address stays the same nothing is loaded again, and a tile's
-   * old picture stays until the new one is there.
-   * @param {"pictures" | "other"} pane
-   * @param {Pictures | null} pictures
+   * Load what the panes are to show, while they go on to show what they do. Where nothing was shown so far the
+   * squares are filled as they come. A picture that is shown already is not loaded again.
+   * @param {Scene} scene
+   * @param {AbortSignal} signal nobody waits for it any more, and no more of it is loaded
+   * @returns {Promise<() => void>} shows all of it in one go
    */
-  show(pane, pictures) {
-    this.#layer(pane, pictures, pictureLayer);
+  async load(scene, signal) {
+    const isFirst = Object.keys(this.layers).every((pane) => pane === "heat");
+    const puts = await Promise.all(Object.entries(scene).map(([pane, source]) => {
+      const kind = pane === "drawing" ? drawingLayer : pictureLayer;
+      if (isFirst || source === null) return () => this.#layer(pane, source, kind);
+      if (!(pane in this.layers)) this.#layer(pane, nothing, kind);
+      return this.layers[pane].load(source, signal);
+    }));
+    return () => {
+      for (const put of puts) put();
+    };
   }
 
-  /**
-   * @param {"drawing" | "heat"} pane
-   * @param {Drawing | null} drawing
-   */
-  draw(pane, drawing) {
-    this.#layer(pane, drawing, drawingLayer);
+  /** @param {Drawing | null} drawing laid over all else; its squares are filled as they come */
+  set heat(drawing) {
+    this.#layer("heat", null, drawingLayer);
+    this.#layer("heat", drawing, drawingLayer);
+  }
+
+  /** @returns {Tile[]} those whose pictures are shown */
+  get tiles() {
+    return Object.entries(this.layers).filter(([pane]) => pane !== "heat").slice(0, 1)
+      .flatMap(([, layer]) => [...layer.squares.values()]);
+  }
+
+  /** How many squares lack what they should show. */
+  get failed() {
+    return Object.values(this.layers).reduce((sum, layer) => sum + layer.failed.size, 0);
+  }
+
+  /** Try once more to fill what failed. */
+  retry() {
+    for (const layer of Object.values(this.layers)) layer.retry();
   }
 
   /** @param {number | null} share of the width, from the left, in which `other` is seen; null: everywhere */
@@ -116,20 +153,25 @@ export class MapView {
     this.#clip();
   }
 
-  /** @param {number} opacity of `other`, 0 to 1 */
-  set blend(opacity) {
-    this.map.getPane("other").style.opacity = String(opacity);
+  /**
+   * @param {number | null} share of `other`, 0 to 1, in each pixel's colour and opacity, of which `pictures` has the
+   *   rest; null: both are seen as they are
+   */
+  set blend(share) {
+    this.container.classList.toggle("blended", share !== null);
+    this.map.getPane("other").style.opacity = String(share ?? 1);
+    this.map.getPane("pictures").style.opacity = String(share === null ? 1 : 1 - share);
   }
 
   /** @returns {Position} */
   get position() {
     const centre = this.map.getCenter();
-    return { x: centre.lng, y: centre.lat, zoom: this.map.getZoom() };
+    return { x: centre.lng, y: centre.lat, zoom: Number(this.map.getZoom().toFixed(DIGITS)) };
   }
 
   /** @param {Position} position */
   set position({ x, y, zoom }) {
-    this.map.setView([y, x], zoom, { animate: false });
+    this.#between(() => this.map.setView([y, x], zoom, { animate: false }));
   }
 
   /** Show these tiles as large as they fit. @param {Tile[]} tiles none: the whole map */
@@ -139,7 +181,16 @@ export class MapView {
       const { west, east, south, north } = groundOf(tile, this.factor);
       bounds.extend([[south, west], [north, east]]);
     }
-    this.map.fitBounds(bounds, { animate: false, maxZoom: this.deepest });
+    const options = { animate: false, maxZoom: this.deepest, padding: [MARGIN, MARGIN] };
+    this.#between(() => this.map.fitBounds(bounds, options));
+  }
+
+  /** Do what may lead to a zoom between those that people zoom to. @param {() => void} act */
+  #between(act) {
+    const { zoomSnap } = this.map.options;
+    this.map.options.zoomSnap = 10 ** -DIGITS;
+    act();
+    this.map.options.zoomSnap = zoomSnap;
   }
 
   /** The four tiles of the coarsest zoom that meet in the middle of the grid. */
@@ -334,16 +385,17 @@ export class MapView {
     if (source === null) {
       layer?.remove();
       delete this.layers[pane];
-    } else if (layer) {
-      layer.renew(source);
-    } else {
-      this.layers[pane] = new kind(source, (/** @type {number} */ change) => this.#count(change), {
+    } else if (!layer) {
+      const finer = pane === "heat" ? 0 : this.finer;
+      this.layers[pane] = new kind(source, (/** @type {number} */ change) => this.count(change), {
         pane,
-        tileSize: L.point(this.tileSize.width, this.tileSize.height),
+        finer,
+        pixels: this.tileSize,
+        tileSize: L.point(this.tileSize.width, this.tileSize.height).divideBy(this.factor ** finer),
         minZoom: this.farthest,
         maxZoom: this.map.getMaxZoom(),
-        minNativeZoom: this.coarsest,
-        maxNativeZoom: this.deepest,
+        minNativeZoom: this.coarsest - finer,
+        maxNativeZoom: this.deepest - finer,
         bounds: this.isSquare ? this.#middle : undefined,
         noWrap: true,
         keepBuffer: 1,
@@ -351,11 +403,12 @@ export class MapView {
     }
   }
 
-  /** @param {number} change in the number of squares that are being filled */
-  #count(change) {
+  /** @param {number} change in the number of squares, or of other things, that are being loaded */
+  count(change) {
     this.busy += change;
     if (this.busy === 0) for (const go of this.waiting.splice(0)) go();
     this.container.setAttribute("aria-busy", String(this.busy > 0));
+    this.onFilling();
   }
 
   /** With a border, each of the two panes is seen on its own side of it only: pictures can be transparent. */
@@ -383,7 +436,13 @@ function between(one, other) {
   };
 }
 
-/** A layer whose squares are filled from a source that can be replaced. */
+/** What a pane shows that is there only so that its squares can be loaded. @type {Pictures & Drawing} */
+const nothing = async () => undefined;
+
+/**
+ * A layer whose squares are filled from a source that can be replaced. A kind of layer says what a square is, how
+ * it is filled (`made` returns the function that fills it, once all is loaded) and how it is emptied.
+ */
 const squareLayer = L.GridLayer.extend({
   initialize(/** @type {any} */ source, /** @type {(change: number) => void} */ count, /** @type {any} */ options) {
     L.GridLayer.prototype.initialize.call(this, options);
@@ -391,35 +450,71 @@ const squareLayer = L.GridLayer.extend({
     this.count = count;
     /** @type {Map<HTMLElement, Tile>} */
     this.squares = new Map();
-    this.on("tileunload", (/** @type {any} */ event) => this.squares.delete(event.tile));
+    /** @type {Set<HTMLElement>} squares that lack what they should show */
+    this.failed = new Set();
+    this.on("tileunload", (/** @type {any} */ event) => {
+      this.squares.delete(event.tile);
+      this.failed.delete(event.tile);
+    });
   },
 
   createTile(/** @type {any} */ coords, /** @type {(error: unknown, square: HTMLElement) => void} */ done) {
     const square = this.square();
-    this.squares.set(square, tileAtCell(coords.x, coords.y, coords.z));
-    this.filled(square).then(() => done(null, square), (/** @type {unknown} */ error) => done(error, square));
+    this.squares.set(square, tileAtCell(coords.x, coords.y, coords.z + this.options.finer));
+    this.filled(square).then(() => done(null, square));
     return square;
   },
 
-  renew(/** @type {any} */ source) {
-    this.source = source;
-    for (const square of this.squares.keys()) this.filled(square).catch(() => {});
+  /** Load all squares from another source. @returns {Promise<() => void>} shows them all */
+  async load(/** @type {any} */ source, /** @type {AbortSignal} */ signal) {
+    /** @type {Map<HTMLElement, () => void>} */
+    const puts = new Map();
+    // Meanwhile the map may be moved, and squares come and go.
+    const missing = () => [...this.squares.keys()].filter((square) => !puts.has(square));
+    for (let squares = missing(); squares.length > 0 && !signal.aborted; squares = missing()) {
+      await Promise.all(squares.map(async (square) => puts.set(square, await this.loaded(square, source, signal))));
+    }
+    return () => {
+      this.source = source;
+      for (const square of this.squares.keys()) {
+        const put = puts.get(square);
+        if (put) {
+          put();
+        } else {
+          // It came while other panes were still being loaded.
+          this.empty(square);
+          this.filled(square);
+        }
+      }
+    };
+  },
+
+  retry() {
+    for (const square of [...this.failed]) this.filled(square);
   },
 
   async filled(/** @type {HTMLElement} */ square) {
     const source = this.source;
     this.count(1);
+    const put = await this.loaded(square, source);
+    // What was asked of an older source, or for a square that has left the screen, comes too late.
+    if (this.source === source && this.squares.has(square)) put();
+    this.count(-1);
+  },
+
+  /** @returns {Promise<() => void>} fills the square, or shows that it cannot be filled */
+  async loaded(/** @type {HTMLElement} */ square, /** @type {any} */ source, /** @type {AbortSignal} */ signal) {
+    const show = (/** @type {boolean} */ whole, /** @type {() => void} */ put) => () => {
+      square.classList.toggle("failed", !whole);
+      if (whole) this.failed.delete(square);
+      else this.failed.add(square);
+      put();
+    };
     try {
-      // What was asked of an older source, or for a square that has left the screen, comes too late.
-      await this.fill(square, this.squares.get(square), source,
-        () => this.source === source && this.squares.has(square));
-      square.classList.remove("failed");
+      return show(true, await this.made(square, this.squares.get(square), source, signal));
     } catch (error) {
-      square.classList.add("failed");
-      console.error(error);
-      throw error;
-    } finally {
-      this.count(-1);
+      if (!signal?.aborted) console.error(error);
+      return show(false, () => this.empty(square));
     }
   },
 });
@@ -429,45 +524,70 @@ const pictureLayer = squareLayer.extend({
     return L.DomUtil.create("div", "picture");
   },
 
-  async fill(
+  async made(
     /** @type {HTMLElement} */ square, /** @type {Tile} */ tile, /** @type {Pictures} */ source,
-    /** @type {() => boolean} */ wanted,
+    /** @type {AbortSignal | undefined} */ signal,
   ) {
     const address = (await source(tile)) ?? "";
-    if (!wanted() || square.dataset.address === address) return;
-    if (address === "") {
-      square.replaceChildren();
-    } else {
-      const picture = new Image();
-      picture.alt = "";
-      picture.src = address;
-      await picture.decode();
-      if (!wanted()) return;
-      square.replaceChildren(picture);
-    }
-    square.dataset.address = address;
+    /** @type {Element | null} what is shown already needs no loading */
+    let picture = square.dataset.address === address ? square.firstElementChild : null;
+    if (address !== "" && picture === null && !signal?.aborted) picture = await loadedPicture(address, signal);
+    return () => {
+      if (picture !== square.firstElementChild) square.replaceChildren(...(picture ? [picture] : []));
+      square.dataset.address = address;
+    };
+  },
+
+  empty(/** @type {HTMLElement} */ square) {
+    square.replaceChildren();
+    delete square.dataset.address;
   },
 });
+
+/**
+ * @param {string} address @param {AbortSignal} [signal] ends the loading, which then fails
+ * @returns {Promise<HTMLImageElement>} a picture that can be shown without delay
+ */
+export async function loadedPicture(address, signal) {
+  const picture = new Image();
+  picture.alt = "";
+  picture.src = address;
+  let giveUp = () => {};
+  const givenUp = new Promise((_, reject) => {
+    giveUp = () => {
+      picture.removeAttribute("src");
+      reject(signal?.reason);
+    };
+  });
+  signal?.addEventListener("abort", giveUp);
+  try {
+    await Promise.race([picture.decode(), givenUp]);
+  } finally {
+    signal?.removeEventListener("abort", giveUp);
+  }
+  return picture;
+}
 
 const drawingLayer = squareLayer.extend({
   square() {
     const canvas = /** @type {HTMLCanvasElement} */ (L.DomUtil.create("canvas", "drawing"));
-    canvas.width = this.options.tileSize.x;
-    canvas.height = this.options.tileSize.y;
+    canvas.width = this.options.pixels.width;
+    canvas.height = this.options.pixels.height;
     return canvas;
   },
 
-  async fill(
-    /** @type {HTMLCanvasElement} */ square, /** @type {Tile} */ tile, /** @type {Drawing} */ source,
-    /** @type {() => boolean} */ wanted,
-  ) {
+  async made(/** @type {HTMLCanvasElement} */ square, /** @type {Tile} */ tile, /** @type {Drawing} */ source) {
     const sheet = document.createElement("canvas");
     sheet.width = square.width;
     sheet.height = square.height;
     await source(tile, sheet);
-    if (!wanted()) return;
-    const context = /** @type {CanvasRenderingContext2D} */ (square.getContext("2d"));
-    context.clearRect(0, 0, square.width, square.height);
-    context.drawImage(sheet, 0, 0);
+    return () => {
+      this.empty(square);
+      square.getContext("2d")?.drawImage(sheet, 0, 0);
+    };
+  },
+
+  empty(/** @type {HTMLCanvasElement} */ square) {
+    square.getContext("2d")?.clearRect(0, 0, square.width, square.height);
   },
 });

@@ -15,6 +15,8 @@ export class Outline {
     this.renderer = answer.renderer;
     /** ISO dates of harvests, oldest first */
     this.days = answer.days;
+    /** Those of `days` on which no harvest has come to its end, yet or at all */
+    this.unfinished = answer.unfinished;
     this.layers = answer.layers;
   }
 
@@ -60,6 +62,11 @@ export class Outline {
   deepest(layer) {
     const zooms = Object.keys(this.layer(layer).zooms).map(Number);
     return zooms.length > 0 ? Math.max(...zooms) : 0;
+  }
+
+  /** @param {string} day @returns {string} the day whose harvest is shown on that day: the last one until then */
+  harvested(day) {
+    return this.days.findLast((harvested) => harvested <= day) ?? this.firstDay;
   }
 
   /** @param {string} day @returns {string} that day, or the nearest within the history */

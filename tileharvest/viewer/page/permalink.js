@@ -7,13 +7,15 @@
 
 /** The address of the page about harvests. */
 export const HARVESTS = "#harvests";
+/** The address of the list of areas. */
+export const AREAS = "#areas";
 
 const COARSEST = -30; // As deep as a map can be.
 const MOST_ENLARGED = 2;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const COORDINATE = /^-?\d{1,9}(\.\d+)?$/;
-/** Between two zooms where tiles nest by more than two. */
-const ZOOM = /^-?\d{1,2}(\.5)?$/;
+/** Between two zooms where a map was fitted into the screen, or where tiles nest by more than two. */
+const ZOOM = /^-?\d{1,2}(\.\d{1,2})?$/;
 const FINEST = 1e6; // Parts of a block, or of a degree, which is a tenth of a metre.
 /** @type {Mode[]} */
 export const MODES = ["one", "swipe", "side", "onion", "difference"];
@@ -70,6 +72,18 @@ export function unreadIn(hash) {
     const text = said.get(name);
     return text !== null && value === undefined ? [[name, text]] : [];
   }));
+}
+
+/** @param {string} map @param {string} area @returns {string} the address of the area's page */
+export function areaAddress(map, area) {
+  return `#${new URLSearchParams({ area, map })}`;
+}
+
+/** @param {string} hash @returns {{map: string, area: string} | null} null: it is not an area's address */
+export function readArea(hash) {
+  const read = new URLSearchParams(hash.slice(1));
+  const [map, area] = [read.get("map"), read.get("area")];
+  return map !== null && area !== null ? { map, area } : null;
 }
 
 /** @param {string | null} text @returns {number | null} */

@@ -1,12 +1,14 @@
 /** The texts of the page in the reader's language, and how numbers, sizes and times are written in it. */
 import en from "./texts/en.js";
-import zh from "./texts/zh.js";
 
-/** @type {Record<string, Record<string, string>>} */
-export const LANGUAGES = { en, zh };
+/** Their own names by their codes. */
+export const LANGUAGES = { en: "English", zh: "中文" };
 const REMEMBERED = "tileharvest.language";
 
-let current = preferred();
+let current = "en";
+/** @type {Record<string, string>} */
+let texts = en;
+await speak(preferred());
 
 /** @returns {string} the chosen language, or the browser's, or English */
 function preferred() {
@@ -20,9 +22,16 @@ export function language() {
 }
 
 /** @param {string} code of `LANGUAGES` */
-export function chooseLanguage(code) {
-  current = code;
+export async function chooseLanguage(code) {
   remember(REMEMBERED, code);
+  await speak(code);
+}
+
+/** Only the texts that are read are loaded. @param {string} code of `LANGUAGES` */
+async function speak(code) {
+  if (code !== "en") texts = (await import(`./texts/${code}.js`)).default;
+  else texts = en;
+  current = code;
 }
 
 /**
@@ -31,7 +40,7 @@ export function chooseLanguage(code) {
  * @returns {string}
  */
 export function text(key, values = {}) {
-  const template = LANGUAGES[current][key] ?? en[/** @type {keyof typeof en} */ (key)];
+  const template = texts[key] ?? en[/** @type {keyof typeof en} */ (key)];
   return template.replace(/\{(\w+)\}/g, (_, name) => {
     const value = values[name];
     return typeof value === "number" ? number(value) : String(value);

@@ -4,6 +4,11 @@ import { chunkOf } from "./grid.js";
 
 const MOST_BLOCKS = 400; // Of 256 tiles each: some megabytes of addresses.
 
+/** @param {string | null | undefined} address @returns {boolean} whether the picture lies ready on the server */
+export function isStored(address) {
+  return Boolean(address?.startsWith(api.imageAddress("")));
+}
+
 export class TileAddresses {
   /** @param {string} map @param {string} layer */
   constructor(map, layer) {

@@ -32,6 +32,10 @@ export class TimeBar {
     this.days = [];
     /** @type {Map<string, number>} */
     this.changes = new Map();
+    /** What is known of the changes in view: they are being counted, are counted, or could not be. */
+    this.counting = "changeCounting";
+    /** Two days are shown, of which the first day can only be the other one. */
+    this.comparing = false;
     this.playing = 0;
     /** The day that was chosen, which the slider cannot tell while it shows another time. */
     this.chosenDay = dayOf(0);
@@ -73,14 +77,28 @@ export class TimeBar {
     this.#drawTicks();
   }
 
-  /** @param {Map<string, number>} changes in view, tiles by day */
+  /** @param {Map<string, number> | null} changes in view, tiles by day; null: they are being counted */
   set changesInView(changes) {
-    this.changes = changes;
+    this.counting = changes === null ? "changeCounting" : "";
+    this.changes = changes ?? this.changes;
+    part("ticks").classList.toggle("stale", changes === null);
     this.#drawTicks();
     this.#describe();
   }
 
-  /** @param {string} day */
+  /** Another layer is opened, of whose changes nothing is known yet. */
+  forget() {
+    this.changes = new Map();
+    this.counting = "changeCounting";
+  }
+
+  /** The changes in view could not be counted. */
+  lose() {
+    this.counting = "changeUnknown";
+    this.#describe();
+  }
+
+  /** @param {string} day that was chosen, which may not be on the screen yet */
   set day(day) {
     const number = dayNumber(day);
     const isOther = day !== this.chosenDay;
@@ -90,16 +108,31 @@ export class TimeBar {
     this.#describe();
   }
 
+  /** @param {string} day that is on the screen now */
+  set dayOnScreen(day) {
+    this.shownDay = day;
+    this.#describe();
+  }
+
   get day() {
     return this.chosenDay;
   }
 
-  /** @param {-1 | 1} direction @param {boolean} [around] go on at the other end @returns {boolean} whether there was one */
-  step(direction, around = false) {
-    const days = [...this.changes.keys()].sort();
-    const next = direction > 0
+  /**
+   * The day of the next change in view.
+   * @param {-1 | 1} direction @param {boolean} [around] go on at the other end
+   * @returns {string | undefined} undefined: there is none
+   */
+  next(direction, around = false) {
+    const days = this.#steps;
+    return direction > 0
       ? days.find((day) => day > this.day) ?? (around ? days[0] : undefined)
       : days.findLast((day) => day < this.day) ?? (around ? days[days.length - 1] : undefined);
+  }
+
+  /** @param {-1 | 1} direction @param {boolean} [around] go on at the other end @returns {boolean} whether there was one */
+  step(direction, around = false) {
+    const next = this.next(direction, around);
     if (next === undefined) return false;
     this.choose(next);
     return true;
@@ -107,6 +140,19 @@ export class TimeBar {
 
   get isPlaying() {
     return part("play").getAttribute("aria-pressed") === "true";
+  }
+
+  /** @param {number} count @returns {string[]} the days of so many changes in view before and after, nearest first */
+  neighbours(count) {
+    const days = this.#steps;
+    const before = days.filter((day) => day < this.day).reverse();
+    const after = days.filter((day) => day > this.day);
+    return Array.from({ length: count }, (_, place) => [after[place], before[place]]).flat().filter(Boolean);
+  }
+
+  /** The days of changes in view to which one can step. @returns {string[]} oldest first */
+  get #steps() {
+    return [...this.changes.keys()].filter((day) => !this.comparing || day > this.days[0]).sort();
   }
 
   stop() {
@@ -129,6 +175,7 @@ export class TimeBar {
 
   /** How much changed in view that day, in words. @param {string} day */
   changeInWords(day) {
+    if (this.counting !== "") return text(this.counting);
     const count = this.changes.get(day) ?? 0;
     if (day === this.days[0] && count > 0) return text("changeFirst");
     if (count === 0) return this.days.includes(day) ? text("changeNone") : text("noHarvestDay");
@@ -277,13 +324,13 @@ export class TimeBar {
 
   #describe() {
     const day = this.day;
-    part("day").textContent = dayInWords(day, "long");
-    part("day-change").textContent = this.changeInWords(day);
+    const shown = this.shownDay ?? day;
+    part("day").textContent = dayInWords(shown, "long");
+    part("day-change").textContent = this.changeInWords(shown);
     this.slider.setAttribute("aria-valuetext", `${dayInWords(day, "long")}, ${this.changeInWords(day)}`);
-    const days = [...this.changes.keys()];
-    part("previous").disabled = !days.some((other) => other < day);
-    part("next").disabled = !days.some((other) => other > day);
-    part("play").disabled = days.length < 2;
+    part("previous").disabled = this.next(-1) === undefined;
+    part("next").disabled = this.next(1) === undefined;
+    part("play").disabled = this.#steps.length < 2;
   }
 
   #drawTicks() {

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { Calendar } from "./calendar.js";
 import { CompareTools, differenceInWords } from "./compare.js";
 import { dayInWords } from "./days.js";
-import { announce, part, settled } from "./dom.js";
+import { announce, element, part, settled } from "./dom.js";
 import { heatPanel, rangeInWords } from "./heat.js";
 import { LayerView } from "./layer-view.js";
 import { Outline } from "./outline.js";
@@ -16,6 +16,8 @@ import { text } from "./text.js";
 import { TimeBar } from "./time-bar.js";
 
 const PATIENCE = 150; // Milliseconds after the last movement until what is in view is counted.
+const AHEAD = 2; // Changes in each direction whose pictures are loaded before anybody steps there.
+const SIGN = 150; // Milliseconds of loading after which the page says that it loads.
 
 /** @typedef {import("./state.js").Look} Look */
 
@@ -28,13 +30,13 @@ export class TimeMachine {
     /** While a person moves the map, which then need not follow the state. */
     this.followed = false;
     this.time = new TimeBar({
-      choose: (day) => state.set({ day }),
+      choose: (day) => this.#chooseDay(day),
       shown: async () => this.view?.idle(),
       picture: async (day) => this.view?.pictureInMiddle(day) ?? null,
     });
     this.calendar = new Calendar(this.time, (day) => {
       this.time.stop();
-      state.set({ day });
+      this.#chooseDay(day);
     });
     this.tools = new CompareTools({
       chooseMode: (mode) => this.#chooseMode(mode),
@@ -42,12 +44,16 @@ export class TimeMachine {
       arrange: () => this.view?.arrange(this.state.look.mode, this.tools),
     });
     this.panel = new Panel(() => {
-      this.view?.screen.mark(null);
+      this.view?.mark(null);
       this.answers.closed();
     });
     this.answers = new Answers(state, this.panel, () => this.view);
     this.place = new PlaceBox(() => this.#link());
     this.count = settled(PATIENCE, () => this.#countChanges());
+    this.lookAhead = settled(PATIENCE, () => this.#lookAhead());
+    /** The newest day, while it is offered to those who look at the one that was the newest before. */
+    this.newDay = "";
+    this.signal = 0;
     part("heat-switch").addEventListener("click", () => this.#switchHeat());
     state.onChange((changed) => this.#follow(changed));
   }
@@ -79,14 +85,21 @@ export class TimeMachine {
     if (view === null) return;
     const outline = new Outline(await api.outline(view.outline.name));
     if (this.view !== view) return;
-    if (!view.fits(outline)) {
+    const { lastDay } = view.outline;
+    if (view.fits(outline)) {
+      view.outline = outline;
+      for (const day of [lastDay, outline.lastDay]) view.addresses.forget(day);
+      this.time.harvested = outline.days;
+    } else {
       this.open(outline);
-      return;
     }
-    view.outline = outline;
-    view.addresses.forget(outline.lastDay);
-    this.time.harvested = outline.days;
+    if (outline.lastDay > lastDay) {
+      this.newDay = outline.lastDay;
+      // Nobody is moved to another day than the one that they look at.
+      this.state.set({ day: this.state.look.day ?? lastDay });
+    }
     this.#showDays();
+    this.view.retry();
     this.count();
   }
 
@@ -132,8 +145,11 @@ export class TimeMachine {
       moved: (place) => this.#moved(place),
       pointed: (point) => this.#showPlace(point),
       chosen: (tile) => this.#tellStory(tile),
+      filling: () => this.#signalFilling(),
     });
     this.view = view;
+    this.newDay = "";
+    this.time.forget();
     view.day = this.#day(view);
     view.moveTo(this.state.look);
     this.place.ask(view.coordinates.example);
@@ -142,6 +158,7 @@ export class TimeMachine {
 
   /** @param {import("./layer-view.js").Place | null} place */
   #moved(place) {
+    this.time.changesInView = null;
     this.count();
     if (place === null) return;
     this.followed = true;
@@ -155,25 +172,53 @@ export class TimeMachine {
     const { mode, other } = this.state.look;
     const day = this.#day(view);
     this.time.day = day;
-    document.title = text("pageTitleOf", {
-      what: text("mapOnDay", { map: view.outline.name, day: dayInWords(day) }),
+    this.time.comparing = mode !== "one";
+    this.tools.choose(mode, other, view.outline);
+    view.showDays(day, { mode, other }, () => {
+      if (this.newDay <= day) this.newDay = "";
+      this.time.dayOnScreen = day;
+      document.title = text("pageTitleOf", {
+        what: text("mapOnDay", { map: view.outline.name, day: dayInWords(day) }),
+      });
+      this.calendar.renew();
+      this.tools.show(mode, day, other);
+      view.arrange(mode, this.tools);
+      this.#notice();
+      this.lookAhead();
     });
-    this.calendar.renew();
-    this.tools.show(mode, day, other, view.outline);
-    view.showDays(day, { mode, other }, this.tools);
-    this.#notice();
+  }
+
+  /** @param {string} day */
+  #chooseDay(day) {
+    const { mode, other } = this.state.look;
+    this.state.set({ day, other: mode === "one" ? other : this.#earlier(day, other) });
   }
 
   /** @param {import("./state.js").Mode} mode */
   #chooseMode(mode) {
-    const { other } = this.state.look;
-    this.state.set({ mode, other: mode === "one" || other !== null ? other : this.#dayBefore() });
+    const { view } = this;
+    if (view === null) return;
+    if (mode === "one") {
+      this.state.set({ mode });
+      return;
+    }
+    // The first day has none before it: it is the one that the next is compared with.
+    const { days } = view.outline;
+    const day = days.length > 1 && this.#day(view) < days[1] ? this.time.next(1) ?? days[1] : this.#day(view);
+    this.state.set({ mode, day: day === this.#day(view) ? this.state.look.day : day,
+      other: this.#earlier(day, this.state.look.other) });
   }
 
-  /** The last change in view before the day shown, or else the first day of all. */
-  #dayBefore() {
-    const earlier = [...this.time.changes.keys()].filter((day) => day < this.time.day).sort();
-    return earlier.at(-1) ?? this.time.days[0];
+  /**
+   * The day that a day is compared with.
+   * @param {string} day @param {string | null} other which stays if its harvest is an earlier one
+   * @returns {string} or else the day of the last change in view before, or else the first day of all
+   */
+  #earlier(day, other) {
+    const { outline, time } = /** @type {{outline: Outline, time: TimeBar}} */ (this);
+    if (other !== null && outline.harvested(other) < outline.harvested(day)) return other;
+    const earlier = [...time.changes.keys()].filter((changed) => changed < outline.harvested(day)).sort();
+    return earlier.at(-1) ?? outline.firstDay;
   }
 
   #switchHeat() {
@@ -197,7 +242,9 @@ export class TimeMachine {
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {
         const { words, place } = view.locate(tile);
-        return { words, href: writeHash({ ...this.state.look, ...place }) };
+        // What lies below the colours, before and after.
+        const pair = { heat: null, mode: /** @type {const} */ ("swipe"), other: heat.after, day: heat.until };
+        return { words, href: writeHash({ ...this.state.look, ...place, ...pair }) };
       },
     ));
   }
@@ -206,7 +253,7 @@ export class TimeMachine {
   async #tellStory(tile) {
     const { view } = this;
     if (view === null) return;
-    view.screen.mark(tile);
+    view.mark(tile);
     const { outline, layer, description } = view;
     const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), {
       show: (day) => this.state.set({ day }),
@@ -226,7 +273,9 @@ export class TimeMachine {
     try {
       this.time.changesInView = await api.changes(view.outline.name, view.layer.name, view.countable, signal);
       this.calendar.renew();
+      this.lookAhead();
     } catch (error) {
+      if (!signal.aborted) this.time.lose();
       if (error instanceof api.ApiError) announce(text("failed", { message: error.message }));
     }
   }
@@ -238,11 +287,60 @@ export class TimeMachine {
     return location.href.split("#", 1)[0] + writeHash(look);
   }
 
+  /** Prepare the next steps. */
+  async #lookAhead() {
+    const { view } = this;
+    if (view === null || document.hidden) return;
+    await view.idle();
+    if (this.view === view) await view.lookAhead(this.time.neighbours(AHEAD));
+  }
+
+  /** What must be known of the pictures on the screen. */
   #notice() {
-    const { mode, heat } = this.state.look;
-    const words = mode === "difference" ? differenceInWords() : heat ? `${text("heat")}: ${rangeInWords(heat)}` : "";
-    part("notice").textContent = words;
-    part("notice").hidden = words === "";
+    const { view } = this;
+    if (view === null) return;
+    const { mode, heat, other } = this.state.look;
+    const { outline, day, failed } = view;
+    const harvest = outline.harvested(day);
+    const lines = [];
+    if (failed > 0) {
+      const words = text(failed === 1 ? "failedPicture" : "failedPictures", { n: failed, day: dayInWords(day) });
+      lines.push(element("p", { class: "failure" }, words, " ",
+        element("button", { type: "button", onclick: () => view.retry() }, text("tryAgain"))));
+    }
+    if (this.newDay !== "") {
+      const { newDay } = this;
+      lines.push(element("p", {}, text("newDay", { day: dayInWords(newDay) }), " ",
+        element("button", { type: "button", onclick: () => this.#chooseDay(newDay) }, text("newDayShow"))));
+    }
+    if (outline.unfinished.includes(harvest)) {
+      lines.push(element("p", {}, text("dayUnfinished", { day: dayInWords(harvest) })));
+    }
+    if (mode !== "one" && other !== null && outline.harvested(other) === harvest) {
+      lines.push(element("p", {}, text("sameHarvest", { day: dayInWords(harvest) })));
+    } else if (mode === "difference") {
+      lines.push(element("p", {}, differenceInWords()));
+    }
+    if (heat) lines.push(element("p", {}, `${text("heat")}: ${rangeInWords(heat)}`));
+    part("notice").replaceChildren(...lines);
+    part("notice").hidden = lines.length === 0;
+  }
+
+  /** Say that pictures are being loaded, once that takes long, and which failed. */
+  #signalFilling() {
+    const { view } = this;
+    if (view === null) return;
+    if (!view.isFilling) {
+      clearTimeout(this.signal);
+      this.signal = 0;
+      part("loading").hidden = true;
+      this.#notice();
+    } else if (this.signal === 0) {
+      this.signal = window.setTimeout(() => {
+        part("loading").textContent = text("loading", { day: dayInWords(this.time.day, "long") });
+        part("loading").hidden = false;
+      }, SIGN);
+    }
   }
 
   /** @param {{x: number, y: number} | null} [pointer] in grid units */

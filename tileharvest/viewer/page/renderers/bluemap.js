@@ -11,9 +11,6 @@ const FACTOR = 5; // `lodFactor`, which nobody changes.
 /** From so far away a window of 800 pixels shows about 800 blocks, as our deepest zoom does. */
 const DISTANCE = 500;
 
-/** `NearestFilter` in its `LowresTileLoader.js`. */
-export const isCrisp = true;
-
 /** @param {string} text an address of its page, or the part of it from `#` on @returns {Link | null} */
 export function parseLink(text) {
   const parts = (hashOf(text) ?? "").split(":");

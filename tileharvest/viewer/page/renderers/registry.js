@@ -13,7 +13,6 @@
  *   cannot be told a place
  * @property {boolean} [isSquare] whether a layer is a square around the middle of the grid, as large as its
  *   depth says. Else nobody says how far it reaches
- * @property {boolean} [isCrisp] whether blocks have hard edges where its own page enlarges the deepest images
  * @property {boolean} [inDegrees] whether places are told in degrees of the earth
  */
 import * as bluemap from "./bluemap.js";

@@ -6,9 +6,6 @@
  */
 import { layerNamed, linkInQuery, pageOf } from "./links.js";
 
-/** `image-rendering: pixelated` in its `styles.css`. */
-export const isCrisp = true;
-
 /** @param {string} text an address of its page, or its query @returns {Link | null} */
 export function parseLink(text) {
   return linkInQuery(text, "world", "renderer");

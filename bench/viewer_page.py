@@ -1,0 +1,154 @@
+"""The page's speed in Chromium: how long a step in time takes until it is painted, and what opening costs.
+
+A person's steps come a second apart, so that the page has looked ahead: they are *cached*. A jump to a day
+that nobody has seen is *not cached*. Both are measured on a loopback and over a network that Chromium makes
+up: 40 ms for each request, and 10 Mbit/s.
+"""
+
+from __future__ import annotations
+
+import statistics
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from playwright.sync_api import sync_playwright
+
+from bench.viewed_history import MAP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import date
+
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
+STEPS: Final = 60
+PAUSE: Final = 1.0
+"""Seconds between two steps of a person."""
+LATENCY: Final = 40
+"""Milliseconds for each request."""
+THROUGHPUT: Final = 10e6 / 8
+"""Bytes a second."""
+WINDOW: Final = {"width": 1280, "height": 800}
+_SEED: Final = 7
+
+
+def measure(address: str, days: Sequence[date]) -> dict[str, Any]:
+    """Opens the viewer at this address and steps through the days of the made-up history.
+
+    Takes some minutes. Raises playwright's errors where the page does not come.
+    """
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        with closing(playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)) as browser:
+            opened = [_opening(browser, address, is_far=is_far) for is_far in (False, True)]
+            near, far = (list(_steps(browser, address, days, is_far)) for is_far in (False, True))
+    return {"openings": opened, "steps": near + far}
+
+
+@contextmanager
+def _page(browser: Browser, *, is_far: bool) -> Iterator[Page]:
+    """Opens a window with nothing remembered, whose network is the loopback or a far one."""
+    with closing(browser.new_context(viewport=WINDOW, locale="en-GB")) as context:  # type: ignore[arg-type]
+        page = context.new_page()
+        if is_far:
+            speed = {"latency": LATENCY, "downloadThroughput": THROUGHPUT, "uploadThroughput": THROUGHPUT}
+            devtools = context.new_cdp_session(page)
+            devtools.send("Network.enable")
+            devtools.send("Network.emulateNetworkConditions", {"offline": False, **speed})
+        yield page
+
+
+def _opening(browser: Browser, address: str, *, is_far: bool) -> dict[str, Any]:
+    with _page(browser, is_far=is_far) as page:
+        page.goto(f"{address}#map={MAP}")
+        page.wait_for_function(_FILLED)
+        page.wait_for_timeout(PAUSE * 1000)
+        found: dict[str, Any] = page.evaluate(_OPENED)
+    return {"network": _network(is_far), **found}
+
+
+def _steps(browser: Browser, address: str, days: Sequence[date], is_far: bool) -> Iterator[dict[str, Any]]:
+    random = Random(_SEED)  # noqa: S311 - nothing here is secret
+    with _page(browser, is_far=is_far) as page:
+        page.goto(f"{address}#map={MAP}&zoom=0&x=0&z=0&day={days[len(days) // 2]}")
+        page.wait_for_function(_FILLED)
+        page.wait_for_timeout(3 * PAUSE * 1000)
+        keys = [random.choice(("ArrowLeft", "ArrowRight")) for _ in range(STEPS)]
+        yield _figures("a step", is_far, [_painted(page, _STEP, key) for key in keys])
+        jumps = [str((day - type(day)(1970, 1, 1)).days) for day in random.sample(list(days), STEPS)]
+        yield _figures("a jump", is_far, [_painted(page, _JUMP, day) for day in jumps])
+
+
+def _painted(page: Page, act: str, value: str) -> float:
+    """Returns the milliseconds from what a person does until the day that it leads to is painted."""
+    milliseconds: float = page.evaluate(_PAINTED, [act, value])
+    page.wait_for_function(_FILLED)
+    page.wait_for_timeout(PAUSE * 1000)
+    return milliseconds
+
+
+def _figures(what: str, is_far: bool, milliseconds: list[float]) -> dict[str, Any]:
+    percentiles = statistics.quantiles(milliseconds, n=20, method="inclusive")
+    named = {"p50_ms": percentiles[9], "p95_ms": percentiles[18], "most_ms": max(milliseconds)}
+    return {"what": what, "network": _network(is_far), "steps": len(milliseconds), **named}
+
+
+def _network(is_far: bool) -> str:
+    return f"{LATENCY} ms, 10 Mbit/s" if is_far else "loopback"
+
+
+_FILLED: Final = """() => !document.body.classList.contains("waiting")
+  && document.querySelectorAll("#map .picture img").length > 0
+  && document.getElementById("map").getAttribute("aria-busy") === "false\""""
+
+_STEP: Final = "step"
+_JUMP: Final = "jump"
+
+# The words for the day change in the moment in which its pictures are put in; the next frame paints both.
+_PAINTED: Final = """([act, value]) => new Promise((done) => {
+  const slider = document.getElementById("slider");
+  const day = document.getElementById("day");
+  let began = 0;
+  const watch = new MutationObserver(() => {
+    const shown = Date.parse(`${day.textContent} UTC`) / 86400000;
+    if (shown !== Number(slider.value)) return;
+    watch.disconnect();
+    requestAnimationFrame(() => {
+      const channel = new MessageChannel();
+      channel.port1.onmessage = () => done(performance.now() - began);
+      channel.port2.postMessage(null);
+    });
+  });
+  watch.observe(day, { childList: true, characterData: true, subtree: true });
+  began = performance.now();
+  if (act === "step") {
+    slider.dispatchEvent(new KeyboardEvent("keydown", { key: value, bubbles: true, cancelable: true }));
+  } else {
+    slider.value = value;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+})"""
+
+_OPENED: Final = """async () => {
+  const entries = (type) => new Promise((done) => {
+    const found = [];
+    const observer = new PerformanceObserver((list) => found.push(...list.getEntries()));
+    observer.observe({ type, buffered: true });
+    setTimeout(() => done(found), 200);
+  });
+  const isPage = ({ name }) => name.includes("/page/") || name.split("#")[0].endsWith("/");
+  const loaded = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+  const pictures = loaded.filter(({ name }) => name.includes("/pictures/"));
+  const [paint] = (await entries("paint")).filter(({ name }) => name === "first-contentful-paint");
+  const shifts = await entries("layout-shift");
+  return {
+    page_bytes: loaded.filter(isPage).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
+    requests: loaded.filter(isPage).length,
+    first_paint_ms: paint.startTime,
+    pictures_ms: Math.max(...pictures.map(({ responseEnd }) => responseEnd)),
+    layout_shift: shifts.reduce((sum, { value }) => sum + value, 0),
+  };
+}"""

@@ -1,0 +1,159 @@
+"""What is on the screen and what is said of it are the same at every moment.
+
+Also while pictures are on their way, when they do not come, and when the history goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot, in_words
+from tests.browser.test_page_empty import LOOKS_AGAIN
+from tests.browser.viewed_maps import COAST, DAYS, DEEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Page, Route
+
+    from tests.browser.viewed_maps import PublishedDays
+    from tests.browser.watching import Watch
+
+MIDDLE: Final = Spot.middle_of(COAST)
+FIRST, SECOND, THIRD, LAST = DAYS
+OUTLINE: Final = re.compile(r"/api/v1/maps/antworld$")
+
+
+@contextmanager
+def held(page: Page, pattern: str) -> Iterator[list[Route]]:
+    """Let no answer to such a request through until the block ends. Gives the requests."""
+    waiting: list[Route] = []
+    page.route(pattern, lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks what it is given
+    yield waiting
+    for route in waiting:
+        route.continue_()
+    page.unroute(pattern)
+
+
+def shown(screen: Screen) -> set[str]:
+    return {square.name for square in screen.squares_in_view()}
+
+
+def test_all_pictures_of_a_day_appear_together_and_until_then_the_page_names_the_day_it_shows(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld", day=SECOND)
+    before = shown(screen)
+    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}") as waiting:
+        screen.part("slider").fill(str(int(screen.part("slider").get_attribute("max") or "")))
+        expect(screen.part("loading")).to_have_text(f"Loading {in_words(LAST)} …")
+        assert len(waiting) == 1
+        assert shown(screen) == before
+        expect(screen.part("day")).to_have_text(in_words(SECOND))
+    expect(screen.part("day")).to_have_text(in_words(LAST))
+    expect(screen.part("loading")).to_be_hidden()
+    assert published_days.name(COAST, LAST) in shown(screen)
+    assert published_days.name(COAST, SECOND) not in shown(screen)
+
+
+def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld", day=SECOND)
+    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}") as waiting:
+        screen.part("slider").fill(str(int(screen.part("slider").get_attribute("max") or "")))
+        expect(screen.part("loading")).to_be_visible()
+        screen.choose_day(FIRST)
+        expect(screen.part("day")).to_have_text(in_words(FIRST))
+        assert len(waiting) == 1
+    expect(screen.part("day")).to_have_text(in_words(FIRST))
+    assert published_days.name(COAST, LAST) not in shown(screen)
+
+
+def test_pictures_that_do_not_come_leave_their_places_empty_which_is_said_and_can_be_tried_again(
+    new_screen: Callable[..., Screen], published_days: PublishedDays, watch: Watch
+) -> None:
+    watch.expected += ["status of 500", "the disk is gone"]
+    screen = new_screen()
+    screen.open(MIDDLE, map="antworld", day=SECOND)
+    views = "**/view?*"
+    screen.page.route(views, lambda route: route.fulfill(status=500, json={"error": "the disk is gone"}))
+    screen.choose_day(LAST)
+    expect(screen.part("day")).to_have_text(in_words(LAST))
+    expect(screen.part("notice")).to_contain_text("pictures of May 12, 2021 could not be loaded")
+    assert shown(screen) == {""}
+    screen.page.unroute(views)
+    screen.part("notice").get_by_role("button", name="Try again").click()
+    screen.await_map()
+    expect(screen.part("notice")).to_be_hidden()
+    assert published_days.name(COAST, LAST) in shown(screen)
+
+
+def test_a_level_that_is_put_together_for_long_says_so(screen: Screen) -> None:
+    with held(screen.page, "**/composed/*/*"):
+        screen.open_hash(f"#map={DEEP}&zoom=-3&x=0&z=0")
+        expect(screen.part("loading")).to_be_visible()
+    expect(screen.part("loading")).to_be_hidden()
+
+
+def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> None:
+    with held(screen.page, "**/changes?*"):
+        screen.open(MIDDLE, map="antworld", day=LAST)
+        expect(screen.part("day-change")).to_have_text("counting changes …")
+    expect(screen.part("day-change")).to_have_text(re.compile("tiles changed in view"))
+    with held(screen.page, "**/changes?*"):
+        screen.page.get_by_role("button", name="Zoom out").click()
+        expect(screen.part("day-change")).to_have_text("counting changes …")
+
+
+def outlined(change: Callable[[dict[str, Any]], object]) -> Callable[[Route], None]:
+    """Answers what the server does, with a change."""
+
+    def answer(route: Route) -> None:
+        outline = json.loads(route.fetch().text())
+        change(outline)
+        route.fulfill(json=outline)
+
+    return answer
+
+
+def test_a_day_whose_harvest_has_not_ended_is_told_from_the_others(screen: Screen) -> None:
+    screen.page.route(OUTLINE, outlined(lambda outline: outline.update(unfinished=[LAST])))
+    screen.open(MIDDLE, map="antworld", day=LAST)
+    expect(screen.part("notice")).to_contain_text("The harvest of May 12, 2021 has not come to its end")
+    screen.choose_day(SECOND)
+    expect(screen.part("notice")).to_be_hidden()
+
+
+def test_a_new_day_is_offered_and_nobody_is_moved_to_it(new_screen: Callable[..., Screen]) -> None:
+    screen = new_screen()
+    screen.page.clock.install()
+    screen.page.route(OUTLINE, outlined(lambda outline: outline["days"].remove(LAST)))
+    screen.open(MIDDLE, map="antworld")
+    expect(screen.part("day")).to_have_text(in_words(THIRD))
+    screen.page.unroute(OUTLINE)
+    screen.page.context.new_cdp_session(screen.page).send("Network.clearBrowserCache")
+    screen.page.clock.run_for(LOOKS_AGAIN)
+    expect(screen.part("notice")).to_contain_text("A new day has been harvested: May 12, 2021.")
+    expect(screen.part("day")).to_have_text(in_words(THIRD))
+    screen.part("notice").get_by_role("button", name="Show it").click()
+    expect(screen.part("day")).to_have_text(in_words(LAST))
+    expect(screen.part("notice")).to_be_hidden()
+
+
+def test_pulling_the_slider_over_many_days_asks_once_for_each_harvest(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=FIRST)
+    asked: list[str] = []
+    screen.page.on("request", lambda request: asked.append(request.url) if "/view?" in request.url else None)
+    first, last = (int(screen.part("slider").get_attribute(end) or "") for end in ("min", "max"))
+    for day in range(first, last + 1):
+        screen.part("slider").fill(str(day))
+    screen.await_map()
+    days = [re.search(r"day=([\d-]+)", url)[1] for url in asked]  # type: ignore[index]
+    assert set(days) <= set(DAYS)
+    assert len(asked) == len(set(asked))

@@ -12,6 +12,8 @@ from tileharvest.tiles.projection import Projection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from playwright.sync_api import Page
+
     Call = Callable[[str, str, list[Any]], list[Any]]
 
 PAGE = "https://map.example.net/w/"
@@ -181,7 +183,8 @@ def test_degrees_are_stretched_and_come_back(call: Call) -> None:
     assert call(module("xyz"), "latitudeOf", [[south] for south in souths]) == pytest.approx(degrees)
 
 
-def test_of_another_packages_renderer_no_link_is_known(call: Call) -> None:
+def test_of_another_packages_renderer_no_link_is_known(module_page: Page) -> None:
+    asked = "(name) => import('/renderers/registry.js').then(({ rendererOf }) => rendererOf(name))"
     for name in (None, "", "starmap", "constructor", "__proto__"):
-        (renderer,) = call("renderers/registry.js", "rendererOf", [[name]])
+        renderer = module_page.evaluate(asked, name)
         assert "isSquare" not in renderer

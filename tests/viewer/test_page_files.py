@@ -77,7 +77,8 @@ def read(name: str) -> str:
 
 def test_the_whole_page_is_small(client: Client) -> None:
     """What a browser loads before it shows the first picture."""
-    names = ["index.html", "style.css", "icon.svg", "leaflet/leaflet.css", *modules_below("main.js", set())]
+    modules = modules_below("main.js", set()) | modules_below("renderers/overviewer.js", set())
+    names = ["index.html", "style.css", "icon.svg", "leaflet/leaflet.css", *modules]
     sent = [len(client.get(f"/page/{name}", accept_encoding="gzip").body) for name in names]
     assert sum(sent) <= MOST_BYTES
 

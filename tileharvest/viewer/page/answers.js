@@ -1,12 +1,11 @@
 /** The panels that answer "what is new?" and "when did this change?". */
-import { eventsPanel, seenBefore } from "./events-panel.js";
 import { part } from "./dom.js";
 import { widthOf } from "./grid.js";
 import { writeHash } from "./permalink.js";
-import { pixelsPanel, pixelsQuestion } from "./pixels-panel.js";
 import { worldToGrid } from "./projection.js";
-import { text } from "./text.js";
+import { remember, remembered, text } from "./text.js";
 
+const REMEMBERED = "tileharvest.seen.";
 const LEAST = 8; // Pixels along an edge: the server tells of no smaller rectangle.
 const MOST_TILES = 16; // Nor of one that lies on more.
 const MOST_PIXELS = 1 << 20;
@@ -59,7 +58,8 @@ export class Answers {
     this.asking.abort();
   }
 
-  #showEvents() {
+  async #showEvents() {
+    const { eventsPanel } = await import("./events-panel.js");
     const view = this.view();
     if (view === null) return;
     const { look } = this.state;
@@ -76,7 +76,8 @@ export class Answers {
     }));
   }
 
-  #askPixels() {
+  async #askPixels() {
+    const { pixelsQuestion } = await import("./pixels-panel.js");
     const view = this.view();
     if (view === null) return;
     const { signal } = this.#anew();
@@ -94,7 +95,8 @@ export class Answers {
   }
 
   /** @param {LayerView} view @param {Ground} wanted */
-  #tellPixels(view, wanted) {
+  async #tellPixels(view, wanted) {
+    const { pixelsPanel } = await import("./pixels-panel.js");
     const ground = largeEnough(wanted, view);
     const { signal } = this.#anew();
     view.screen.frameGround(ground);
@@ -155,4 +157,27 @@ function isTooLarge({ west, south, east, north }, view) {
   const along = (/** @type {number} */ from, /** @type {number} */ to) => Math.ceil(to / tile) - Math.floor(from / tile);
   return along(west, east) * along(south, north) > MOST_TILES
     || ((east - west) / pixel + 1) * ((north - south) / pixel + 1) > MOST_PIXELS;
+}
+
+/**
+ * Note that a person sees a map's newest day, and tell which was the newest day that they had seen before. It
+ * stays the same until there is a newer one.
+ * @param {string} map @param {string} lastDay
+ * @returns {string | null} null: they had seen none
+ */
+function seenBefore(map, lastDay) {
+  const { before, seen } = visit(map);
+  if (seen === lastDay) return before;
+  remember(REMEMBERED + map, JSON.stringify({ before: seen, seen: lastDay }));
+  return seen;
+}
+
+/** @param {string} map @returns {{before: string | null, seen: string | null}} */
+function visit(map) {
+  try {
+    const { before = null, seen = null } = JSON.parse(remembered(REMEMBERED + map) ?? "{}");
+    return { before, seen };
+  } catch {
+    return { before: null, seen: null };
+  }
 }

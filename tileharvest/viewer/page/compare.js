@@ -1,8 +1,6 @@
-/** Comparing two days: the ways to do it, the border of the swipe, and the drawing of the difference. */
-import { THRESHOLD, difference, drawDifference } from "./difference.js";
+/** Comparing two days: the ways to do it, and the border of the swipe. */
 import { dayInWords } from "./days.js";
 import { element, part } from "./dom.js";
-import { pixelsOf } from "./pixels.js";
 import { text } from "./text.js";
 
 /** @type {Record<import("./state.js").Mode, string>} the keys of their names */
@@ -118,39 +116,4 @@ export class CompareTools {
     const day = this.otherDay ? dayInWords(this.otherDay) : "";
     this.border.setAttribute("aria-valuetext", text("swipeValue", { percent, day }));
   }
-}
-
-/** What the colours of a difference mean. */
-export function differenceInWords() {
-  return text("differenceLegend", { threshold: THRESHOLD });
-}
-
-/**
- * @param {import("./map-view.js").Pictures} before
- * @param {import("./map-view.js").Pictures} after
- * @returns {import("./map-view.js").Drawing}
- */
-export function differenceDrawing(before, after) {
-  return async (tile, canvas) => {
-    const [old, young] = await Promise.all([before(tile), after(tile)]);
-    if (!old && !young) return;
-    const load = (/** @type {string | null | undefined} */ address) =>
-      (address ? pixelsOf(address, canvas) : Promise.resolve(null));
-    const [first, second] = await Promise.all([load(old), load(young)]);
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    const drawn = context.createImageData(canvas.width, canvas.height);
-    drawDifference(first, second, difference(first, second), drawn);
-    context.putImageData(drawn, 0, 0);
-  };
-}
-
-/**
- * @param {string | null} before address of a picture, or none @param {string | null} after
- * @param {import("./api.js").Size} size to which they are brought
- * @returns {Promise<number>} which share of the cells changed, 0 to 1
- */
-export async function changedShare(before, after, size) {
-  const load = (/** @type {string | null} */ address) => (address ? pixelsOf(address, size) : null);
-  const [first, second] = await Promise.all([load(before), load(after)]);
-  return difference(first, second).share;
 }

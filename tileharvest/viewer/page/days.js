@@ -32,3 +32,8 @@ export function weekdays() {
   // 1970-01-05 was a Monday.
   return Array.from({ length: 7 }, (_, index) => format.format(new Date((4 + index) * MILLISECONDS)));
 }
+
+/** @param {import("./state.js").Range} range */
+export function rangeInWords(range) {
+  return `${dayInWords(range.after)} – ${dayInWords(range.until)}`;
+}

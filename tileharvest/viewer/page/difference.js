@@ -8,6 +8,7 @@
  * @property {number} rows
  * @property {number} share of the cells that changed, 0 to 1; 0 if there are none
  */
+import { pixelsOf } from "./pixels.js";
 
 /** Pixels along a cell's edge. Cells at the right and the lower edge may be narrower. */
 export const CELL = 8;
@@ -72,6 +73,36 @@ export function drawDifference(before, after, found, output) {
     }
   }
   drawLines(found, output);
+}
+
+/**
+ * @param {import("./map-view.js").Pictures} before
+ * @param {import("./map-view.js").Pictures} after
+ * @returns {import("./map-view.js").Drawing}
+ */
+export function differenceDrawing(before, after) {
+  return async (tile, canvas) => {
+    const [old, young] = await Promise.all([before(tile), after(tile)]);
+    if (!old && !young) return;
+    const load = (/** @type {string | null | undefined} */ address) =>
+      (address ? pixelsOf(address, canvas) : Promise.resolve(null));
+    const [first, second] = await Promise.all([load(old), load(young)]);
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const drawn = context.createImageData(canvas.width, canvas.height);
+    drawDifference(first, second, difference(first, second), drawn);
+    context.putImageData(drawn, 0, 0);
+  };
+}
+
+/**
+ * @param {string | null} before address of a picture, or none @param {string | null} after
+ * @param {import("./api.js").Size} size to which they are brought
+ * @returns {Promise<number>} which share of the cells changed, 0 to 1
+ */
+export async function changedShare(before, after, size) {
+  const load = (/** @type {string | null} */ address) => (address ? pixelsOf(address, size) : null);
+  const [first, second] = await Promise.all([load(before), load(after)]);
+  return difference(first, second).share;
 }
 
 /** @type {Pixels} */

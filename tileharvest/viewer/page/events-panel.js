@@ -2,38 +2,14 @@
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
-import { language, remember, remembered, text } from "./text.js";
+import { language, text } from "./text.js";
 
 const DAY = 24 * 60 * 60 * 1000;
-const REMEMBERED = "tileharvest.seen.";
 
 /**
  * @typedef {"visit" | "day" | "week" | "month"} Span
  * @typedef {{from: string, to: string}} Period both days included
  */
-
-/**
- * Note that a person sees a map's newest day, and tell which was the newest day that they had seen before. It
- * stays the same until there is a newer one.
- * @param {string} map @param {string} lastDay
- * @returns {string | null} null: they had seen none
- */
-export function seenBefore(map, lastDay) {
-  const { before, seen } = visit(map);
-  if (seen === lastDay) return before;
-  remember(REMEMBERED + map, JSON.stringify({ before: seen, seen: lastDay }));
-  return seen;
-}
-
-/** @param {string} map @returns {{before: string | null, seen: string | null}} */
-function visit(map) {
-  try {
-    const { before = null, seen = null } = JSON.parse(remembered(REMEMBERED + map) ?? "{}");
-    return { before, seen };
-  } catch {
-    return { before: null, seen: null };
-  }
-}
 
 /**
  * @param {Span} span @param {string} day on the screen @param {string} lastDay @param {string | null} before

@@ -128,8 +128,3 @@ async function listPlaces(map, layer, range, locate) {
     return element("li", {}, element("a", { href }, told));
   }));
 }
-
-/** @param {import("./state.js").Range} range */
-export function rangeInWords(range) {
-  return `${dayInWords(range.after)} – ${dayInWords(range.until)}`;
-}

@@ -1,14 +1,11 @@
 /** One layer of a map on the screen: its pictures of one day or two, its heat, and where in it the screen is. */
 import * as api from "./api.js";
-import { differenceDrawing } from "./compare.js";
 import { coordinatesOf } from "./coordinates.js";
 import { dayInWords } from "./days.js";
 import { part } from "./dom.js";
 import { areaOf, finestArea, groundOf, tileAt } from "./grid.js";
-import { Heat, daysBetween } from "./heat.js";
 import { MapView } from "./map-view.js";
 import { atUsualHeight, blockAt, gridToWorld, worldToGrid } from "./projection.js";
-import { rendererOf } from "./renderers/registry.js";
 import { text } from "./text.js";
 import { TileAddresses, isStored } from "./tile-addresses.js";
 
@@ -40,7 +37,7 @@ export class LayerView {
     this.outline = outline;
     this.actions = actions;
     this.layer = layer;
-    this.renderer = rendererOf(outline.renderer);
+    this.renderer = outline.links;
     this.addresses = new TileAddresses(outline.name, layer.name);
     /** The day on the screen, on which the layer's size and direction depend. */
     this.day = outline.lastDay;
@@ -55,6 +52,8 @@ export class LayerView {
     this.ahead = new Map();
     /** @type {import("./map-view.js").Drawing | null} */
     this.heat = null;
+    /** @type {import("./state.js").Range | null} whose heat was asked for last */
+    this.heated = null;
     /** While the page itself moves the map. */
     this.moving = false;
     this.screen.onMove((position) => {
@@ -177,11 +176,13 @@ export class LayerView {
     const now = this.#pictures(day);
     const before = mode === "one" || other === null ? null : this.#pictures(other);
     const alone = { other: null, drawing: null };
+    const drawing = mode === "difference" && before
+      ? (await import("./difference.js")).differenceDrawing(before, now) : null;
     const puts = await Promise.all([
       screen.load({
         pictures: mode === "difference" ? null : mode === "side" && before ? before : now,
         other: mode === "swipe" || mode === "onion" ? before : null,
-        drawing: mode === "difference" && before ? differenceDrawing(before, now) : null,
+        drawing,
       }, loading.signal),
       mode === "side" ? second?.load({ pictures: now, ...alone }, loading.signal) : undefined,
     ]);
@@ -232,10 +233,18 @@ export class LayerView {
   }
 
   /** @param {import("./state.js").Range | null} range */
-  showHeat(range) {
-    const heat = range && new Heat(this.outline.name, this.layer.name, range, this.description.factor);
-    this.heat = heat && range && heat.drawing(daysBetween(this.outline, range));
-    for (const screen of this.screens) screen.heat = this.heat;
+  async showHeat(range) {
+    if (range === null && this.heated === null) return;
+    this.heated = range;
+    const { screen } = this;
+    screen.count(1);
+    const { Heat, daysBetween } = await import("./heat.js");
+    if (this.heated === range) {
+      const heat = range && new Heat(this.outline.name, this.layer.name, range, this.description.factor);
+      this.heat = heat && range && heat.drawing(daysBetween(this.outline, range));
+      for (const each of this.screens) each.heat = this.heat;
+    }
+    screen.count(-1);
   }
 
   /**

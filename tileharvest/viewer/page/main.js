@@ -7,7 +7,6 @@ import { listenForChoice, offerMaps } from "./map-choice.js";
 import { Outline } from "./outline.js";
 import { AREAS, HARVESTS, readArea, readHash, unreadIn, writeHash } from "./permalink.js";
 import { atUsualHeight, worldToGrid } from "./projection.js";
-import { rendererOf } from "./renderers/registry.js";
 import { NOTHING, State } from "./state.js";
 import { LANGUAGES, chooseLanguage, language, remember, remembered, text, translate } from "./text.js";
 import { TimeMachine } from "./time-machine.js";
@@ -80,7 +79,7 @@ async function showMap(hash) {
   }
   part("map-page").hidden = false;
   const open = machine.outline?.name === map.name ? machine.outline : null;
-  const outline = open ?? new Outline(await api.outline(map.name));
+  const outline = open ?? await Outline.of(map.name);
   const place = mayBeLink ? placeOfLink(hash, outline) : null;
   const { look: wanted, faults } = place !== null
     ? { look: { day, other, mode, heat, ...place }, faults: [] }
@@ -102,7 +101,7 @@ async function showMap(hash) {
  * @returns {Partial<import("./state.js").Look> | null} null: it is none
  */
 function placeOfLink(text, outline) {
-  const renderer = rendererOf(outline.renderer);
+  const renderer = outline.links;
   const link = renderer.parseLink(text);
   if (link === null) return null;
   const layers = outline.layers.map(({ name, descriptions }) => ({ name, world: descriptions.at(-1)?.world ?? null }));

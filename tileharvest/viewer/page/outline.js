@@ -1,4 +1,6 @@
 /** A map as its history has it: its days, its layers, and what the site said about them on each day. */
+import * as api from "./api.js";
+import { rendererOf } from "./renderers/registry.js";
 
 /**
  * @typedef {import("./api.js").MapOutline} MapOutline
@@ -7,12 +9,18 @@
  */
 
 export class Outline {
-  /** @param {MapOutline} answer of a map that was harvested at least once */
-  constructor(answer) {
+  /** @param {string} map that was harvested at least once @returns {Promise<Outline>} as the server has it now */
+  static async of(map) {
+    const answer = await api.outline(map);
+    return new Outline(answer, await rendererOf(answer.renderer));
+  }
+
+  /** @param {MapOutline} answer @param {import("./renderers/registry.js").Renderer} links */
+  constructor(answer, links) {
+    /** What is known of the links of the map's own page, and of how it tells a place */
+    this.links = links;
     this.name = answer.name;
     this.url = answer.url;
-    /** The program that drew the map, by its name in maps.toml */
-    this.renderer = answer.renderer;
     /** ISO dates of harvests, oldest first */
     this.days = answer.days;
     /** Those of `days` on which no harvest has come to its end, yet or at all */

@@ -1,6 +1,6 @@
 /** A place's story: the versions of one tile, each with its picture and what changed. */
 import * as api from "./api.js";
-import { changedShare } from "./compare.js";
+import { changedShare } from "./difference.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
 import { tileName } from "./grid.js";

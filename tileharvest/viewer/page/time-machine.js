@@ -2,16 +2,14 @@
 import { Answers } from "./answers.js";
 import * as api from "./api.js";
 import { Calendar } from "./calendar.js";
-import { CompareTools, differenceInWords } from "./compare.js";
-import { dayInWords } from "./days.js";
+import { CompareTools } from "./compare.js";
+import { dayInWords, rangeInWords } from "./days.js";
 import { announce, element, part, settled } from "./dom.js";
-import { heatPanel, rangeInWords } from "./heat.js";
 import { LayerView } from "./layer-view.js";
 import { Outline } from "./outline.js";
 import { Panel } from "./panel.js";
 import { writeHash } from "./permalink.js";
 import { PlaceBox } from "./place-box.js";
-import { storyPanel } from "./story.js";
 import { text } from "./text.js";
 import { TimeBar } from "./time-bar.js";
 
@@ -83,7 +81,7 @@ export class TimeMachine {
   async renew() {
     const { view } = this;
     if (view === null) return;
-    const outline = new Outline(await api.outline(view.outline.name));
+    const outline = await Outline.of(view.outline.name);
     if (this.view !== view) return;
     const { lastDay } = view.outline;
     if (view.fits(outline)) {
@@ -227,7 +225,7 @@ export class TimeMachine {
     this.state.set({ heat: this.state.look.heat === null ? range : null });
   }
 
-  #showHeat() {
+  async #showHeat() {
     const { view } = this;
     if (view === null) return;
     const { heat } = this.state.look;
@@ -238,6 +236,8 @@ export class TimeMachine {
       this.panel.close("heat");
       return;
     }
+    const { heatPanel } = await import("./heat.js");
+    if (this.view !== view || this.state.look.heat !== heat) return;
     this.panel.open("heat", text("heatTitle"), heatPanel(
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {
@@ -255,6 +255,7 @@ export class TimeMachine {
     if (view === null) return;
     view.mark(tile);
     const { outline, layer, description } = view;
+    const { storyPanel } = await import("./story.js");
     const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), {
       show: (day) => this.state.set({ day }),
       compare: (before, day) => this.state.set({
@@ -319,7 +320,7 @@ export class TimeMachine {
     if (mode !== "one" && other !== null && outline.harvested(other) === harvest) {
       lines.push(element("p", {}, text("sameHarvest", { day: dayInWords(harvest) })));
     } else if (mode === "difference") {
-      lines.push(element("p", {}, differenceInWords()));
+      lines.push(differenceLegend());
     }
     if (heat) lines.push(element("p", {}, `${text("heat")}: ${rangeInWords(heat)}`));
     part("notice").replaceChildren(...lines);
@@ -351,4 +352,13 @@ export class TimeMachine {
     const { coordinates } = view;
     this.place.show(coordinates.inWords(point), coordinates.region(point), view.live);
   }
+}
+
+/** What the colours of a difference mean. @returns {HTMLElement} */
+function differenceLegend() {
+  const legend = element("p");
+  import("./difference.js").then(({ THRESHOLD }) => {
+    legend.textContent = text("differenceLegend", { threshold: THRESHOLD });
+  });
+  return legend;
 }

@@ -15,22 +15,14 @@
  *   depth says. Else nobody says how far it reaches
  * @property {boolean} [inDegrees] whether places are told in degrees of the earth
  */
-import * as bluemap from "./bluemap.js";
-import * as dynmap from "./dynmap.js";
-import * as mapcrafter from "./mapcrafter.js";
-import * as overviewer from "./overviewer.js";
-import * as pl3xmap from "./pl3xmap.js";
-import * as squaremap from "./squaremap.js";
-import * as unmined from "./unmined.js";
-import * as xyz from "./xyz.js";
 
-/** @type {Record<string, Renderer>} by their names in maps.toml */
-const RENDERERS = { bluemap, dynmap, mapcrafter, overviewer, pl3xmap, squaremap, unmined, xyz };
+/** By their names in maps.toml, which are those of their modules. */
+const RENDERERS = ["bluemap", "dynmap", "mapcrafter", "overviewer", "pl3xmap", "squaremap", "unmined", "xyz"];
 
 /** @type {Renderer} of another package */
 const UNKNOWN = { parseLink: () => null, zoomOf: () => null, layerOf: () => null, writeLink: () => null };
 
-/** @param {string | null} name @returns {Renderer} */
-export function rendererOf(name) {
-  return (name !== null && Object.hasOwn(RENDERERS, name) && RENDERERS[name]) || UNKNOWN;
+/** @param {string | null} name @returns {Promise<Renderer>} the only one whose module is loaded */
+export async function rendererOf(name) {
+  return name !== null && RENDERERS.includes(name) ? import(`./${name}.js`) : UNKNOWN;
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, in_words
+from tests.browser.screen import Screen, Spot, day_number, in_words
 from tests.browser.test_page_empty import LOOKS_AGAIN
 from tests.browser.viewed_maps import COAST, DAYS, DEEP
 
@@ -31,13 +31,18 @@ OUTLINE: Final = re.compile(r"/api/v1/maps/antworld$")
 
 @contextmanager
 def held(page: Page, pattern: str) -> Iterator[list[Route]]:
-    """Let no answer to such a request through until the block ends. Gives the requests."""
+    """Let no answer to such a request through until the block ends. Gives the requests.
+
+    The page looks ahead: what it is not to have must be held before it is opened.
+    """
     waiting: list[Route] = []
     page.route(pattern, lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks what it is given
-    yield waiting
-    for route in waiting:
-        route.continue_()
-    page.unroute(pattern)
+    try:
+        yield waiting
+    finally:
+        for route in waiting:
+            route.continue_()
+        page.unroute(pattern)
 
 
 def shown(screen: Screen) -> set[str]:
@@ -47,12 +52,11 @@ def shown(screen: Screen) -> set[str]:
 def test_all_pictures_of_a_day_appear_together_and_until_then_the_page_names_the_day_it_shows(
     screen: Screen, published_days: PublishedDays
 ) -> None:
-    screen.open(MIDDLE, map="antworld", day=SECOND)
-    before = shown(screen)
-    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}") as waiting:
-        screen.part("slider").fill(str(int(screen.part("slider").get_attribute("max") or "")))
+    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}"):
+        screen.open(MIDDLE, map="antworld", day=SECOND)
+        before = shown(screen)
+        screen.part("slider").fill(day_number(LAST))
         expect(screen.part("loading")).to_have_text(f"Loading {in_words(LAST)} …")
-        assert len(waiting) == 1
         assert shown(screen) == before
         expect(screen.part("day")).to_have_text(in_words(SECOND))
     expect(screen.part("day")).to_have_text(in_words(LAST))
@@ -64,13 +68,12 @@ def test_all_pictures_of_a_day_appear_together_and_until_then_the_page_names_the
 def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
     screen: Screen, published_days: PublishedDays
 ) -> None:
-    screen.open(MIDDLE, map="antworld", day=SECOND)
-    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}") as waiting:
-        screen.part("slider").fill(str(int(screen.part("slider").get_attribute("max") or "")))
+    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}"):
+        screen.open(MIDDLE, map="antworld", day=SECOND)
+        screen.part("slider").fill(day_number(LAST))
         expect(screen.part("loading")).to_be_visible()
         screen.choose_day(FIRST)
         expect(screen.part("day")).to_have_text(in_words(FIRST))
-        assert len(waiting) == 1
     expect(screen.part("day")).to_have_text(in_words(FIRST))
     assert published_days.name(COAST, LAST) not in shown(screen)
 
@@ -80,9 +83,9 @@ def test_pictures_that_do_not_come_leave_their_places_empty_which_is_said_and_ca
 ) -> None:
     watch.expected += ["status of 500", "the disk is gone"]
     screen = new_screen()
-    screen.open(MIDDLE, map="antworld", day=SECOND)
-    views = "**/view?*"
+    views = f"**/view?*day={LAST}*"
     screen.page.route(views, lambda route: route.fulfill(status=500, json={"error": "the disk is gone"}))
+    screen.open(MIDDLE, map="antworld", day=SECOND)
     screen.choose_day(LAST)
     expect(screen.part("day")).to_have_text(in_words(LAST))
     expect(screen.part("notice")).to_contain_text("pictures of May 12, 2021 could not be loaded")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.fleet.workers import await_until
 from tests.servers.git_host import git_host
 from tests.servers.repositories import FastImport, moment_of
 from tileharvest.errors import SiteError
+from tileharvest.importers.fetched_commit import packed_bytes
 from tileharvest.importers.repository import Repository
 
 if TYPE_CHECKING:
@@ -101,3 +103,13 @@ def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     repository = Repository.bare(tmp_path / "cache", "git@example.net:owner/map")
     with pytest.raises(SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"):
         repository.fetch(None)
+
+
+def test_a_pack_that_has_two_names_for_a_moment_is_counted_once(tmp_path: Path) -> None:
+    """git links what has come to its last name before it takes the first one away."""
+    packs = tmp_path / "objects" / "pack"
+    packs.mkdir(parents=True)
+    (packs / "tmp_pack_a1b2c3").write_bytes(b"PACK" * 25)
+    assert packed_bytes(tmp_path) == 100
+    os.link(packs / "tmp_pack_a1b2c3", packs / "pack-1.pack")
+    assert packed_bytes(tmp_path) == 100

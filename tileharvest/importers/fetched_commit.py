@@ -52,7 +52,7 @@ class FetchedCommit:
         self._check = check
         self._folder = folder
         self._entry = entry
-        if _size(folder) > _MOST_KEPT:
+        if packed_bytes(folder) > _MOST_KEPT:
             shutil.rmtree(folder)
         trace = {"GIT_TRACE_CURL": str(folder / "trace"), "GIT_TRACE_CURL_NO_DATA": "1"}
         self._repository = Repository.bare(folder, entry.url, {**trace, "GIT_HTTP_USER_AGENT": agent})
@@ -107,12 +107,12 @@ class FetchedCommit:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._repository.unlock()
             trace.unlink(missing_ok=True)
-            there = _size(self._folder)
+            there = packed_bytes(self._folder)
 
             def count() -> None:
                 # A pack that was cut off is removed by git, and has been sent all the same.
                 nonlocal there
-                now = max(there, _size(self._folder))
+                now = max(there, packed_bytes(self._folder))
                 self._traffic.received_bytes += now - there
                 there = now
 
@@ -130,12 +130,13 @@ class FetchedCommit:
                 trace.unlink(missing_ok=True)
 
 
-def _size(folder: Path) -> int:
+def packed_bytes(folder: Path) -> int:
     """Returns the bytes of the packs in a git folder, and of one that is on its way."""
-    size = 0
+    sizes = {}
     for packs in ("objects/pack/*.pack", UNFINISHED):
         for pack in folder.glob(packs):
-            # One that is through gets another name.
+            # One that is through gets another name, and has both for a moment.
             with suppress(FileNotFoundError):
-                size += pack.stat().st_size
-    return size
+                found = pack.stat()
+                sizes[found.st_ino] = found.st_size
+    return sum(sizes.values())

@@ -75,13 +75,14 @@ class DiffMiddleware:
         """Returns the GET that takes the place of a HEAD, which is then not sent; None where the HEAD stays.
 
         Unless HEAD `is_refused`, known tiles are asked by GET only with an ETag. A 304 by the date alone
-        tells nothing of the size.
+        tells nothing of the size. What is asked once more may be known since.
         """
         layer, tile = question.place
         is_kept = tile.zoom in self._harvest.layers[layer].walk.kept_zooms
         latest = await self._harvest.versions.of(layer, tile) if is_kept else None
         headers = conditional_headers(latest)
-        is_fetched = is_kept and latest is None and self._harvest.fetches_unknown
+        is_unknown = is_kept and latest is None and not question.asked.late
+        is_fetched = is_unknown and self._harvest.fetches_unknown
         if not (is_refused or is_fetched or (self._is_conditional and "If-None-Match" in headers)):
             return None
         get = _get(request, headers)

@@ -112,7 +112,7 @@ export class Calendar {
     cells[0].classList.add(`column-${((dayNumber(days[0]) + 3) % 7) + 1}`);
     const names = weekdays().map((name) => element("span", { class: "weekday", "aria-hidden": "true" }, name));
     return element("section", { class: "month" },
-      element("h3", {}, monthInWords(this.year, month)),
+      element("h2", {}, monthInWords(this.year, month)),
       element("div", { class: "days" }, ...names, ...cells));
   }
 

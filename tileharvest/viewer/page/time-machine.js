@@ -175,9 +175,9 @@ export class TimeMachine {
     view.showDays(day, { mode, other }, () => {
       if (this.newDay <= day) this.newDay = "";
       this.time.dayOnScreen = day;
-      document.title = text("pageTitleOf", {
-        what: text("mapOnDay", { map: view.outline.name, day: dayInWords(day) }),
-      });
+      const what = text("mapOnDay", { map: view.outline.name, day: dayInWords(day) });
+      part("map-title").textContent = what;
+      document.title = text("pageTitleOf", { what });
       this.calendar.renew();
       this.tools.show(mode, day, other);
       view.arrange(mode, this.tools);

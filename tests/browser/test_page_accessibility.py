@@ -1,0 +1,65 @@
+"""What axe finds wrong with the page for people who do not see it, or use it without a mouse: nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot
+from tests.browser.viewed_maps import COAST, DAYS, NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MIDDLE: Final = Spot.middle_of(COAST)
+PHONE: Final[dict[str, Any]] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+    "device_scale_factor": 3,
+}
+STRICT: Final = {"resultTypes": ["violations"]}
+
+
+def wrong(screen: Screen) -> list[str]:
+    """What axe finds, a line for each part of the page."""
+    found = Axe().run(screen.page, options=STRICT).response["violations"]
+    return [f"{screen.page.url}: {each['id']}: {node['html']}" for each in found for node in each["nodes"]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"color_scheme": "dark", "locale": "zh-CN"}, PHONE],
+    ids=["light", "dark, in Chinese", "on a phone"],
+)
+def test_axe_finds_nothing_wrong(options: dict[str, Any], new_screen: Callable[..., Screen]) -> None:
+    """On the map alone, with each panel and the calendar, and on the other pages."""
+    screen = new_screen(**options)
+    screen.open(MIDDLE, map="antworld")
+    found = wrong(screen)
+    for switch in ("events-switch", "pixels-switch"):
+        screen.part(switch).click()
+        expect(screen.part("panel")).to_be_visible()
+        found += wrong(screen)
+    screen.part("panel-close").click()
+    screen.part("map").press("Enter")
+    expect(screen.part("panel").locator(".share")).to_have_count(3)
+    found += wrong(screen)
+    screen.part("panel-close").click()
+    screen.part("calendar-switch").click()
+    found += wrong(screen)
+    screen.open(MIDDLE, map="antworld", mode="swipe", heat=f"{DAYS[0]}..{DAYS[3]}", **{"with": DAYS[0]})
+    expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
+    found += wrong(screen)
+    for address, ready in (
+        ("#harvests", "#harvests-page table"),
+        ("#areas", "#areas-page h1"),
+        (f"#map={NEVER}", "#empty pre"),
+    ):
+        screen.open_hash(address)
+        expect(screen.page.locator(ready).first).to_be_visible()
+        found += wrong(screen)
+    assert not found, "\n".join(found)

@@ -76,8 +76,9 @@ def _steps(browser: Browser, address: str, days: Sequence[date], is_far: bool) -
         page.goto(f"{address}#map={MAP}&zoom=0&x=0&z=0&day={days[len(days) // 2]}")
         page.wait_for_function(_FILLED)
         page.wait_for_timeout(3 * PAUSE * 1000)
-        keys = [random.choice(("ArrowLeft", "ArrowRight")) for _ in range(STEPS)]
-        yield _figures("a step", is_far, [_painted(page, _STEP, key) for key in keys])
+        yield _figures(
+            "a step", is_far, [_painted(page, _STEP, random.choice(_BUTTONS)) for _ in range(STEPS)]
+        )
         jumps = [str((day - type(day)(1970, 1, 1)).days) for day in random.sample(list(days), STEPS)]
         yield _figures("a jump", is_far, [_painted(page, _JUMP, day) for day in jumps])
 
@@ -104,6 +105,7 @@ _FILLED: Final = """() => !document.body.classList.contains("waiting")
   && document.querySelectorAll("#map .picture img").length > 0
   && document.getElementById("map").getAttribute("aria-busy") === "false\""""
 
+_BUTTONS: Final = ("previous", "next")
 _STEP: Final = "step"
 _JUMP: Final = "jump"
 
@@ -125,7 +127,9 @@ _PAINTED: Final = """([act, value]) => new Promise((done) => {
   watch.observe(day, { childList: true, characterData: true, subtree: true });
   began = performance.now();
   if (act === "step") {
-    slider.dispatchEvent(new KeyboardEvent("keydown", { key: value, bubbles: true, cancelable: true }));
+    // At the last change in view the step goes back.
+    const buttons = [value, "previous", "next"].map((id) => document.getElementById(id));
+    buttons.find(({ disabled }) => !disabled).click();
   } else {
     slider.value = value;
     slider.dispatchEvent(new Event("input", { bubbles: true }));

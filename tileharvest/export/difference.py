@@ -53,8 +53,8 @@ class Differences:
 
     def __init__(self, excerpt: Excerpt) -> None:
         self._excerpt = excerpt
-        self.zoom = excerpt.layer.kept_zooms(excerpt.last)[-1]
-        """The deepest one that the map keeps: there it is compared."""
+        self.zoom = excerpt.zooms()[0]
+        """The deepest one that the map kept by the first day: there it is compared."""
 
     def within(self, area: TileRange) -> Iterator[Difference]:
         """Yields the tiles of an area of that zoom, in columns from left to right. Raises HistoryError."""

@@ -88,11 +88,12 @@ class Excerpt:
         return PastLayer(self.history, self.layer.id, of_day, source, size, self.map.days, self.map.ended)
 
     def zooms(self) -> Sequence[int]:
-        """Returns the zooms of which there can be pictures on the last day, deepest first.
+        """Returns the zooms of which there can be pictures on the last day, deepest first. None is deeper
+        than those of the first day, where there were any: else all of it would be new.
 
         Where tiles nest by two some coarser ones than there are images of are composed.
         """
-        kept = self.layer.kept_zooms(self.last)
+        kept = self.layer.kept_zooms(self.first) or self.layer.kept_zooms(self.last)
         every = range(kept[-1], kept[0] - _COMPOSED - 1, -1) if self.layer.factor == 2 else kept[::-1]
         return [zoom for zoom in every if self.layer.source_zoom(zoom, self.last) is not None]
 

@@ -15,6 +15,7 @@ from tileharvest.export.picture_file import (
     misfit,
     write_picture,
 )
+from tileharvest.history.recorded_versions import Extent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.bands import bands
 from tileharvest.pictures.composer import Composer
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.picture_file import Watch
-    from tileharvest.history.recorded_versions import Extent
     from tileharvest.pictures.bands import PixelBox
     from tileharvest.pictures.composer import Composition
     from tileharvest.store.port import TileStore
@@ -99,9 +99,10 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
         if found is None:
             if why and zoom is not None:
                 raise ConfigurationError(f"{why}; --zoom {candidate} fits: {box.width:,} x {box.height:,}")
-            there = excerpt.extent(candidate, box.tiles(candidate, excerpt.tile_size))
+            area = box.tiles(candidate, excerpt.tile_size)
+            # A difference may show what was there on the first day alone.
+            there = excerpt.extent(candidate, area) or Extent(area, 0, 0)
             source = excerpt.layer.source_zoom(candidate, excerpt.last)
-            assert there is not None
             assert source is not None
             return Sheet(excerpt, candidate, box, form, source, there)
         why = (

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tileharvest.errors import SiteError, StoreError, TileHarvestError
+from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import writing_to
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import extent, present_versions
@@ -99,25 +100,29 @@ class PastSite:
     @classmethod
     def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
         """Returns the site on that day. Raises TileHarvestError where nothing tells where its tiles lie."""
-        files, files_day = _files(history, description.name, day), None
-        if not files and (files_day := first_day_of_files(history, description.name, day)) is not None:
-            files = _files(history, description.name, files_day)
         if outline.renderer is not None:
             description = msgspec.structs.replace(description, renderer=outline.renderer)
+
+        files: Mapping[str, SiteFile] = {}
 
         async def fetch(method: str, url: str) -> Fetched:
             file = files.get(url)
             return Fetched(404, b"", url) if file is None else Fetched(200, file.body, url)
 
-        why = ""
-        for page in (description.url, *_pages_above(files)):
-            there = msgspec.structs.replace(description, url=page)
-            try:
-                site = asyncio.run(probe(there, fetch))
-            except SiteError as error:
-                why = why or str(error)
-            else:
-                return cls(history, there, outline, day, site, files, files_day)
+        why, files_day = "", None
+        tried: date | None = day
+        # Of a day before the history kept them all, some files may be lacking.
+        while tried is not None:
+            files = _files(history, description.name, tried)
+            for page in (description.url, *_pages_above(files)):
+                there = msgspec.structs.replace(description, url=page)
+                try:
+                    site = asyncio.run(probe(there, fetch))
+                except SiteError as error:
+                    why = why or str(error)
+                else:
+                    return cls(history, there, outline, day, site, files, files_day)
+            tried = files_day = first_day_of_files(history, description.name, tried)
         raise TileHarvestError(
             f"the history has no configuration of map '{description.name}' for {day}, and without it nobody"
             f" knows where its tiles lie; nothing was made: the next harvest keeps it ({why})"
@@ -279,6 +284,7 @@ class _Restoring:
         kept = outline.kept_zooms(past.day)
         then = outline.described(past.day)
         composer = Composer(self._store)
+        ground = background_of(None, then.background)
         for zoom in range(kept[-1] - 1, layer.pyramid.first - 1, -1):
             source = outline.source_zoom(zoom, past.day)
             if zoom in kept or source is None:
@@ -291,13 +297,13 @@ class _Restoring:
                 past.history, outline.id, past.day, source, then.tile_size, past.map.days, past.map.ended
             )
             for tile, part in composer.parts(layer_then, there.area.at_zoom(zoom)).items():
-                image, is_whole = composer.image(layer_then, part)
+                # What cannot be read was counted where its own tile was left out.
+                image, _ = composer.image(layer_then, part)
                 target = self._target(folder, layer.addresses.url_of(tile))
-                self.restored.missing += not is_whole
                 if image is None or target is None:
                     continue
                 target.parent.mkdir(parents=True, exist_ok=True)
-                picture = image if layer.image_extension != "jpg" else image.convert("RGB")
+                picture = image if layer.image_extension != "jpg" else on_ground(image, ground)
                 picture.save(target, _FORMATS[layer.image_extension])
                 self.restored.composed[zoom] += 1
 
@@ -360,6 +366,7 @@ def _write(target: Path, body: bytes, last_modified: str | None) -> datetime | N
 def _whole_folder(folder: Path) -> Iterator[Path]:
     """Makes a folder beside, which takes the place of this one when the block ends. Where the block raises,
     it is removed. Raises TileHarvestError for a folder that has anything in it."""
+    folder = folder.resolve()
     with writing_to(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise TileHarvestError(

@@ -74,9 +74,8 @@ class AreaQuery:
         )
         place = {"in_layer": layer, "in_zoom": area.zoom, "y_from": y_from, "y_to": y_to}
         if area.x_to - area.x_from < MOST_COLUMNS * (2 << -area.zoom):
-            return connection.execute(
-                self.in_columns, {**place, "columns": list(area.columns), **parameters}
-            ).all()
+            columns = [x for x in area.columns if abs(x) <= LARGEST]
+            return connection.execute(self.in_columns, {**place, "columns": columns, **parameters}).all()
         between = {"x_from": x_from, "x_to": x_to}
         return connection.execute(self.in_range, {**place, **between, **parameters}).all()
 

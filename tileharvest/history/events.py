@@ -168,8 +168,8 @@ def events(
 
     They are of the deepest zoom that the layer had by the first day, or else on its own first day. On days of
     `first_asked` tiles that were not known before are left out. A day with more than `MOST_OF_A_DAY` changes
-    is an event of its own, whose seed is the lowest corner. The cost depends on how much changed in these
-    days alone. Raises HistoryError, and TooManyChangesError.
+    is an event of its own, whose seed is the lowest corner of its area. The cost depends on how much changed
+    in these days alone. Raises HistoryError, and TooManyChangesError.
     """
     if not layer.zooms:
         return []
@@ -187,7 +187,7 @@ def events(
         found = events_of(zoom, days)
         of_days = (_of_day(connection, asked, zoom, day, without) for day in large)
         return sorted(
-            [*found, *(event for event in of_days if event.tiles)],
+            [*found, *(event for event in of_days if event is not None)],
             key=lambda event: (event.first, event.seed),
         )
 
@@ -203,8 +203,11 @@ def _days(
 
 def _of_day(
     connection: Connection, asked: dict[str, int], zoom: int, day: date, first_asked: frozenset[date]
-) -> Event:
-    row = connection.execute(_IN_SUM, {**asked, "first": day, "last": day}).one()
+) -> Event | None:
+    query = _IN_SUM.where(_ROWS.c.was_there) if day in first_asked else _IN_SUM
+    row = connection.execute(query, {**asked, "first": day, "last": day}).one()
     x_from, x_to, y_from, y_to, changed, new, gone = row
+    if x_from is None:
+        return None
     area = TileRange(zoom, x_from, x_to, y_from, y_to)
-    return Event(day, day, Tile(zoom, x_from, y_from), area, changed, 0 if day in first_asked else new, gone)
+    return Event(day, day, Tile(zoom, x_from, y_from), area, changed, new, gone)

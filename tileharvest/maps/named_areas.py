@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME: Final = 60
 """Characters."""
-_NAME: Final = re.compile(r"[^\x00-\x1f\x7f/\\]+")
+_NAME: Final = re.compile(r"(?!\.{1,2}\Z)[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 FARTHEST: Final = 30_000_000
 """The edge of a world of Minecraft. Degrees and tiles are far below it."""
 
@@ -125,7 +125,8 @@ def _write(file: Path, areas: Mapping[str, Sequence[NamedArea]]) -> None:
             # A JSON string is a TOML basic string, and a list of numbers is an array.
             lines += ["", f"[[{json.dumps(map_name)}]]"]
             lines += [
-                f"{key} = {json.dumps(value, ensure_ascii=False)}"
+                # JSON leaves U+007F as it is, which TOML does not know.
+                f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
                 for key, value in msgspec.to_builtins(area).items()
             ]
     part = file.with_name(f"{file.name}.part")

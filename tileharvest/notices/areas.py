@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.errors import ConfigurationError
 from tileharvest.history.area_changes import changed_in, rectangle_of_area, screen_zoom
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
@@ -66,7 +67,11 @@ def changed_areas(
                 area.layer,
             )
             continue
-        rectangle = rectangle_of_area(area, layer, outline.renderer)
+        try:
+            rectangle = rectangle_of_area(area, layer, outline.renderer)
+        except ConfigurationError as error:
+            _logger.warning("an area of map '%s' is left out: %s", map_name, error)
+            continue
         tiles = changed_in(history, layer, rectangle, day).get(day, [])
         if tiles:
             x, z = rectangle.middle

@@ -30,6 +30,8 @@ MOST_ACROSS: Final = 4
 """Tiles along an edge of which a picture is made: more than `HALF` pixels show of it."""
 MOST_COMPOSED: Final = 1024
 """Images that may be read for a picture of a level that the history lacks; 10 ms each."""
+MOST_DRAWN: Final = 64
+"""Tiles of which a picture is drawn where they do not nest by two: 48 MB where they have 500 x 500 pixels."""
 GAP: Final = 8
 
 _BACKGROUND: Final = "#1a1a1a"
@@ -81,7 +83,8 @@ class Scenes:
             return None
         below = ground.tiles(source, factor)
         # Python's `len` cannot tell of more than 2^63 tiles.
-        return zoom if len(below.columns) * len(below.rows) <= MOST_COMPOSED else None
+        most = MOST_DRAWN if source == zoom else MOST_COMPOSED
+        return zoom if len(below.columns) * len(below.rows) <= most else None
 
     def mosaic(self, ground: Ground, zoom: int, day: date) -> Image.Image:
         """Returns the ground as it was by the end of the day, in RGB, in the pixels of that zoom.

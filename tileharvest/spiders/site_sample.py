@@ -168,7 +168,8 @@ class SiteSampleSpider(SiteProbeSpider):
             return -float(received) if received else None
         if answer.status != HTTPStatus.OK:
             raise ValueError(answer.phrase)
-        return nan if answer.length is None else float(received or answer.length)
+        length = received or answer.length
+        return nan if length is None else float(length)
 
     async def _answer(self, layer: Layer, tile: Tile, method: str) -> tuple[Answer, int]:
         """Returns the answer as the renderer understands it, and how many bytes came."""

@@ -17,10 +17,13 @@ from tileharvest.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_AUTHORITY: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/@\[\]]+))(?::\d{0,5})?")
+_AUTHORITY: Final = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>\d{0,5}))?", re.ASCII
+)
 """RFC 9110, section 7.2: a name or an address, and a port, which may be any: proxies and tunnels have their
 own."""
 _NAME: Final = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
+_LAST_PORT: Final = 65_535
 _LOOPBACK: Final = "localhost"
 
 
@@ -70,7 +73,9 @@ def is_loopback(host: str) -> bool:
 
 def _host_of(authority: str) -> str | None:
     found = _AUTHORITY.fullmatch(authority)
-    return None if found is None else (found["v6"] or found["name"]).lower().removesuffix(".")
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return None
+    return (found["v6"] or found["name"]).lower().removesuffix(".")
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:

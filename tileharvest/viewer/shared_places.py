@@ -25,7 +25,7 @@ from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.parameters import Parameters, parse_day
-from tileharvest.viewer.replies import RefusedError, quoted, unknown
+from tileharvest.viewer.replies import RefusedError, quoted, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,10 +45,12 @@ FRAME_HEIGHT: Final = 450
 """Pixels of a frame in another site's page, unless it wants it smaller."""
 
 _NUMBER: Final = r"-?\d{1,9}(?:\.\d{1,6})?"
-_PLACE: Final = re.compile(rf"({_NUMBER}),({_NUMBER}),(-?\d{{1,2}}(?:\.5)?)", re.ASCII)
+_PLACE: Final = re.compile(rf"({_NUMBER}),({_NUMBER}),(-?\d{{1,2}}(?:\.\d{{1,2}})?)", re.ASCII)
 _COARSEST: Final = -30
 _MOST_ENLARGED: Final = 2
 """The zooms that the page's addresses have (`permalink.js`)."""
+_FARTHEST: Final = 180
+"""Degrees or so: a row of plain tiles that lies beyond both poles."""
 _WORDS: Final = {
     "en": {
         "one": "{map} on {day}",
@@ -187,13 +189,21 @@ def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> Shar
     if language not in _WORDS:
         raise unknown(f"there is no language {quoted(language)}; there are: {', '.join(_WORDS)}")
     x, z, zoom = map(float, place.groups())
+    if is_on_earth(layer.latest, outline.renderer) and abs(z) > _FARTHEST:
+        raise unknown(f"{quoted(place_text)} is farther out than the map")
     days = _days(outline, days_text)
     return SharedPlace(outline, layer, days, x, z, zoom, language, "embed" in parameters)
 
 
 def shared_name(address: str) -> str:
-    """Returns the map that a shared place's whole address seems to name; empty where it names none."""
-    names = urlsplit(address).path.split("/")
+    """Returns the map that a shared place's whole address seems to name; empty where it names none.
+
+    Raises RefusedError for what is no address.
+    """
+    try:
+        names = urlsplit(address).path.split("/")
+    except ValueError:
+        raise wrong(f"url={quoted(address)[1:-1]} is no address") from None
     return unquote(names[-3]) if len(names) >= 4 else ""
 
 
@@ -254,7 +264,8 @@ def _ground(place: SharedPlace, width: int, height: int) -> Ground:
     x, y = (described.projection or ON_GRID).point_of(place.x + 0.5, place.z + 0.5)
     # At zoom 0 a tile is two grid units wide and high.
     reach, rise = (
-        seen * factor**-place.zoom / edge
+        # Farther than any map; Python's `len` cannot tell of all tiles beyond.
+        min(seen * factor**-place.zoom / edge, 2.0**32)
         for seen, edge in zip((width, height), described.tile_size, strict=True)
     )
     return Ground(x - reach, y - rise, x + reach, y + rise)

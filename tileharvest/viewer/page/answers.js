@@ -81,7 +81,7 @@ export class Answers {
     const view = this.view();
     if (view === null) return;
     const { signal } = this.#anew();
-    view.screen.mark(null);
+    view.mark(null);
     this.panel.open("pixels", text("pixelsTitle"), pixelsQuestion(view, (corners) => {
       this.#tellPixels(view, groundBetween(corners, view));
     }));

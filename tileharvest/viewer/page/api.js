@@ -14,7 +14,7 @@
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
  * @typedef {{name: string, zooms: Record<string, string>, descriptions: Description[]}} Layer
  * @typedef {{name: string, url: string | null, note: string, renderer: string | null,
- *   days: string[], layers: Layer[]}} MapOutline
+ *   days: string[], unfinished: string[], layers: Layer[]}} MapOutline
  * @typedef {{day: string, image: string | null, size: number | null}} StoredVersion
  * @typedef {{tile: string, days: number, tiles: number}} ChangedPlace
  * @typedef {{day: string, started: string, ended: string | null, reason: string | null,

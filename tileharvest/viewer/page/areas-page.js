@@ -1,7 +1,7 @@
 /** The pages of named areas: the list of all of them, and each one's story. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
-import { element, part } from "./dom.js";
+import { element, fill } from "./dom.js";
 import { AREAS, areaAddress, writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
 import { text } from "./text.js";
@@ -20,7 +20,7 @@ export async function drawAreas(maps, missing) {
     element("p", {}, text("areasNone")),
     element("pre", {}, element("code", {}, 'scrapy areas NAME add "my base" 80,-400 240,-200')),
   ];
-  part("areas-page").replaceChildren(...[
+  fill("areas-page", [
     element("h1", {}, text("areasTitle")),
     missing === undefined ? null : element("p", { role: "alert" }, text("areaUnknown", { area: missing })),
     ...none, ...sections,
@@ -38,7 +38,7 @@ export async function drawArea(maps, { map, area: name }) {
   const days = Object.entries(area.days).reverse();
   const onMap = area.place && writeHash({ ...NOTHING, map, layer: area.layer, ...area.place });
   const shown = days.slice(0, MOST_SHOWN).map(([day, tiles], index) => chapter(map, area, day, days[index + 1]?.[0] ?? null, tiles));
-  part("areas-page").replaceChildren(...[
+  fill("areas-page", [
     element("p", {}, element("a", { href: AREAS }, text("areasTitle"))),
     element("h1", {}, name),
     element("p", {}, `${map} · ${text("areaCorners", { layer: area.layer, corners: corners(area) })}`),

@@ -33,6 +33,18 @@ export function part(id) {
 }
 
 /**
+ * Show this in a part. The page looks again every few seconds: where the same is shown already, a link that has
+ * the focus keeps it.
+ * @param {string} id
+ * @param {Node[]} content
+ */
+export function fill(id, content) {
+  const shown = part(id).childNodes;
+  const isShown = shown.length === content.length && content.every((node, place) => node.isEqualNode(shown[place]));
+  if (!isShown) part(id).replaceChildren(...content);
+}
+
+/**
  * The last of many calls, when none has come for a while.
  * @template {unknown[]} A
  * @param {number} milliseconds

@@ -1,6 +1,6 @@
 /** Starts the page: which page, which map, which language and colours; the rest is the time machine's. */
 import * as api from "./api.js";
-import { announce, element, part, phrase, settled } from "./dom.js";
+import { announce, element, fill, part, phrase, settled } from "./dom.js";
 import { checkedLook } from "./link-faults.js";
 import { LinkNotice, noSuchMap } from "./link-notice.js";
 import { listenForChoice, offerMaps } from "./map-choice.js";
@@ -35,6 +35,8 @@ let dayWasChosen = false;
 /** Show what an address says, of the maps that there are now. @param {string} hash */
 async function route(hash) {
   maps = await api.maps();
+  // Meanwhile another address may have been asked for.
+  if (hash !== address) return;
   const onHarvests = hash === HARVESTS;
   const area = readArea(hash);
   const onAreas = hash === AREAS || area !== null;
@@ -51,6 +53,7 @@ async function route(hash) {
   part("map-page").hidden = true;
   part("empty").hidden = true;
   if (onHarvests) document.title = text("pageTitleOf", { what: text("harvestsTitle") });
+  if (onAreas) document.title = text("pageTitleOf", { what: area?.area ?? text("areasTitle") });
   if (onHarvests) await (await import("./harvests-page.js")).drawHarvests(maps);
   else if (area !== null) await (await import("./areas-page.js")).drawArea(maps, area);
   else if (onAreas) await (await import("./areas-page.js")).drawAreas(maps);
@@ -80,6 +83,7 @@ async function showMap(hash) {
   part("map-page").hidden = false;
   const open = machine.outline?.name === map.name ? machine.outline : null;
   const outline = open ?? await Outline.of(map.name);
+  if (hash !== address) return;
   const place = mayBeLink ? placeOfLink(hash, outline) : null;
   const { look: wanted, faults } = place !== null
     ? { look: { day, other, mode, heat, ...place }, faults: [] }
@@ -93,6 +97,7 @@ async function showMap(hash) {
   notice.show(faults, look);
   // A map that is open already has followed the state.
   if (open === null) machine.open(outline);
+  else machine.showTitle();
 }
 
 /**
@@ -134,10 +139,7 @@ function showEmpty(map) {
 function showInstead(content) {
   document.title = text("pageTitle");
   part("layer-field").hidden = true;
-  const shown = part("empty").childNodes;
-  // The page looks again every few seconds; a link that has the focus then keeps it.
-  const isShown = shown.length === content.length && content.every((node, place) => node.isEqualNode(shown[place]));
-  if (!isShown) part("empty").replaceChildren(...content);
+  fill("empty", content);
   part("empty").hidden = false;
 }
 
@@ -165,12 +167,12 @@ function writeAddress() {
 
 async function go() {
   routing += 1;
-  address = location.hash;
+  const asked = address = location.hash;
   dayWasChosen = false;
   try {
-    await route(address);
+    await route(asked);
   } catch (error) {
-    showFailure(error);
+    if (asked === address) showFailure(error);
   } finally {
     routing -= 1;
   }

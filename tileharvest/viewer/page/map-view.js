@@ -261,8 +261,10 @@ export class MapView {
       to.position = from.position;
       moving = false;
     };
-    this.map.on("move zoomend", follow(this, other));
+    const there = follow(this, other);
+    this.map.on("move zoomend", there);
     other.map.on("move zoomend", follow(other, this));
+    other.map.on("unload", () => this.map.off("move zoomend", there));
   }
 
   /** Frame a tile, or none. @param {Tile | null} tile */
@@ -342,7 +344,10 @@ export class MapView {
       listen("pointerup", (event) => {
         if (start === null || !event.isPrimary) return;
         // The click that follows is none on a tile.
-        container.addEventListener("click", (click) => click.stopPropagation(), { capture: true, once: true });
+        const swallow = (/** @type {Event} */ click) => click.stopPropagation();
+        container.addEventListener("click", swallow, { capture: true, once: true });
+        // After a finger there is none.
+        setTimeout(() => container.removeEventListener("click", swallow, { capture: true }), DOUBLE_CLICK);
         end(between(start, pointOf(event)));
       });
     });

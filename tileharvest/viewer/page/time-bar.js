@@ -166,7 +166,7 @@ export class TimeBar {
     const chosen = speed.value || "1";
     speed.replaceChildren(...SPEEDS.map((n) => new Option(text("speedValue", { n: String(n) }), String(n))));
     speed.value = chosen;
-    this.#showPlaying(false);
+    this.#showPlaying(this.isPlaying);
     if (this.days.length > 0) {
       this.harvested = this.days;
       this.#describe();
@@ -299,7 +299,7 @@ export class TimeBar {
 
   #toggle() {
     if (this.isPlaying) this.stop();
-    else this.#play();
+    else if (!part("play").disabled) this.#play();
   }
 
   async #play() {

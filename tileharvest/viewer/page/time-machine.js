@@ -75,6 +75,7 @@ export class TimeMachine {
   leave() {
     this.view?.remove();
     this.view = null;
+    this.time.days = []; // Of the next map the whole time is shown.
   }
 
   /** Look again for new days, and at the newest one, which may still be harvested. */
@@ -112,6 +113,15 @@ export class TimeMachine {
     this.answers.speak();
   }
 
+  /** Name the map and the day on the screen in the page's title. */
+  showTitle() {
+    const { view } = this;
+    if (view === null) return;
+    const what = text("mapOnDay", { map: view.outline.name, day: dayInWords(this.#day(view)) });
+    part("map-title").textContent = what;
+    document.title = text("pageTitleOf", { what });
+  }
+
   /** @param {LayerView} view @returns {string} the day on the screen */
   #day({ outline }) {
     return outline.within(this.state.look.day ?? outline.lastDay);
@@ -147,6 +157,7 @@ export class TimeMachine {
     });
     this.view = view;
     this.newDay = "";
+    this.counting?.abort();
     this.time.forget();
     view.day = this.#day(view);
     view.moveTo(this.state.look);
@@ -156,6 +167,7 @@ export class TimeMachine {
 
   /** @param {import("./layer-view.js").Place | null} place */
   #moved(place) {
+    this.counting?.abort(); // What it counts is in view no more.
     this.time.changesInView = null;
     this.count();
     if (place === null) return;
@@ -175,9 +187,7 @@ export class TimeMachine {
     view.showDays(day, { mode, other }, () => {
       if (this.newDay <= day) this.newDay = "";
       this.time.dayOnScreen = day;
-      const what = text("mapOnDay", { map: view.outline.name, day: dayInWords(day) });
-      part("map-title").textContent = what;
-      document.title = text("pageTitleOf", { what });
+      this.showTitle();
       this.calendar.renew();
       this.tools.show(mode, day, other);
       view.arrange(mode, this.tools);
@@ -262,7 +272,7 @@ export class TimeMachine {
         day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
       }),
     }).catch((error) => text("failed", { message: error.message }));
-    if (this.view === view) this.panel.open("story", text("storyTitle"), content);
+    if (this.view === view && view.marked === tile) this.panel.open("story", text("storyTitle"), content);
   }
 
   async #countChanges() {

@@ -141,7 +141,6 @@ export default {
   coordinates: "X {x}, Z {z}",
   degrees: "{latitude}°, {longitude}°",
   tilePlace: "Tile {column}, {row}",
-  outside: "outside of the map",
   liveMap: "The live map here",
   copyLink: "Copy link",
   copied: "The link is copied.",

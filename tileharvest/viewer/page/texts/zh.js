@@ -141,7 +141,6 @@ export default {
   coordinates: "X {x}，Z {z}",
   degrees: "{latitude}°, {longitude}°",
   tilePlace: "图块 {column}, {row}",
-  outside: "地图之外",
   liveMap: "在原地图上查看此处",
   copyLink: "复制链接",
   copied: "链接已复制。",

@@ -27,6 +27,7 @@ from tileharvest.history.past import Past, pasts
 from tileharvest.history.proofs import last_full
 from tileharvest.history.recorded_versions import story
 from tileharvest.history.schema import changes, harvest_counts, harvests, layers, tiles, versions
+from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
 from tileharvest.history.summaries import harvest_summaries, last_costs, map_summaries, precedent
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -329,6 +330,17 @@ def test_what_a_harvest_found_on_the_same_day_stays(history: History) -> None:
     assert only(history, DAY, of(A, b"ruin"), of(B, b"hut")) == DayRecord({}, 2)
     assert [one[1] for one in told(history, A)] == [sha(b"castle")]
     assert told(history, B) == []
+
+
+def test_the_site_files_that_a_harvest_read_on_the_same_day_stay(history: History) -> None:
+    ended(began(history))
+    its_own = {"http://map/config.js": SiteFile(Validator('"1"'), b"as harvested")}
+    keep_site_files(history, "world", DAY, its_own)
+    imported = {"http://map/config.js": SiteFile(Validator('"2"'), b"as imported")}
+    only(history, DAY, of(A, b"ruin"), files=imported)
+    only(history, DAY - timedelta(days=1), of(A, b"ruin"), files=imported)
+    assert site_files_of(history, "world", DAY) == its_own
+    assert site_files_of(history, "world", DAY - timedelta(days=1)) == imported
 
 
 def test_another_etag_of_the_same_bytes_becomes_the_version_s_own(history: History) -> None:

@@ -32,6 +32,7 @@ from tileharvest.history.schema import (
     tiles,
     versions,
 )
+from tileharvest.history.site_files import write_site_files
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.insertion import Insertion
     from tileharvest.history.schema import Insert
+    from tileharvest.history.site_files import SiteFile
     from tileharvest.tiles.grid import Cell, Tile, TileRange
     from tileharvest.tiles.layers import Layer
 
@@ -94,6 +96,9 @@ class ImportedDay:
     known what it asked for, so it only counts where it has recorded a version. None: that does not matter."""
     stored_bytes: int = 0
     """Bytes of its images that were not in the store before."""
+    files: Mapping[str, SiteFile] | None = None
+    """Those of the site, by address. None: they are as on the day before. Where a harvest, or another source,
+    has the same day, the files of that stay."""
 
     def __post_init__(self) -> None:
         names = {layer.name for layer in self.layers}
@@ -151,7 +156,19 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
     HistoryError, having changed nothing, while the map has an unfinished harvest, which compares with what
     it has read before.
     """
-    return history.write(lambda connection: _Recording.begin(connection, day).run())
+
+    def write(connection: Connection) -> DayRecord:
+        record = _Recording.begin(connection, day).run()
+        others = (
+            select(harvests.c.id)
+            .join(maps, maps.c.id == harvests.c.map)
+            .where(maps.c.name == day.map_name, harvests.c.day == day.day, harvests.c.segment != day.segment)
+        )
+        if day.files is not None and connection.execute(others.limit(1)).first() is None:
+            write_site_files(connection, day.map_name, day.day, day.files)
+        return record
+
+    return history.write(write)
 
 
 def _segments_of(source: str) -> str:

@@ -96,7 +96,12 @@ def first_day_of_files(history: History, map_name: str, after: date) -> date | N
 
 
 def keep_site_files(history: History, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
-    """Keeps these files of the map, and no others, as those of that day. Raises HistoryError.
+    """Does what `write_site_files` does, in a transaction of its own. Raises HistoryError."""
+    history.write(lambda connection: write_site_files(connection, map_name, day, files))
+
+
+def write_site_files(connection: Connection, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
+    """Keeps these files of the map, and no others, as those of that day.
 
     What other days have stays as it was. Files of more than `MOST_BYTES` are left out.
     """
@@ -105,33 +110,29 @@ def keep_site_files(history: History, map_name: str, day: date, files: Mapping[s
         url: _State(files[url].validator.etag, files[url].validator.last_modified, _sha1(body))
         for url, body in bodies.items()
     }
-
-    def write(connection: Connection) -> None:
-        map_id = own_map_id(connection, map_name)
-        before = _states(connection, map_name, day)
-        states = now | {url: _ABSENT for url, (_, state) in before.items() if url not in now}
-        changed = {url: state for url, state in states.items() if _state(before, url) != state}
-        if not changed:
-            return
-        following = connection.execute(_NEXT_HARVEST, {"its_map": map_id, "its_day": day}).scalar()
-        rows = [_row(map_id, url, day, state) for url, state in changed.items()]
-        if following is not None:
-            # What it had read it has not noted, because it was as before.
-            there = _states(connection, map_name, following)
-            rows += [
-                _row(map_id, url, following, _state(there, url))
-                for url in changed
-                if url not in there or there[url][0] < following
-            ]
-        new = {state.sha1: bodies[url] for url, state in changed.items() if state.sha1 is not None}
-        if new:
-            statement = insert_into(connection.dialect.name, site_bodies).on_conflict_do_nothing()
-            connection.execute(
-                statement, [{"sha1": name, "body": zlib.compress(body)} for name, body in new.items()]
-            )
-        connection.execute(replace_into(connection.dialect.name, site_files, "map", "url", "day"), rows)
-
-    history.write(write)
+    map_id = own_map_id(connection, map_name)
+    before = _states(connection, map_name, day)
+    states = now | {url: _ABSENT for url, (_, state) in before.items() if url not in now}
+    changed = {url: state for url, state in states.items() if _state(before, url) != state}
+    if not changed:
+        return
+    following = connection.execute(_NEXT_HARVEST, {"its_map": map_id, "its_day": day}).scalar()
+    rows = [_row(map_id, url, day, state) for url, state in changed.items()]
+    if following is not None:
+        # What it had read it has not noted, because it was as before.
+        there = _states(connection, map_name, following)
+        rows += [
+            _row(map_id, url, following, _state(there, url))
+            for url in changed
+            if url not in there or there[url][0] < following
+        ]
+    new = {state.sha1: bodies[url] for url, state in changed.items() if state.sha1 is not None}
+    if new:
+        statement = insert_into(connection.dialect.name, site_bodies).on_conflict_do_nothing()
+        connection.execute(
+            statement, [{"sha1": name, "body": zlib.compress(body)} for name, body in new.items()]
+        )
+    connection.execute(replace_into(connection.dialect.name, site_files, "map", "url", "day"), rows)
 
 
 def _states(connection: Connection, map_name: str, until: date) -> dict[str, tuple[date, _State]]:

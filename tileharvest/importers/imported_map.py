@@ -13,7 +13,6 @@ from tileharvest.history.imported_day import (
     record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
-from tileharvest.history.site_files import keep_site_files
 from tileharvest.importers.replay import Replay
 from tileharvest.tiles.versions import Validator
 
@@ -93,10 +92,9 @@ class ImportedMap:
                 unchanged=self._unchanged(tiles) if is_next else {},
                 kept=kept_in_words(self._description, {layer.name: layer.depth for layer in layers}),
                 stored_bytes=new_bytes,
+                files=None if is_next and found.site.files is self._files else found.site.files,
             ),
         )
-        if not is_next or found.site.files is not self._files:
-            keep_site_files(self._history, self._description.name, day, found.site.files)
         self._day, self._files = day, found.site.files
         return record
 

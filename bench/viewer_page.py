@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from playwright.sync_api import sync_playwright
 
+from bench.cost import RunFailedError
 from bench.viewed_history import MAP
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ _SEED: Final = 7
 def measure(address: str, days: Sequence[date]) -> dict[str, Any]:
     """Opens the viewer at this address and steps through the days of the made-up history.
 
-    Takes some minutes. Raises playwright's errors where the page does not come.
+    Takes some minutes. Raises playwright's errors where the page does not come, and RunFailedError where
+    there are no two changes in view.
     """
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu"]
@@ -76,6 +78,8 @@ def _steps(browser: Browser, address: str, days: Sequence[date], is_far: bool) -
         page.goto(f"{address}#map={MAP}&zoom=0&x=0&z=0&day={days[len(days) // 2]}")
         page.wait_for_function(_FILLED)
         page.wait_for_timeout(3 * PAUSE * 1000)
+        if page.locator("#play").is_disabled():
+            raise RunFailedError("too little changes in the middle of the map to step: give more --versions")
         yield _figures(
             "a step", is_far, [_painted(page, _STEP, random.choice(_BUTTONS)) for _ in range(STEPS)]
         )

@@ -1,4 +1,7 @@
-/** The data API, version 1: everything that the page asks the server, and nothing else does. */
+/**
+ * The data API, version 1: everything that the page asks the server, and nothing else does. A published page, which has
+ * no server, has `published/api.js` in its place.
+ */
 
 /**
  * @typedef {{zoom: number, x: number, y: number}} Tile
@@ -14,7 +17,8 @@
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
  * @typedef {{name: string, zooms: Record<string, string>, descriptions: Description[]}} Layer
  * @typedef {{name: string, url: string | null, note: string, renderer: string | null,
- *   days: string[], unfinished: string[], layers: Layer[]}} MapOutline
+ *   days: string[], unfinished: string[], layers: Layer[], composed?: boolean}} MapOutline `composed`: false where
+ *   pictures of zooms without tiles are not put together
  * @typedef {{day: string, image: string | null, size: number | null}} StoredVersion
  * @typedef {{tile: string, days: number, tiles: number}} ChangedPlace
  * @typedef {{day: string, started: string, ended: string | null, reason: string | null,
@@ -36,6 +40,9 @@
  */
 
 const BASE = "api/v1";
+
+/** Blocks of 2^4 = 16 tiles along an edge are asked for at once. */
+export const BLOCK_LEVELS = 4;
 
 /** An answer that is none: the server's own words, or the browser's if there is no answer. */
 export class ApiError extends Error {
@@ -78,6 +85,14 @@ export async function view(map, layer, day, area) {
     addresses.set(place, composedAddress(map, layer, `${area.zoom}_${place}`, since));
   }
   return addresses;
+}
+
+/**
+ * @param {string} map @param {string} layer
+ * @returns {Promise<Tile[] | null>} tiles around all that is there on the last day; null: that has to be looked for
+ */
+export async function reach(map, layer) {
+  return null;
 }
 
 /** @param {string} image sha1 and extension @returns {string} of its picture, without what BlueMap keeps below it */
@@ -166,7 +181,7 @@ export function events(map, layer, period, ground) {
   return ask(`maps/${encodeURIComponent(map)}/events`, { layer, ...period, limit: "50", ...corners(ground) });
 }
 
-/** @param {string} map @param {string} layer @param {Event} event @returns {string} of its picture before and after */
+/** @param {string} map @param {string} layer @param {Event} event @returns {string | null} of its picture before and after; null: there is none */
 export function beforeAddress(map, layer, { before, last, ground: [west, south, east, north] }) {
   const query = new URLSearchParams({ layer, ...corners({ west, south, east, north }) });
   return `${BASE}/maps/${encodeURIComponent(map)}/before/${before}/${last}.jpg?${query}`;

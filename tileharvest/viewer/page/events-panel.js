@@ -102,9 +102,10 @@ function told(view, { events, count, first_asked: firstAsked }, addressOf) {
 function item(view, event, href) {
   const words = sentence(view, event);
   const caption = text("eventsBeforeAfter", { before: dayInWords(event.before), after: dayInWords(event.last) });
-  const picture = element("img", {
-    src: api.beforeAddress(view.outline.name, view.layer.name, event), loading: "lazy", class: "before-after",
-    alt: caption, onerror: () => picture.replaceWith(element("p", { class: "aside" }, text("eventsUnseen"))),
+  const src = api.beforeAddress(view.outline.name, view.layer.name, event);
+  const picture = src === null ? null : element("img", {
+    src, loading: "lazy", class: "before-after", alt: caption,
+    onerror: () => picture?.replaceWith(element("p", { class: "aside" }, text("eventsUnseen"))),
   });
   return element("li", { "data-first": event.first },
     element("a", { href, title: text("eventsCompare") }, picture, element("strong", {}, words)),

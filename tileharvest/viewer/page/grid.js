@@ -176,13 +176,14 @@ export function pathOf(tile, depth) {
 }
 
 /**
- * The aligned block of 16 x 16 tiles that a tile lies in. Every tile of a block gives the same one.
+ * The aligned block of tiles that a tile lies in, by default one of 16 x 16. Every tile of a block gives the same one.
  * @param {Tile} tile
+ * @param {number} [levels] 2^levels tiles lie along its edge
  * @returns {Area}
  */
-export function chunkOf(tile) {
-  const { x, y } = ancestor(tile, CHUNK_LEVELS);
-  const toLast = (2 ** CHUNK_LEVELS - 1) * reachOf(tile);
+export function chunkOf(tile, levels = CHUNK_LEVELS) {
+  const { x, y } = ancestor(tile, levels);
+  const toLast = (2 ** levels - 1) * reachOf(tile);
   return { zoom: tile.zoom, xFrom: x - toLast, xTo: x + toLast, yFrom: y - toLast, yTo: y + toLast };
 }
 

@@ -344,7 +344,7 @@ export class LayerView {
       factor: this.description.factor,
       coarsest: this.outline.coarsest(this.layer.name),
       deepest: this.outline.deepest(this.layer.name),
-      isSquare: this.renderer.isSquare === true,
+      isSquare: this.renderer.isSquare === true && this.outline.isComposed,
       zoomIn: text("zoomIn"),
       zoomOut: text("zoomOut"),
     });
@@ -361,8 +361,14 @@ export class LayerView {
     this.moving = true;
     screen.fit([]);
     this.moving = false;
-    const tiles = await (screen.isSquare ? this.#inSquare() : this.#searched()).catch(() => []);
+    const tiles = await this.#found().catch(() => []);
     if (screen.container.isConnected) screen.fit(tiles);
+  }
+
+  /** @returns {Promise<api.Tile[]>} tiles around all that is there */
+  async #found() {
+    const told = await api.reach(this.outline.name, this.layer.name);
+    return told ?? (this.screen.isSquare ? this.#inSquare() : this.#searched());
   }
 
   /** @returns {Promise<api.Tile[]>} those of the square that are there, in all 32 x 32 */

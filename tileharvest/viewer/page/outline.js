@@ -26,6 +26,8 @@ export class Outline {
     /** Those of `days` on which no harvest has come to its end, yet or at all */
     this.unfinished = answer.unfinished;
     this.layers = answer.layers;
+    /** Whether pictures of zooms without tiles of their own are put together of deeper ones */
+    this.isComposed = answer.composed ?? true;
   }
 
   get firstDay() {
@@ -53,13 +55,14 @@ export class Outline {
 
   /**
    * The coarsest zoom that can be shown: that of the most levels that the layer ever had. Only pictures of two by
-   * two tiles are composed, so where tiles nest otherwise it is the coarsest of which there are tiles.
+   * two tiles are composed, so where tiles nest otherwise, or none are, it is the coarsest of which there are tiles.
    * @param {string} layer
    */
   coarsest(layer) {
     const { descriptions, zooms } = this.layer(layer);
     const kept = Object.keys(zooms).map(Number);
-    if (descriptions.some(({ factor }) => factor !== 2) && kept.length > 0) return Math.min(...kept);
+    const isKept = !this.isComposed || descriptions.some(({ factor }) => factor !== 2);
+    if (isKept && kept.length > 0) return Math.min(...kept);
     return 1 - Math.max(...descriptions.map(({ depth }) => depth));
   }
 

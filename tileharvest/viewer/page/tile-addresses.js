@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { chunkOf } from "./grid.js";
 
-const MOST_BLOCKS = 400; // Of 256 tiles each: some megabytes of addresses.
+const MOST_BLOCKS = 400; // Of 256 tiles each at most: some megabytes of addresses.
 
 /** @param {string | null | undefined} address @returns {boolean} whether the picture lies ready on the server */
 export function isStored(address) {
@@ -33,7 +33,7 @@ export class TileAddresses {
 
   /** @param {api.Tile} tile @param {string} day */
   #block(tile, day) {
-    const area = chunkOf(tile);
+    const area = chunkOf(tile, api.BLOCK_LEVELS);
     const key = `${day} ${area.zoom} ${area.xFrom} ${area.yFrom}`;
     let block = this.blocks.get(key);
     if (block === undefined) {

@@ -273,10 +273,11 @@ def viewer(bench: Bench, console: Console, versions: int) -> dict[str, Any]:
         times = (f"{row[name]:.0f}" for name in ("first_paint_ms", "pictures_ms"))
         size = f"{row['page_bytes'] / 1000:.1f}"
         openings.add_row(row["network"], size, str(row["requests"]), *times, f"{row['layout_shift']:.4f}")
-    steps = Table("until it is painted", "network", "how many", "p50 ms", "p95 ms", "most ms")
+    steps = Table("until it is painted", "network", "how many", "p50 ms", "p95 ms", "most ms", "pictures")
     for row in found["steps"]:
         times = (f"{row[name]:.0f}" for name in ("p50_ms", "p95_ms", "most_ms"))
-        steps.add_row(row["what"], row["network"], str(row["steps"]), *times)
+        loaded = f"{row['pictures']:.1f}" if "pictures" in row else ""
+        steps.add_row(row["what"], row["network"], str(row["steps"]), *times, loaded)
     console.print(waits, rates, openings, steps)
     shares = f"{found['ratio']:.2f} by the clock, {found['ratio_by_cpu']:.2f} by CPU"
     console.print(f"Images per second as a share of nginx's: {shares} (medians).")

@@ -1,12 +1,14 @@
 """The page's speed in Chromium: how long a step in time takes until it is painted, and what opening costs.
 
-A person's steps come a second apart, so that the page has looked ahead: they are *cached*. A jump to a day
-that nobody has seen is *not cached*. Both are measured on a loopback and over a network that Chromium makes
-up: 40 ms for each request, and 10 Mbit/s.
+A person's steps come a second apart, so that the page has looked ahead: they are *cached*. A jump leads to a
+day that the page has never asked about, and all that the browser has kept is taken from it before: it is
+*not cached*, which is checked for each picture. Both are measured on a loopback and over a network that
+Chromium makes up: 40 ms for each request, and 10 Mbit/s.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, CDPSession, Page
 
 CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
 STEPS: Final = 60
@@ -46,25 +48,27 @@ def measure(address: str, days: Sequence[date]) -> dict[str, Any]:
         arguments = ["--no-sandbox", "--disable-gpu"]
         with closing(playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)) as browser:
             opened = [_opening(browser, address, is_far=is_far) for is_far in (False, True)]
-            near, far = (list(_steps(browser, address, days, is_far)) for is_far in (False, True))
+            near, far = (
+                [act(browser, address, days, is_far) for act in (_steps, _jumps)] for is_far in (False, True)
+            )
     return {"openings": opened, "steps": near + far}
 
 
 @contextmanager
-def _page(browser: Browser, *, is_far: bool) -> Iterator[Page]:
+def _page(browser: Browser, *, is_far: bool) -> Iterator[tuple[Page, CDPSession]]:
     """Opens a window with nothing remembered, whose network is the loopback or a far one."""
     with closing(browser.new_context(viewport=WINDOW, locale="en-GB")) as context:  # type: ignore[arg-type]
         page = context.new_page()
+        devtools = context.new_cdp_session(page)
+        devtools.send("Network.enable")
         if is_far:
             speed = {"latency": LATENCY, "downloadThroughput": THROUGHPUT, "uploadThroughput": THROUGHPUT}
-            devtools = context.new_cdp_session(page)
-            devtools.send("Network.enable")
             devtools.send("Network.emulateNetworkConditions", {"offline": False, **speed})
-        yield page
+        yield page, devtools
 
 
 def _opening(browser: Browser, address: str, *, is_far: bool) -> dict[str, Any]:
-    with _page(browser, is_far=is_far) as page:
+    with _page(browser, is_far=is_far) as (page, _):
         page.goto(f"{address}#map={MAP}")
         page.wait_for_function(_FILLED)
         page.wait_for_timeout(PAUSE * 1000)
@@ -72,19 +76,63 @@ def _opening(browser: Browser, address: str, *, is_far: bool) -> dict[str, Any]:
     return {"network": _network(is_far), **found}
 
 
-def _steps(browser: Browser, address: str, days: Sequence[date], is_far: bool) -> Iterator[dict[str, Any]]:
+def _open_middle(page: Page, address: str, day: date) -> None:
+    page.goto(f"{address}#map={MAP}&zoom=0&x=0&z=0&day={day}")
+    page.wait_for_function(_FILLED)
+    page.wait_for_timeout(3 * PAUSE * 1000)
+    if page.locator("#play").is_disabled():
+        raise RunFailedError("too little changes in the middle of the map to step: give more --versions")
+
+
+def _steps(browser: Browser, address: str, days: Sequence[date], is_far: bool) -> dict[str, Any]:
     random = Random(_SEED)  # noqa: S311 - nothing here is secret
-    with _page(browser, is_far=is_far) as page:
-        page.goto(f"{address}#map={MAP}&zoom=0&x=0&z=0&day={days[len(days) // 2]}")
-        page.wait_for_function(_FILLED)
-        page.wait_for_timeout(3 * PAUSE * 1000)
-        if page.locator("#play").is_disabled():
-            raise RunFailedError("too little changes in the middle of the map to step: give more --versions")
-        yield _figures(
-            "a step", is_far, [_painted(page, _STEP, random.choice(_BUTTONS)) for _ in range(STEPS)]
-        )
-        jumps = [str((day - type(day)(1970, 1, 1)).days) for day in random.sample(list(days), STEPS)]
-        yield _figures("a jump", is_far, [_painted(page, _JUMP, day) for day in jumps])
+    with _page(browser, is_far=is_far) as (page, _):
+        _open_middle(page, address, days[len(days) // 2])
+        painted = [_painted(page, _STEP, random.choice(_BUTTONS)) for _ in range(STEPS)]
+    return _figures("a step, looked ahead to", is_far, painted)
+
+
+def _jumps(browser: Browser, address: str, days: Sequence[date], is_far: bool) -> dict[str, Any]:
+    """Measures jumps to days of which nothing has been asked, as far as there are such days."""
+    others = list(days[:-1])
+    Random(_SEED).shuffle(others)  # noqa: S311 - nothing here is secret
+    painted, pictures = list[float](), list[int]()
+    with _page(browser, is_far=is_far) as (page, devtools):
+        _open_middle(page, address, days[-1])
+        asked = _days_asked(page)
+        for day in others:
+            if len(painted) < STEPS and day.isoformat() not in asked:
+                milliseconds, loaded = _jump(page, devtools, day)
+                asked |= _days_asked(page)
+                # Where nothing in view is another than before there was nothing to wait for.
+                if loaded:
+                    painted.append(milliseconds)
+                    pictures.append(loaded)
+    return _figures("a jump, not cached", is_far, painted) | {"pictures": statistics.mean(pictures)}
+
+
+def _jump(page: Page, devtools: CDPSession, day: date) -> tuple[float, int]:
+    """Returns the milliseconds of a jump, and how many pictures were loaded for it.
+
+    All that the browser keeps is taken from it before. Raises RunFailedError where a picture that was not on
+    the screen came out of a cache all the same.
+    """
+    # To switch the cache off empties what the browser keeps in memory; then its files are removed.
+    for is_off in (True, False):
+        devtools.send("Network.setCacheDisabled", {"cacheDisabled": is_off})
+    devtools.send("Network.clearBrowserCache")
+    page.evaluate("performance.clearResourceTimings()")
+    before = set(page.evaluate(_SHOWN))
+    milliseconds = _painted(page, _JUMP, str((day - type(day)(1970, 1, 1)).days))
+    shown = set(page.evaluate(_SHOWN)) - before
+    if kept := shown - set(page.evaluate(_LOADED)):
+        raise RunFailedError(f"{len(kept)} of {len(shown)} pictures of {day} came out of a cache")
+    return milliseconds, len(shown)
+
+
+def _days_asked(page: Page) -> set[str]:
+    """Returns the days whose pictures the page has asked for since its timings were cleared."""
+    return {day for each in page.evaluate(_LOADED) for day in re.findall(r"/view\?.*\bday=([\d-]+)", each)}
 
 
 def _painted(page: Page, act: str, value: str) -> float:
@@ -108,6 +156,10 @@ def _network(is_far: bool) -> str:
 _FILLED: Final = """() => !document.body.classList.contains("waiting")
   && document.querySelectorAll("#map .picture img").length > 0
   && document.getElementById("map").getAttribute("aria-busy") === "false\""""
+
+_SHOWN: Final = """() => [...document.querySelectorAll("#map .picture img")].map(({ src }) => src)"""
+_LOADED: Final = """() => performance.getEntriesByType("resource")
+  .filter(({ transferSize }) => transferSize > 0).map(({ name }) => name)"""
 
 _BUTTONS: Final = ("previous", "next")
 _STEP: Final = "step"

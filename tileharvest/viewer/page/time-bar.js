@@ -103,7 +103,9 @@ export class TimeBar {
     const number = dayNumber(day);
     const isOther = day !== this.chosenDay;
     this.chosenDay = day;
-    if (isOther && this.days.length > 0) this.#show(including(this.span, number, this.whole));
+    const span = isOther && this.days.length > 0 ? including(this.span, number, this.whole) : this.span;
+    // To draw hundreds of ticks again would hold up the pictures.
+    if (span !== this.span) this.#show(span);
     this.slider.value = String(number);
     this.#describe();
   }

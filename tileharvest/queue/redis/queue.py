@@ -63,6 +63,10 @@ class RedisQueue:
     matter. How durable it is, Redis' settings say: with `appendonly yes` it outlives a kill of the server,
     with `appendfsync always` a power cut.
 
+    A Redis may go back by some moments under its workers: a power cut takes the last second, and a replica
+    that takes over had not heard of all. The number of the next exchange shows it. Then its worker's leases
+    are offered again, and what it says of them is refused: what it had pushed below them may be lost.
+
     What was seen is kept by Redis, in a record of its own for each segment. There is no filter before it, so
     there are no false alarms.
 

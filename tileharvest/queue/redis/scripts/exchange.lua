@@ -194,6 +194,18 @@ elseif number == call.number then
     return answered(result, leased_before(leases))
 end
 
+if (number or 0) ~= call.number - 1 then
+    -- The last calls of this worker are lost: a replica has taken over that had not heard of them. What they have
+    -- pushed is lost as well, and found again where what it belongs to is asked again. So this worker ends nothing of
+    -- what it holds, and its first requests are not all here.
+    for _, id in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
+        local holder = redis.call('HGET', HOLDERS, id)
+        if holder and string.match(holder, '^%S+') == call.client then
+            take_back(id)
+        end
+    end
+    call.is_seeded = false
+end
 settle()
 local duplicates, refused = take_in()
 heartbeat()

@@ -7,8 +7,9 @@ which a command ends. Any other exception is a bug and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,7 @@ class TileHarvestError(Exception):
 
     def __init__(self, message: str, *, exit_status: ExitStatus | None = None) -> None:
         """`exit_status` takes the place of that of the class."""
-        super().__init__(message)
+        super().__init__(printable(message))
         if exit_status is not None:
             self.exit_status = exit_status
 
@@ -93,6 +94,29 @@ class StoreError(TileHarvestError):
 
 class QueueError(TileHarvestError):
     """The queue of a map cannot be opened, read or written; no request in it was lost."""
+
+
+_MOST_CHARACTERS: Final = 2000
+"""Of a line that leaves the program."""
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode's categories of what steers a terminal or changes how text beside it reads: control characters,
+formats such as overrides of the direction, surrogates, and separators of lines."""
+
+
+def printable(text: str, most: int = _MOST_CHARACTERS) -> str:
+    """Returns a text on one line as any terminal, log and page can show it, in at most so many characters.
+
+    What cannot be seen is written as in Python, such as `\\x1b`, and an end that is cut off as `...`.
+    """
+    cut = text if len(text) <= most else text[: most - 3] + "..."
+    if cut.isprintable():
+        return cut
+    seen = "".join(_escaped(one) if unicodedata.category(one) in _HIDDEN else one for one in cut)
+    return seen if len(seen) <= most else seen[: most - 3] + "..."
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image as Pillow
 
-from tests.renderers.sites import PAGE, PublishedSite
+from tests.renderers.sites import PAGE, PublishedSite, kept
 from tileharvest.errors import SiteError
 from tileharvest.renderers.dynmap import Dynmap, parse_config
 from tileharvest.renderers.site import UnrecognisedError
@@ -59,7 +59,7 @@ def configuration(**changed: Any) -> bytes:
 
 
 def of_config(**changed: Any) -> tuple[Layer, ...]:
-    return parse_config(configuration(**changed), TILES, URL)
+    return tuple(parse_config(configuration(**changed), TILES, URL))
 
 
 def published(folder: Path, files: dict[str, bytes]) -> PublishedSite:
@@ -225,13 +225,13 @@ def test_a_map_of_a_type_before_version_1_is_left_alone() -> None:
         (configuration(mapzoomout=99), "not as Dynmap writes it"),
         (configuration(worldtomap=[1.0]), "not as Dynmap writes it"),
         (configuration(worldtomap=[0.0] * 9), "the world as a line"),
-        (configuration(**{"image-format": "bmp"}), "'bmp'"),
+        (configuration(**{"image-format": "bmp"}), "image-format is bmp: expected"),
         (b'{"error": "login-required"}', "'login-required'.*is there a login"),
     ],
 )
 def test_a_damaged_configuration_is_refused_with_what_is_wrong(body: bytes, message: str) -> None:
     with pytest.raises(SiteError, match=message):
-        parse_config(body, TILES, URL)
+        kept(parse_config(body, TILES, URL))
 
 
 def test_dynmaps_own_server_is_asked_for_one_file(tmp_path: Path) -> None:

@@ -150,9 +150,6 @@ def test_configuration_without_cache_tag_asks_without_a_query():
         (MINIMAL[:150], "is cut off"),
         ("", "does not set overviewerConfig"),
         ("var x = {};", "does not set overviewerConfig"),
-        (MINIMAL.replace('"zoomLevels": 3, ', ""), "zoomLevels"),
-        (MINIMAL.replace('"zoomLevels": 3', '"zoomLevels": 0'), "no tiles"),
-        (MINIMAL.replace('"jpg"', '"bmp"'), "'bmp'"),
         ("var overviewerConfig = {};", "tilesets"),
     ],
 )

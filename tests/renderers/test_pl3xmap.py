@@ -83,7 +83,7 @@ def test_images_have_the_ending_that_the_site_names(
 
 
 def test_an_image_format_that_nobody_can_show_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SiteError, match="unknown kind 'bmp'"):
+    with pytest.raises(SiteError, match="format is bmp: expected"):
         put(tmp_path, settings(format="bmp")).probed("pl3xmap")
 
 

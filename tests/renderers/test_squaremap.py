@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.renderers.sites import PAGE, PublishedSite, of_map
-from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.errors import ConfigurationError
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.grid import Tile
 
@@ -83,5 +83,5 @@ def test_a_site_of_pl3xmap_is_none(shared_maps: Path, tmp_path: Path) -> None:
 def test_a_world_at_an_impossible_place_is_refused(duckmap: PublishedSite) -> None:
     file = duckmap.folder / "tiles/minecraft_overworld/settings.json"
     file.write_text('{"zoom": {"max": 3}, "spawn": {"x": 99999999, "z": 0}}', encoding="utf-8")
-    with pytest.raises(SiteError, match="not as squaremap writes it"):
-        duckmap.probed("squaremap")
+    (line,) = duckmap.probed("squaremap").refused
+    assert "spawn.x is 99999999: expected `int` <= 30000000" in line

@@ -178,7 +178,7 @@ def test_damaged_properties_are_refused_with_what_is_wrong(text: str, message: s
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        (properties(image_format="bmp"), "'bmp'"),
+        (properties(image_format="bmp"), "imageFormat is bmp: expected"),
         (properties(min_zoom=1), "its zooms are 1 to 0"),
         (properties(min_zoom=-1_000_000_000), "its zooms are -1000000000 to 0"),
     ],

@@ -187,8 +187,8 @@ def test_what_a_tile_json_leaves_out_is_not_taken_for_the_world(missing: str) ->
     ("text", "message"),
     [
         ('{"tilejson": "3.0.0", ', "is not as a TileJSON is written"),
-        (tile_json(tiles=[]), "it has no tiles, or an unknown scheme"),
-        (tile_json(scheme="zyx"), "it has no tiles, or an unknown scheme"),
+        (tile_json(tiles=[]), r"tiles is \[\]"),
+        (tile_json(scheme="zyx"), "scheme is zyx: expected xyz or tms"),
         (tile_json(tiles=["https://h/{z}/{x}.png"]), "has tiles at 'https://h/{z}/{x}.png': a template has"),
         (tile_json(maxzoom="nine"), "is not as a TileJSON is written"),
     ],

@@ -71,6 +71,15 @@ def redirect(code: int, location: str) -> Rule:
     return status(code, {"Location": location})
 
 
+def packed(content: bytes) -> Rule:
+    """Answers 200 with bytes that are gzipped already."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.send(Answer(200, {"Content-Encoding": "gzip"}, content))
+
+    return answer
+
+
 def body(content: bytes, content_type: str = "image/png") -> Rule:
     """Answers 200 with this body and an ETag of its own, whatever the path and the conditions.
 

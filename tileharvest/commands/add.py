@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand, ask_site
-from tileharvest.commands.terminal import say, write_json, write_line
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.commands.terminal import say, write_error, write_json, write_line
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.probe import ForbiddenError
@@ -86,6 +86,9 @@ class Command(MapCommand, ScrapyCommand):
             write_json(_plain(name, site) | {"forbidden": forbidden})
         else:
             _write(name, str(file), site)
+        for line in site.refused:
+            write_error(f"{line}; map '{name}' was added with its other layers")
+            self.exitcode = ExitStatus.UNREACHABLE
         if forbidden is not None:
             say(f"until the owner allows it, a harvest ends before its first tile: {forbidden}")
         elif not opts.json:
@@ -176,6 +179,7 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
         "map": name,
         "renderer": site.renderer,
         "probed": site.probed,
+        "refused": list(site.refused),
         "layers": [
             {
                 "layer": layer.name,

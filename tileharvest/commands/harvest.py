@@ -174,7 +174,7 @@ class HarvestEnd:
             harvest.traffic.requests,
             harvest.traffic.received_bytes,
             crawl.is_finished or crawl.exit_status is ExitStatus.DONE,
-            None if crawl.ending is None else str(crawl.ending),
+            "; ".join(crawl.refused) or None if crawl.ending is None else str(crawl.ending),
             crawl.exit_status,
             would_go_on(settings, arguments, harvest),
         )

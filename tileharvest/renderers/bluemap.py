@@ -18,8 +18,9 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side, Text, converted, read_json
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import UnrecognisedError, as_written, fetch_config
+from tileharvest.renderers.site import ReadLayers, UnrecognisedError, as_written, fetch_config
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -44,6 +45,8 @@ _REGIONS: Final = 64
 """Regions of 512 blocks along the edge of the square that one file tells of."""
 _MOST_REGION_FILES: Final = 64
 _MOST_REGION_BYTES: Final = 1024 * 1024
+_MOST_STAMPS: Final = 4_000_000
+"""Regions, each in all tiles that show it: a world of 65,536 blocks with tiles of 500 has 200,000."""
 _UPDATE_TIMES: Final = b"\x0b\x00\x11last-update-times\x00\x00\x10\x00"
 """What stands before the integers: the kind of the tag, its name, and how many there are."""
 _MARGIN: Final = 64
@@ -53,30 +56,29 @@ _TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)\.png", re.ASC
 
 _Place: TypeAlias = tuple[int, int]
 """Column and row, of regions or of tiles."""
-_Edge: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-_Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2)]
+_Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2, le=1024)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=12)]
 """With twelve levels of 2 x 2 tiles, the least that nest, one image shows a world's whole width."""
 
 
 class _Settings(msgspec.Struct, rename="camel"):
-    maps: list[str]
-    map_data_root: str = "maps"
+    maps: Annotated[list[Name], msgspec.Meta(max_length=MOST_LAYERS)]
+    map_data_root: Text = "maps"
     """Relative to the page, or an address. The versions before 5 do not write it."""
 
 
 class _Lowres(msgspec.Struct, rename="camel"):
-    tile_size: tuple[_Edge, _Edge]
+    tile_size: tuple[Side, Side]
     lod_factor: _Factor
     lod_count: _Count
 
 
 class _Map(msgspec.Struct, rename="camel"):
     lowres: _Lowres
-    name: str | None = None
-    sorting: float = 1_000_000
-    start_pos: tuple[float, float] = (0, 0)
-    void_color: list[float] = []
+    name: Text | None = None
+    sorting: Number = 1_000_000
+    start_pos: tuple[Block, Block] = (0, 0)
+    void_color: list[Number] = []
 
 
 class BlueMap(Renderer):
@@ -106,7 +108,7 @@ class BlueMap(Renderer):
         site = await super().probe(description, fetch)
         return replace(site, answers_head=False, notes=(LEFT_ALONE,))
 
-    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> list[Layer]:
+    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
         """Returns a layer for each map that the site lists, in the order of its menu.
 
         It costs a request for each of them, or for each that the map keeps. One that is listed and has no
@@ -116,13 +118,16 @@ class BlueMap(Renderer):
         root = urljoin(found.url, settings.map_data_root.rstrip("/") + "/")
         listed = tuple(dict.fromkeys(settings.maps))
         is_named = description.layers and set(description.layers) <= set(listed)
-        layers: list[tuple[float, Layer]] = []
+        layers, order = ReadLayers(found.url, self.title), dict[str, float]()
         for name in description.layers if is_named else listed:
             folder = f"{root}{quote(name)}"
             its = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
             if its is not None:
-                layers.append(parse_map(its.body, name, folder))
-        return [layer for _, layer in sorted(layers, key=lambda one: one[0])]
+                with layers.reading(name, its.url):
+                    order[name], layer = parse_map(its.body, name, folder)
+                    layers.append(layer)
+        layers.sort(key=lambda layer: order[layer.name])
+        return layers
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns when each region of the map was drawn last. The versions from 5.22 say it, on file servers.
@@ -192,13 +197,13 @@ def parse_settings(body: bytes, url: str) -> _Settings:
     Raises UnrecognisedError for a file that is none of BlueMap's, and SiteError for one that is damaged.
     """
     try:
-        return msgspec.json.decode(body, type=_Settings)
-    except msgspec.ValidationError as error:
-        raise UnrecognisedError(f"{url} is not as BlueMap writes it: {error}") from None
+        return converted(read_json(body), _Settings)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if not body.lstrip().startswith(b"{"):
             raise UnrecognisedError(f"{url} is no file of BlueMap's, but something else") from None
         raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
+    except (ValueError, RecursionError) as error:
+        raise UnrecognisedError(f"{url} is not as BlueMap writes it: {error}") from None
 
 
 def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
@@ -207,7 +212,7 @@ def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
     Raises SiteError, which says what is wrong.
     """
     with as_written(f"{folder}/{SETTINGS_FILE}", "BlueMap"):
-        settings = msgspec.json.decode(body, type=_Map)
+        settings = converted(read_json(body), _Map)
         return settings.sorting, _layer(settings, name, f"{folder}/tiles")
 
 
@@ -235,6 +240,8 @@ def _stamps(times: Mapping[_Place, int], size: int) -> tuple[tuple[int, int, str
     """Returns, of each tile of the finest zoom, when the regions that it shows were drawn. `size` is in
     blocks."""
     by_tile: defaultdict[_Place, list[str]] = defaultdict(list)
+    if len(times) * ((512 + 2 * _MARGIN) // size + 2) ** 2 > _MOST_STAMPS:
+        raise SiteError(f"{len(times):,} regions with tiles of {size} blocks are more than can be read")
     for (x, z), time in sorted(times.items()):
         columns, rows = (
             range((512 * place - _MARGIN) // size, (512 * (place + 1) + _MARGIN) // size + 1)

@@ -9,14 +9,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from math import floor
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.bounds import (
+    MOST_LAYERS,
+    Block,
+    Name,
+    Suffix,
+    Text,
+    converted,
+    read_json,
+    read_script,
+)
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import Site, as_written, fetch_config, kept_layers, not_found, parse_script
+from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
@@ -27,7 +37,7 @@ from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch, Fetched
+    from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SERVER_CONFIG: Final = "up/configuration"
 """What Dynmap's own server has for its page (`DynmapCore.java`)."""
@@ -57,8 +67,8 @@ _TILE: Final = re.compile(r"/-?\d+_-?\d+/(?:(z+)_)?(-?\d{1,9})_(-?\d{1,9})\.\w+"
 
 
 class _Urls(msgspec.Struct):
-    configuration: str = "standalone/dynmap_config.json"
-    tiles: str = "tiles/"
+    configuration: Text = "standalone/dynmap_config.json"
+    tiles: Text = "tiles/"
 
 
 class _Addresses(msgspec.Struct):
@@ -72,31 +82,31 @@ class _Center(msgspec.Struct):
 
 
 class _Map(msgspec.Struct, rename={"image_format": "image-format"}):
-    type: str
-    name: str = ""
+    type: Text
+    name: Text = ""
     """What its page's links call it."""
-    prefix: str = ""
+    prefix: Text = ""
     """What its folder is called."""
-    image_format: str = "png"
-    worldtomap: Annotated[list[float], msgspec.Meta(min_length=6)] | None = None
+    image_format: Suffix = "png"
+    worldtomap: Annotated[list[Block], msgspec.Meta(min_length=6, max_length=16)] | None = None
     mapzoomout: Annotated[int, msgspec.Meta(ge=0, le=_MOST_OUT)] = 0
     """Levels out, those of the world included (`HDMap.java`)."""
     tilescale: Annotated[int, msgspec.Meta(ge=0, le=4)] = 0
     nightandday: bool = False
-    background: str | None = None
-    backgroundday: str | None = None
-    backgroundnight: str | None = None
+    background: Text | None = None
+    backgroundday: Text | None = None
+    backgroundnight: Text | None = None
 
 
 class _World(msgspec.Struct):
-    name: str
+    name: Name
     center: _Center = msgspec.field(default_factory=_Center)
-    maps: list[_Map] = []
+    maps: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] = []
 
 
 class _Config(msgspec.Struct):
-    worlds: list[_World] = []
-    error: str | None = None
+    worlds: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] = []
+    error: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,7 @@ class Dynmap(Renderer):
         layers = parse_config(answer.body, urljoin(page, urls.tiles), answer.url)
         # The script of a site with a login sends no validators, so that only the bytes tell anything.
         tells = not urls.tiles.partition("?")[0].endswith("/tiles.php")
-        return Site(self.name, kept_layers(description, layers, answer.url), answers_head=tells)
+        return replace(site_of(self.name, description, layers, answer.url), answers_head=tells)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for the blank image that stands for a missing tile, and for the way to it.
@@ -191,22 +201,26 @@ class Dynmap(Renderer):
         return answer
 
 
-def parse_config(body: bytes, tiles: str, url: str) -> tuple[Layer, ...]:
+def parse_config(body: bytes, tiles: str, url: str) -> ReadLayers:
     """Returns all layers that a configuration names. `tiles` is what their addresses begin with, `url` the
     configuration's own.
 
-    Raises SiteError that says what is wrong.
+    Raises SiteError that says what is wrong with the whole.
     """
+    layers = ReadLayers(url, "Dynmap")
     with as_written(url, "Dynmap"):
-        config = msgspec.json.decode(body, type=_Config)
+        config = converted(read_json(body), _Config)
         if config.error is not None:
             raise SiteError(f"{url} says '{config.error}' instead of which maps there are: is there a login?")
-        return tuple(
-            layer
-            for world in config.worlds
-            for described in world.maps
-            for layer in _layers(world, described, tiles)
-        )
+    for said in config.worlds:
+        named = said.get("name") if isinstance(said, dict) else said
+        with layers.reading(named):
+            world = converted(said, _World)
+            for described in world.maps:
+                its = described if isinstance(described, dict) else {}
+                with layers.reading(f"{named}/{its.get('name') or its.get('prefix')}"):
+                    layers += _layers(world, converted(described, _Map), tiles)
+    return layers
 
 
 def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
@@ -266,7 +280,7 @@ def _seeds(projection: Projection, center: _Center, zoom: int) -> tuple[Tile, ..
 
 def _parse_addresses(text: str, url: str) -> _Urls:
     with as_written(url, "Dynmap"):
-        urls = msgspec.convert(parse_script(text, _VARIABLE), _Addresses).url
+        urls = converted(read_script(text, _VARIABLE), _Addresses).url
     # Dynmap's page puts the time there only in other addresses (`formatUrl` of `map.js`).
     return _Urls(urls.configuration.replace("{timestamp}", "0"), urls.tiles)
 

@@ -7,22 +7,38 @@ from __future__ import annotations
 
 from configparser import ConfigParser
 from configparser import Error as IniError
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.bounds import (
+    MOST_LAYERS,
+    Depth,
+    Name,
+    Side,
+    Suffix,
+    Text,
+    Turns,
+    Whole,
+    check_size,
+    converted,
+    read_script,
+    shown,
+)
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
-from tileharvest.renderers.site import Site, as_written, fetch_config, kept_layers, not_found, parse_script
+from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch
+    from tileharvest.renderers.site import Fetch, Site
 
 CONFIG_FILE: Final = "config.js"
 SETTINGS_FILE: Final = "map.settings"
@@ -35,27 +51,32 @@ _HEIGHT: Final = 256
 """Blocks, from which an isometric map counts downwards. A side view begins two below."""
 
 
+_Tiles: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)]
+_Offset: TypeAlias = tuple[_Tiles, _Tiles]
+
+
 class _Map(msgspec.Struct, rename="camel"):
-    image_format: str
-    max_zoom: int
-    rotations: list[int]
+    image_format: Suffix
+    max_zoom: Depth
+    rotations: list[Turns]
     tile_size: int | tuple[int, int]
-    texture_size: int
-    render_view: str = "isometric"
+    """`Layer` has its bounds: msgspec 0.22 breaks down at a bounded number beside a tuple."""
+    texture_size: Side
+    render_view: Text = "isometric"
     """Version 1 knew no other view."""
-    tile_set_group: str | None = None
-    tile_offsets: list[tuple[int, int]] = []
-    last_rendered: list[int] = []
-    world: str | None = None
+    tile_set_group: Text | None = None
+    tile_offsets: list[_Offset] = []
+    last_rendered: list[Whole] = []
+    world: Text | None = None
 
 
 class _Group(msgspec.Struct, rename="camel"):
-    tile_offsets: list[tuple[int, int]] = []
-    tile_width: int = 1
+    tile_offsets: list[_Offset] = []
+    tile_width: Annotated[int, msgspec.Meta(ge=1, le=2**16)] = 1
 
 
 class _Config(msgspec.Struct, rename="camel"):
-    maps: dict[str, _Map]
+    maps: Annotated[dict[str, Any], msgspec.Meta(max_length=MOST_LAYERS)]
     tile_set_groups: dict[str, _Group] = {}
     maps_order: list[str] = []
 
@@ -84,16 +105,17 @@ class Mapcrafter(Renderer):
             answer = await fetch_config(fetch, url)
             if answer is not None and _VARIABLE in answer.text:
                 layers = parse_config(answer.text, answer.folder, url)
-                return Site(self.name, kept_layers(description, layers, url))
-        found: list[Layer] = []
+                return site_of(self.name, description, layers, url)
+        found = ReadLayers(page, self.title)
         for name in dict.fromkeys(name.partition("/")[0] for name in description.layers):
             url = f"{page}{name}/{SETTINGS_FILE}"
             answer = await fetch_config(fetch, url)
             if answer is not None:
-                found += parse_settings(answer.text, page, name)
-        if not found:
+                with found.reading(name, url):
+                    found += parse_settings(answer.text, page, name)
+        if not found and not found.refused:
             raise not_found(f"neither {page}{CONFIG_FILE} nor {page} names the maps of Mapcrafter")
-        return Site(self.name, kept_layers(description, found, page))
+        return site_of(self.name, description, found, page)
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns when the rotation was rendered last. Version 1 says it in `map.settings` alone."""
@@ -110,19 +132,23 @@ class Mapcrafter(Renderer):
         return None if stamp is None else ChangeIndex(stamp)
 
 
-def parse_config(text: str, page: str, url: str) -> tuple[Layer, ...]:
+def parse_config(text: str, page: str, url: str) -> ReadLayers:
     """Returns all layers that a `config.js`, or the page of version 1, names. `url` is its address.
 
     What has no zoom below its whole-map image is left out: it was never rendered. Raises SiteError that says
     what is wrong.
     """
     with as_written(url, "Mapcrafter"):
-        read = parse_script(text, _VARIABLE)
+        read = read_script(text, _VARIABLE)
         # Version 1 has the maps alone, by name.
-        config = msgspec.convert(read if "maps" in read else {"maps": read}, _Config)
-        order = [*dict.fromkeys([*config.maps_order, *config.maps])]
-        found = [_layers(name, config.maps[name], config, page) for name in order if name in config.maps]
-        return tuple(layer for layers in found for layer in layers)
+        config = converted(read if "maps" in read else {"maps": read}, _Config)
+    layers, order = ReadLayers(url, "Mapcrafter"), [*dict.fromkeys([*config.maps_order, *config.maps])]
+    for name in order:
+        if name in config.maps:
+            with layers.reading(name):
+                described = converted(config.maps[name], _Map)
+                layers += _layers(converted(name, Name), described, config.tile_set_groups, page)
+    return layers
 
 
 def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:
@@ -130,6 +156,7 @@ def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:
     settings = ConfigParser(interpolation=None)
     url = f"{page}{name}/{SETTINGS_FILE}"
     try:
+        check_size(text)
         settings.read_string(f"[map]\n{text}")
         own: dict[str, Any] = dict(settings["map"])
         texture = int(own["texture_size"])
@@ -141,32 +168,30 @@ def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:
                 rotations.append(turns)
                 offsets[turns] = (int(its["tile_offset_x"]), int(its["tile_offset_y"]))
                 rendered[turns] = int(its["last_render"])
-        described = _Map(
-            image_format={"jpeg": "jpg"}.get(own["image_format"], own["image_format"]),
-            max_zoom=int(own["max_zoom"]),
-            rotations=rotations,
+        said = {
+            "imageFormat": own["image_format"],
+            "maxZoom": int(own["max_zoom"]),
+            "rotations": rotations,
             # A tile of version 1 has the 32 columns of four chunks.
-            tile_size=(32 * texture, 32 * texture),
-            texture_size=texture,
-            tile_offsets=offsets,
-            last_rendered=rendered,
-        )
-        return _layers(name, described, _Config({name: described}), page)
+            "tileSize": 32 * texture,
+            "textureSize": texture,
+            "tileOffsets": offsets,
+            "lastRendered": rendered,
+        }
+        return _layers(name, converted(said, _Map), {}, page)
     except (IniError, KeyError, ValueError) as error:
-        raise SiteError(f"{url} is not as Mapcrafter writes it: {error}") from None
+        raise SiteError(f"{url} is not as Mapcrafter writes it: {shown(str(error))}") from None
 
 
-def _layers(name: str, described: _Map, config: _Config, page: str) -> tuple[Layer, ...]:
+def _layers(name: str, described: _Map, groups: Mapping[str, _Group], page: str) -> tuple[Layer, ...]:
     depth, extension = described.max_zoom, described.image_format
     if depth < 1:
         return ()
-    group = config.tile_set_groups.get(described.tile_set_group or "", _Group(described.tile_offsets))
+    group = groups.get(described.tile_set_group or "", _Group(described.tile_offsets))
     size = described.tile_size
     sizes = size if isinstance(size, tuple) else (size, size)
     layers = []
     for turns in described.rotations:
-        if turns not in range(len(_ROTATIONS)):
-            raise ValueError(f"map '{name}' has a rotation {turns}, which is none of 0 to 3")
         offset = group.tile_offsets[turns] if turns < len(group.tile_offsets) else (0, 0)
         last = described.last_rendered[turns] if turns < len(described.last_rendered) else 0
         folder = f"{name}/{_ROTATIONS[turns]}"

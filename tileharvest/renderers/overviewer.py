@@ -6,23 +6,38 @@ The names of its fields, and how a tile's address is made of them, follow Overvi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
-import chompjs
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.bounds import (
+    MOST_LAYERS,
+    Block,
+    Depth,
+    Name,
+    Number,
+    Side,
+    Suffix,
+    Tag,
+    Text,
+    Turns,
+    Whole,
+    converted,
+    read_script,
+)
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.site import (
+    ReadLayers,
     Site,
     UnrecognisedError,
     as_written,
     fetch_config,
     is_there,
-    kept_layers,
     not_found,
+    site_of,
 )
 from tileharvest.tiles.layers import TILE_SIDE, Layer
 from tileharvest.tiles.projection import Projection
@@ -43,25 +58,25 @@ _UNRESERVED_IN_URLS: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 class _Const(msgspec.Struct):
-    tile_size: int = msgspec.field(name="tileSize", default=TILE_SIDE)
+    tile_size: Side = msgspec.field(name="tileSize", default=TILE_SIDE)
 
 
 class _Map(msgspec.Struct):
-    cache_tag: str | int | None = msgspec.field(name="cacheTag", default=None)
+    cache_tag: Tag | Whole | None = msgspec.field(name="cacheTag", default=None)
 
 
 class _Tileset(msgspec.Struct, rename="camel"):
-    path: str
-    zoom_levels: int
-    imgextension: str
-    base: str = ""
+    path: Name
+    zoom_levels: Depth
+    imgextension: Suffix
+    base: Text = ""
     is_overlay: bool | list[Any] = False
-    world: str | None = None
-    north_direction: int = msgspec.field(name="north_direction", default=0)
-    spawn: tuple[float, float, float] | bool | None = None
-    bgcolor: str | None = None
-    min_zoom: int = 0
-    last_rendertime: float | None = msgspec.field(name="last_rendertime", default=None)
+    world: Text | None = None
+    north_direction: Turns = msgspec.field(name="north_direction", default=0)
+    spawn: tuple[Block, Block, Block] | bool | None = None
+    bgcolor: Text | None = None
+    min_zoom: Whole = 0
+    last_rendertime: Number | None = msgspec.field(name="last_rendertime", default=None)
     render_in_progress: bool = msgspec.field(name="render_in_progress", default=False)
 
     def stamp(self, cache_tag: str | int | None) -> str | None:
@@ -81,7 +96,7 @@ class _Tileset(msgspec.Struct, rename="camel"):
 
 
 class _Config(msgspec.Struct):
-    tilesets: list[_Tileset]
+    tilesets: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
     const: _Const = msgspec.field(name="CONST", default_factory=_Const)
     map: _Map = msgspec.field(default_factory=_Map)
 
@@ -111,17 +126,22 @@ class Overviewer(Renderer):
             if description.layers and not description.renderer:
                 raise UnrecognisedError(f"there is no {url}")
             return Site(self.name, await _probe_layers(description, fetch), probed=True)
-        return Site(self.name, kept_layers(description, parse_config(answer.text, answer.folder), url))
+        return site_of(self.name, description, parse_config(answer.text, answer.folder), url)
 
 
-def parse_config(text: str, page: str) -> tuple[Layer, ...]:
+def parse_config(text: str, page: str) -> ReadLayers:
     """Returns all layers, overlays included, that the text of an `overviewerConfig.js` beside `page` names.
 
-    Raises SiteError, which says what the text is instead, or which field is wrong.
+    Raises SiteError, which says what the text is instead, or which field of the whole is wrong.
     """
-    with as_written(f"{page}{CONFIG_FILE}", "Overviewer"):
-        config = msgspec.convert(_read_script(text), _Config)
-        return tuple(_layer(tileset, page, config) for tileset in config.tilesets)
+    url = f"{page}{CONFIG_FILE}"
+    layers = ReadLayers(url, "Overviewer")
+    with as_written(url, "Overviewer"):
+        config = converted(_read_script(text), _Config)
+    for said in config.tilesets:
+        with layers.reading(said.get("path") if isinstance(said, dict) else said):
+            layers.append(_layer(converted(said, _Tileset), page, config))
+    return layers
 
 
 async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
@@ -178,8 +198,8 @@ def _read_script(text: str) -> Any:
     if found < 0:
         raise SiteError(f"{CONFIG_FILE} does not set {_VARIABLE}: is this a Minecraft-Overviewer map?")
     try:
-        return chompjs.parse_js_object(start[found:])
-    except ValueError as error:
+        return read_script(start, _VARIABLE)
+    except msgspec.DecodeError as error:
         raise SiteError(f"{CONFIG_FILE} is cut off or damaged ({error}); try again later") from None
 
 

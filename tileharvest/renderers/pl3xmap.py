@@ -5,22 +5,27 @@ Names follow Pl3xMap's own source (`UpdateSettingsData.java`, `ReversedZoomTileL
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import msgspec
 
+from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted
 from tileharvest.renderers.regions import SETTINGS_FILE, RegionRenderer, RegionSettings, RegionWorld
+
+if TYPE_CHECKING:
+    from tileharvest.renderers.site import ReadLayers
 
 
 class _Style(msgspec.Struct):
-    label: str
+    label: Name
     """Names its folder. Pl3xMap calls it a renderer."""
 
 
 class _World(msgspec.Struct):
-    name: str
-    renderers: list[_Style] = []
-    order: int = 0
+    name: Name
+    renderers: Annotated[list[_Style], msgspec.Meta(max_length=MOST_LAYERS)] = []
+    order: Whole = 0
 
     @property
     def forms(self) -> dict[str, str]:
@@ -29,14 +34,19 @@ class _World(msgspec.Struct):
 
 
 class _Settings(RegionSettings, rename="camel"):
-    world_settings: list[_World] | None = None
-    format: str = "png"
+    world_settings: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] | None = None
+    format: Suffix = "png"
 
-    def listed(self) -> list[RegionWorld] | None:
+    def listed(self, layers: ReadLayers) -> list[RegionWorld] | None:
         """Each renderer of a world is a layer, such as `minecraft-overworld/basic`."""
         if self.world_settings is None:
             return None
-        return [RegionWorld(one.name, one.forms, one.order, self.format) for one in self.world_settings]
+        found = []
+        for said in self.world_settings:
+            with layers.reading(said.get("name") if isinstance(said, dict) else said):
+                one = converted(said, _World)
+                found.append(RegionWorld(one.name, one.forms, one.order, self.format))
+        return found
 
 
 class Pl3xMap(RegionRenderer):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tileharvest.renderers.site import Site, as_written, fetch_config, kept_layers, not_found
+from tileharvest.renderers.site import as_written, fetch_config, not_found, site_of
 from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch, Fetched
+    from tileharvest.renderers.site import Fetch, Fetched, Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Answer
@@ -90,12 +90,13 @@ class Renderer(Protocol):
             raise not_found(f"there is no {url}")
         with as_written(url, self.title):
             layers = await self.layers(found, description, fetch)
-            return Site(self.name, kept_layers(description, layers, url))
+            return site_of(self.name, description, layers, url)
 
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> Iterable[Layer]:
         """Returns all layers that the first file names, or at least those that the map keeps.
 
-        Of an error of `msgspec`, a ValueError or a LookupError `probe` makes a SiteError.
+        Of an error of `msgspec`, a ValueError or a LookupError `probe` makes a SiteError. A `ReadLayers` lets
+        the other layers be kept where one is wrong.
         """
         return ()
 

@@ -7,22 +7,24 @@ its map reaches.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 from urllib.parse import quote
 
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.bounds import Whole, converted, read_json
 from tileharvest.renderers.columns import ColumnAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import (
-    Site,
+    ReadLayers,
     as_written,
     fetch_config,
-    kept_layers,
     not_found,
     require_layers,
+    site_of,
 )
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch
+    from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SETTINGS_FILE: Final = "tiles/settings.json"
 REGION: Final = 512
@@ -50,7 +52,6 @@ _EDGE: Final = 30_000_000
 """Blocks from a world's origin to its end."""
 _ATTEMPTS: Final = 3
 """To read a file that its renderer may just be writing."""
-_Form = TypeVar("_Form")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -76,16 +77,17 @@ class RegionWorld:
 class RegionSettings(msgspec.Struct):
     """What the settings of a map say."""
 
-    def listed(self) -> Iterable[RegionWorld] | None:
-        """Returns its worlds, or None where another program has written the file."""
+    def listed(self, layers: ReadLayers) -> Iterable[RegionWorld] | None:
+        """Returns its worlds, or None where another program has written the file. Those that are not as they
+        should be are refused among the layers."""
         raise NotImplementedError
 
 
 class _Zoom(msgspec.Struct, rename="camel"):
     """squaremap names its deepest level, and counts from the coarsest; Pl3xMap names its coarsest."""
 
-    max: int | None = None
-    max_out: int | None = None
+    max: Whole | None = None
+    max_out: Whole | None = None
 
 
 class _WorldSettings(msgspec.Struct):
@@ -121,22 +123,27 @@ class RegionRenderer(Renderer):
         settings of its own is none.
         """
         url = description.page + SETTINGS_FILE
-        found = await fetch_settings(fetch, url, self.settings, self.title)
-        listed = found[0].listed() if found else None
+        layers, found = ReadLayers(url, self.title), await fetch_settings(fetch, url)
+        listed = None
+        if found is not None:
+            with as_written(url, self.title):
+                listed = converted(read_json(found.body), self.settings).listed(layers)
         if found is None or listed is None:
             raise not_found(f"there is no {url} that names the worlds of {self.title}")
         worlds = sorted(listed, key=lambda world: (world.order, world.name))
-        require_layers(description, [name for world in worlds for name in world.forms])
-        layers: list[Layer] = []
+        require_layers(description, [*layers.refused, *(name for world in worlds for name in world.forms)])
         for world in worlds:
             if not description.layers or not world.forms.keys().isdisjoint(description.layers):
-                folder = f"{found[1]}/{quote(world.name)}"
+                folder = f"{found.folder}{quote(world.name)}"
                 its_url = f"{folder}/settings.json"
-                own = await fetch_settings(fetch, its_url, _WorldSettings, self.title)
-                if own is not None:
-                    with as_written(its_url, self.title):
-                        layers += self._layers(world, own[0], folder)
-        return Site(self.name, kept_layers(description, layers, url))
+                own = await fetch_settings(fetch, its_url)
+                if own is None:
+                    continue
+                for name in world.forms:
+                    with layers.reading(name, its_url):
+                        its = converted(read_json(own.body), _WorldSettings)
+                        layers.append(self._layer(name, world, its, folder))
+        return site_of(self.name, description, layers, url)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns the answer of the renderer's own server, as a file server would have given it.
@@ -147,21 +154,19 @@ class RegionRenderer(Renderer):
         is_missing = answer.status == 200 and answer.length == 0 and answer.validator.etag is None
         return Answer(404) if is_missing else answer
 
-    def _layers(self, world: RegionWorld, settings: _WorldSettings, folder: str) -> Iterable[Layer]:
+    def _layer(self, name: str, world: RegionWorld, settings: _WorldSettings, folder: str) -> Layer:
         depth, spawn = settings.depth, settings.spawn
-        pyramid = endless_pyramid(depth, [spawn, settings.center])
-        deepest = depth - 1 if self.step > 0 else 0
-        for name, form in world.forms.items():
-            yield Layer(
-                name=name,
-                pyramid=pyramid,
-                image_extension="jpg" if world.extension == "jpeg" else world.extension,
-                addresses=ColumnAddresses(folder, f"{form}.{world.extension}", depth, deepest, self.step),
-                tile_size=(REGION, REGION),
-                world=world.name,
-                projection=BLOCKS,
-                spawn=(spawn.x, round(BLOCKS.height), spawn.z),
-            )
+        form = f"{world.forms[name]}.{world.extension}"
+        return Layer(
+            name=name,
+            pyramid=endless_pyramid(depth, [spawn, settings.center]),
+            image_extension="jpg" if world.extension == "jpeg" else world.extension,
+            addresses=ColumnAddresses(folder, form, depth, depth - 1 if self.step > 0 else 0, self.step),
+            tile_size=(REGION, REGION),
+            world=world.name,
+            projection=BLOCKS,
+            spawn=(spawn.x, round(BLOCKS.height), spawn.z),
+        )
 
 
 def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
@@ -179,22 +184,20 @@ def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
     return Pyramid.endless(levels, tuple(seeds), stride=STRIDE)
 
 
-async def fetch_settings(fetch: Fetch, url: str, form: type[_Form], title: str) -> tuple[_Form, str] | None:
-    """Returns what a settings file says, and the folder in which it is, without a slash at its end.
+async def fetch_settings(fetch: Fetch, url: str) -> Fetched | None:
+    """Returns the answer that is a settings file, or None where there is none. Raises SiteError for a page.
 
-    Returns None where there is none. Raises SiteError for what `title` has not written. Pl3xMap writes its
-    files anew each second, and in place (`FileUtil.java`), so what is cut off is asked for again.
+    Pl3xMap writes its files anew each second, and in place (`FileUtil.java`), so what is cut off is asked for
+    again. After the last attempt it is returned as it is.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
+    answer = None
+    for _ in range(_ATTEMPTS):
         answer = await fetch_config(fetch, url)
         if answer is None:
-            return None
+            break
         if answer.text.lstrip().startswith("<"):
             raise SiteError(f"{url} is an HTML page: is the url in maps.toml the map's page?")
-        with as_written(url, title):
-            try:
-                return msgspec.json.decode(answer.body, type=form), answer.folder[:-1]
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                if attempt == _ATTEMPTS or isinstance(error, msgspec.ValidationError):
-                    raise
-    raise AssertionError("the last attempt returns or raises")
+        with suppress(msgspec.DecodeError, ValueError, RecursionError):
+            read_json(answer.body)
+            break
+    return answer

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
-import chompjs
 import msgspec
 
 from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.renderers.bounds import MOST_LAYERS, shown
+from tileharvest.tiles.layers import Layer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.tiles.layers import Layer
     from tileharvest.walk.change_index import ChangeIndex
 
 
@@ -75,19 +75,52 @@ def as_written(url: str, title: str) -> Iterator[None]:
         if isinstance(error, msgspec.ValidationError):
             raise SiteError(f"{url} is not as {title} writes it: {error}") from None
         raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
-    except (LookupError, ValueError, ArithmeticError) as error:
+    except (LookupError, ValueError, ArithmeticError, RecursionError) as error:
         raise SiteError(f"{url} is not as {title} writes it: {error}") from None
 
 
-def parse_script(text: str, variable: str = "") -> Any:
-    """Returns the first value after a name in a JavaScript.
+class ReadLayers(list[Layer]):
+    """The layers that the files of a site name, as far as they are within the bounds, and why others are not.
 
-    Raises `msgspec.DecodeError` where there is none that can be read.
+    What is wrong with one layer is no harm to the others.
     """
-    try:
-        return chompjs.parse_js_object(text[text.index(variable) + len(variable) :])
-    except ValueError as error:
-        raise msgspec.DecodeError(str(error)) from None
+
+    def __init__(self, url: str, title: str) -> None:
+        """`url` is the address of the file that names them, and `title` the program that has written it."""
+        super().__init__()
+        self._url, self._title = url, title
+        self.refused: dict[str, str] = {}
+        """By the name of a layer the line that says what is wrong with it."""
+
+    @contextmanager
+    def reading(self, name: object, url: str = "") -> Iterator[None]:
+        """Refuses the layer of this name for whatever shows that it is not as it should be.
+
+        `url` is the address of its own file, where it has one.
+        """
+        before, said = len(self), shown(name)
+        try:
+            with as_written(f"{url or self._url}: layer '{said}'", self._title):
+                yield
+                names = {layer.name for layer in self[:before]}
+                for layer in self[before:]:
+                    if layer.name in names:
+                        raise ValueError("the site names it twice")
+                    _check_address(layer)
+                    names.add(layer.name)
+        except SiteError as error:
+            self.refuse(str(name), str(error))
+            del self[before:]
+
+    def refuse(self, name: str, why: str) -> None:
+        self.refused.setdefault(name, why)
+
+
+def _check_address(layer: Layer) -> None:
+    """Raises ValueError where the tiles of a layer have no address that can be asked."""
+    parts = urlsplit(layer.addresses.folder)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError(f"its tiles lie at '{shown(layer.addresses.folder)}', which is no address of a site")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +140,37 @@ class Site:
     is said once in each harvest."""
     indexes: Mapping[str, ChangeIndex] = field(default_factory=dict)
     """By layer, what the site says of its own changes; of none that says nothing, or was not asked."""
+    refused: tuple[str, ...] = ()
+    """Of each layer that is wanted and cannot be kept, the line that says why. The others are kept."""
 
 
-def kept_layers(description: MapDescription, layers: Iterable[Layer], source: str) -> tuple[Layer, ...]:
-    """Returns those of a site's layers that the map keeps: the ones that it names, or all but overlays.
+def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer], source: str) -> Site:
+    """Returns the site with those of its layers that the map keeps: the ones that it names, or all but
+    overlays.
 
     `source` is the address that named them. Raises ConfigurationError for a layer that the site lacks, and
-    SiteError where nothing but overlays is there.
+    SiteError where nothing but overlays is there, or nothing that can be kept.
     """
     by_name = {layer.name: layer for layer in layers}
-    if not description.layers:
+    refused = layers.refused if isinstance(layers, ReadLayers) else {}
+    if len(by_name) + len(refused) > MOST_LAYERS:
+        raise SiteError(
+            f"{source} names {len(by_name) + len(refused):,} layers, and {MOST_LAYERS:,} are the most"
+        )
+    for layer in by_name.values():
+        with as_written(f"{source}: layer '{shown(layer.name)}'", renderer):
+            _check_address(layer)
+    if description.layers:
+        require_layers(description, [*by_name, *refused])
+        chosen = tuple(by_name[name] for name in description.layers if name in by_name)
+        refused = {name: why for name, why in refused.items() if name in description.layers}
+    else:
         chosen = tuple(layer for layer in by_name.values() if not layer.overlay)
-        if not chosen:
-            raise SiteError(f"{source} has no layer but overlays" if by_name else f"{source} has no layer")
-        return chosen
-    require_layers(description, by_name)
-    return tuple(by_name[name] for name in description.layers)
+    if not chosen:
+        if refused:
+            raise SiteError(next(iter(refused.values())))
+        raise SiteError(f"{source} has no layer but overlays" if by_name else f"{source} has no layer")
+    return Site(renderer, chosen, refused=tuple(refused.values()))
 
 
 def require_layers(description: MapDescription, names: Collection[str]) -> None:

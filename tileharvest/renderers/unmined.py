@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.bounds import Suffix, Text, Whole, converted, read_script
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import as_written, fetch_config, is_there, not_found, parse_script
+from tileharvest.renderers.site import as_written, fetch_config, is_there, not_found
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -48,6 +50,8 @@ _GROUP: Final = 32
 """Regions along the edge of a group, whose bits are written together: a word for each row."""
 _FARTHEST: Final = 1 << 17
 """Regions. A Minecraft world ends 58,594 regions from its origin."""
+_MOST_REGIONS: Final = 200_000
+"""Of a site. A tile for each block of so many would be 52 billion."""
 _COARSEST: Final = -22
 """A tile of this zoom of uNmINeD is wider than such a world."""
 _NUMBER: Final = r"(0|-?[1-9]\d{0,8})"
@@ -61,18 +65,18 @@ _Form = TypeVar("_Form")
 
 
 class _Properties(msgspec.Struct, rename="camel"):
-    min_zoom: int
-    max_zoom: int
+    min_zoom: Whole
+    max_zoom: Whole
     """Is edited by hand, for a page that enlarges the deepest tiles: 9 was seen where tiles end at 0."""
-    image_format: str
-    world_name: str = ""
-    background: str = ""
+    image_format: Suffix
+    world_name: Text = ""
+    background: Text = ""
 
 
 class _Group(msgspec.Struct):
-    x: int
-    z: int
-    m: list[int] | None = None
+    x: Whole
+    z: Whole
+    m: list[Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]] | None = None
     """A word for each row, a bit for each region. It has 256 words, of which 32 are used. Old versions of
     uNmINeD write none: then x and z are those of one region."""
 
@@ -199,7 +203,10 @@ def parse_regions(text: str, url: str) -> frozenset[Place]:
     if match is None:
         raise SiteError(f"{url} does not set UnminedRegions: is this a map of uNmINeD?")
     groups = _parsed(_ARRAY.sub(r"\1", text[match.end() :]), url, list[_Group])
-    found = frozenset(region for group in groups for region in group.regions())
+    drawn = (region for group in groups for region in group.regions())
+    found = frozenset(islice(drawn, _MOST_REGIONS + 1))
+    if len(found) > _MOST_REGIONS:
+        raise SiteError(f"{url} has more than {_MOST_REGIONS:,} regions, which is more than can be read")
     if not found:
         raise SiteError(f"{url} has no region: nothing of the map is drawn")
     far = max(max(abs(x), abs(z)) for x, z in found)
@@ -217,7 +224,7 @@ async def _regions(fetch: Fetch, url: str) -> frozenset[Place]:
 
 def _parsed(text: str, url: str, form: type[_Form]) -> _Form:
     with as_written(url, "uNmINeD"):
-        return msgspec.convert(parse_script(text), form)
+        return converted(read_script(text), form)
 
 
 async def _deepest(

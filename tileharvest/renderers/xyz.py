@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import asinh, atan, ceil, degrees, floor, pi, radians, sinh, tan
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import EXAMPLES, TileBounds
 from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.renderers.bounds import Number, Side, Text, Whole, converted, read_json, shown
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import Site, UnrecognisedError, fetch_config, kept_layers
+from tileharvest.renderers.site import UnrecognisedError, fetch_config, site_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -28,7 +29,7 @@ from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch
+    from tileharvest.renderers.site import Fetch, Site
 
 _TILE_SIDE: Final = 256
 _NORTHMOST: Final = 85.05112877980659
@@ -41,17 +42,17 @@ _NO_IMAGES: Final = frozenset({"avif", "gif", "geojson", "json", "mvt", "pbf", "
 
 
 class _TileJson(msgspec.Struct):
-    tiles: list[str]
+    tiles: Annotated[list[Text], msgspec.Meta(min_length=1, max_length=1000)]
     """Templates of the same tiles. One is as good as another."""
-    scheme: str = "xyz"
-    minzoom: int = 0
-    maxzoom: int | None = None
+    scheme: Text = "xyz"
+    minzoom: Whole = 0
+    maxzoom: Whole | None = None
     """The specification's default, 30, is no zoom that anybody has drawn."""
-    bounds: tuple[float, float, float, float] | None = None
+    bounds: tuple[Number, Number, Number, Number] | None = None
     """The specification's default is the world, which a site of a region that leaves it out does not have."""
-    name: str | None = None
-    format: str = "png"
-    tile_size: int = msgspec.field(name="tileSize", default=_TILE_SIDE)
+    name: Text | None = None
+    format: Text = "png"
+    tile_size: Side = msgspec.field(name="tileSize", default=_TILE_SIDE)
     """The specification has no such key, but some servers write it."""
 
 
@@ -106,7 +107,7 @@ class Xyz(Renderer):
         except ValueError as error:
             raise SiteError(f"{description.url} has tiles at '{said.tiles[0]}': {error}") from None
         layer = _layer(description, said, template)
-        return Site(self.name, kept_layers(description, [layer], description.url))
+        return site_of(self.name, description, [layer], description.url)
 
 
 def is_plain(description: MapDescription) -> bool:
@@ -143,12 +144,12 @@ async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
     if answer is None or not Xyz().recognises(answer.text):
         raise UnrecognisedError(f"{url} is no TileJSON, and has no {{z}}, {{x}} and {{y}} itself")
     try:
-        said = msgspec.json.decode(answer.body, type=_TileJson)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        said = converted(read_json(answer.body), _TileJson)
+        if said.scheme not in ("xyz", "tms"):
+            raise ValueError(f"scheme is {shown(said.scheme)}: expected xyz or tms")
+        template = urljoin(answer.url or url, said.tiles[0])
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise SiteError(f"{url} is not as a TileJSON is written: {error}") from None
-    if not said.tiles or said.scheme not in ("xyz", "tms"):
-        raise SiteError(f"{url} is not as a TileJSON is written: it has no tiles, or an unknown scheme")
-    template = urljoin(answer.url or url, said.tiles[0])
     return replace(said, tiles=[template.replace("{y}", "{-y}") if said.scheme == "tms" else template])
 
 

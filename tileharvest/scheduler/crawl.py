@@ -56,6 +56,8 @@ class Crawl:
         """What the spider does before requests are offered; it is cancelled when the crawl ends."""
         self.ending: TileHarvestError | None = None
         """The failure that ended the crawl."""
+        self.refused: tuple[str, ...] = ()
+        """Of each layer of the site that cannot be kept, the line that says why."""
         self.is_all_kept = True
         """Whether each result is recorded. Some failures that end a crawl drop results."""
         self.is_finished = False
@@ -101,6 +103,8 @@ class Crawl:
             return ExitStatus.ERROR if self._closed_for in _CUT_SHORT else ExitStatus.DONE
         if not self.is_finished:
             return ExitStatus.ERROR
+        if self.refused:
+            return ExitStatus.UNREACHABLE
         return ExitStatus.FAILED_TILES if self.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
     def end(self, why: TileHarvestError | str) -> None:

@@ -325,6 +325,9 @@ class TileSpider(Spider, HeldSpider):
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         for note in site.notes:
             self.logger.info("%s", note)
+        crawl.refused = site.refused
+        for line in site.refused:
+            self.logger.error("%s; the other layers are harvested", line)
         await harvest.open(site, self._site_files)
         self._tell(site)
 

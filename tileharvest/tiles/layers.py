@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
 Size: TypeAlias = tuple[int, int]
 """Width and height in pixels."""
+
+MOST_NAME: Final = 4096
+"""Characters of a layer's name, and of each other text that a site says of it."""
+MOST_SIDE: Final = 16_384
+"""Pixels along a tile's edge."""
+WRITABLE: Final = r"\A[^\x00\ud800-\udfff]*\Z"
+"""A regular expression for texts that files and databases can hold: half a character, as JSON can write it,
+has no bytes, and no database of PostgreSQL takes NUL."""
+_WRITABLE: Final = re.compile(WRITABLE)
 
 TILE_SIDE: Final = 384
 """Pixels along a tile's edge, where the site does not say: Overviewer has never written another."""
@@ -99,9 +109,12 @@ class Layer:
         object.__setattr__(self, "host", urlsplit(self.addresses.folder).hostname or "")
         if not self.name:
             raise ValueError("a layer has no name")
+        for text in (self.name, self.world or "", self.background or "", self.addresses.folder):
+            if len(text) > MOST_NAME or _WRITABLE.fullmatch(text) is None:
+                raise ValueError(f"a text of {len(text):,} characters is too long, or cannot be written")
         if self.image_extension not in EXTENSIONS:
             raise ValueError(f"layer '{self.name}' has images of the unknown kind '{self.image_extension}'")
-        if min(self.tile_size) < 1:
+        if min(self.tile_size) < 1 or max(self.tile_size) > MOST_SIDE:
             width, height = self.tile_size
             raise ValueError(f"layer '{self.name}' has tiles of {width} x {height} pixels")
         if self.north_direction not in range(4):

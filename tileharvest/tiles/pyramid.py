@@ -10,6 +10,8 @@ from tileharvest.tiles.grid import Tile, TileRange, first_level
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MOST_DEPTH: Final = 32
+"""With it a square is 2^32 tiles wide: all numbers of tiles stay far below 64 bits."""
 EVERYWHERE: Final = TileRange.whole(24, 0)
 """Where nobody says how far a layer reaches, it is 2^24 grid units each way. With tiles of 128 pixels and 16
 pixels a block, that is 67 million blocks, and a Minecraft world ends after 30 million. Names fit into the 32
@@ -59,6 +61,8 @@ class Pyramid:
     def __post_init__(self) -> None:
         if self.depth < 1:
             raise ValueError(f"a layer of depth {self.depth} has no tiles")
+        if self.depth > MOST_DEPTH:
+            raise ValueError(f"a layer has a depth of {self.depth}, and {MOST_DEPTH} is the most")
         if self.factor < 2:
             raise ValueError(f"tiles cannot nest by a factor of {self.factor}")
         if self.area is None and self.factor != 2:
@@ -68,6 +72,8 @@ class Pyramid:
         for seed in self.seeds:
             if seed.zoom != self.first:
                 raise ValueError(f"tile {seed} is not of the coarsest zoom, {self.first}")
+            if seed not in self.range_at(self.first):
+                raise ValueError(f"tile {seed} lies beyond all that a layer can have")
 
     @classmethod
     def kept(cls, depth: int, factor: int) -> Self:

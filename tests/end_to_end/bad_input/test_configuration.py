@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import socket
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ SAID = {
     "pointer": "overviewerConfig.js is a Git-LFS pointer, not the file itself",
     "cut-off": "overviewerConfig.js is cut off or damaged",
     "empty": "overviewerConfig.js does not set overviewerConfig",
-    "other": "overviewerConfig.js is not as Overviewer writes it",
+    "other": "overviewerConfig.js: layer '7' is not as Overviewer writes it: path is 7",
     "ill": "overviewerConfig.js answers 500: nothing was changed; try again later",
     "forbidden": "overviewerConfig.js answers 403: nothing was changed; try again later",
     "circle": "overviewerConfig.js cannot be reached",
@@ -149,3 +150,40 @@ def closed_port() -> Iterator[int]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
+
+
+WRONG_LAYER = '{"path": "deep", "zoomLevels": 1000000000, "imgextension": "png"}'
+
+
+def with_a_wrong_layer(stage: Stage) -> None:
+    text = configuration().replace('"tilesets": [', f'"tilesets": [{WRONG_LAYER}, ')
+    (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
+
+
+SAID_OF_LAYER = "layer 'deep' is not as Overviewer writes it: zoomLevels is 1000000000: expected `int` <= 32"
+
+
+def test_a_layer_that_cannot_be_is_told_and_the_others_are_harvested(stage: Stage) -> None:
+    with_a_wrong_layer(stage)
+    done = visit(stage.project, FIRST_DAY)
+    assert SAID_OF_LAYER in done.error
+    assert (done.status, done.counts) == (5, {"add": 20})
+    assert done.reports[0]["finished"]
+    assert SAID_OF_LAYER in done.reports[0]["error"]
+
+
+def test_a_map_is_added_with_its_other_layers(stage: Stage) -> None:
+    with_a_wrong_layer(stage)
+    done = stage.project.scrapy("add", "again", f"{stage.site.url}/", "--contact=", check=False)
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert f"{SAID_OF_LAYER}; map 'again' was added with its other layers" in error
+    assert f"layer {LAYER}: depth 2" in done.stdout
+    assert done.returncode == 5
+
+
+def test_a_configuration_that_is_packed_unasked_is_not_unpacked(stage: Stage) -> None:
+    bomb = gzip.compress(configuration().encode() + b" " * (17 * 1024 * 1024))
+    stage.site.rules = {"/overviewerConfig.js": rules.packed(bomb)}
+    done = visit(stage.project, FIRST_DAY)
+    assert "overviewerConfig.js does not set overviewerConfig" in done.error
+    assert (done.status, stage.project.kept()) == (5, {})

@@ -1,0 +1,129 @@
+"""The bounds of what a site may say of itself. Each file of a site is read through them.
+
+What lies beyond them is refused in one line. That names the key, the value and what was expected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from reprlib import Repr
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import chompjs
+import msgspec
+from msgspec import Meta
+
+from tileharvest.errors import printable
+from tileharvest.tiles.layers import MOST_NAME, MOST_SIDE, WRITABLE
+from tileharvest.tiles.pyramid import MOST_DEPTH
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of a file, as it comes and unpacked."""
+MOST_NESTED: Final = 100
+"""Lists and objects, each inside the next. Renderers write less than ten."""
+MOST_VALUES: Final = 500_000
+"""Of a file. A list or an object takes 60 to 230 bytes of memory, even where it is written in two."""
+MOST_LAYERS: Final = 1000
+_MOST_SHOWN: Final = 60
+"""Characters of a value that a line shows."""
+_FARTHEST: Final = 2**31 - 1
+"""Blocks. A world ends after 30 million, and databases on servers have 32 bits for them."""
+
+Depth: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_DEPTH)]
+Side: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_SIDE)]
+"""Pixels along the edge of a tile."""
+Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Number: TypeAlias = Annotated[float, Meta(ge=-(2.0**63), lt=2.0**63)]
+"""Is finite: nothing that is not compares as these bounds want."""
+Block: TypeAlias = Annotated[float, Meta(ge=-_FARTHEST, le=_FARTHEST)]
+"""A coordinate in blocks."""
+Turns: TypeAlias = Annotated[int, Meta(ge=0, le=3)]
+Text: TypeAlias = Annotated[str, Meta(max_length=MOST_NAME, pattern=WRITABLE)]
+"""A name, a path or a part of an address."""
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MOST_NAME, pattern=WRITABLE)]
+Tag: TypeAlias = Annotated[str, Meta(max_length=256, pattern=WRITABLE)]
+"""What changes with each render, and is a part of addresses."""
+_SUFFIX: Final = r"\A(png|jpg|jpeg|webp)\Z"
+Suffix: TypeAlias = Annotated[str, Meta(pattern=_SUFFIX)]
+
+_Form = TypeVar("_Form")
+_OPENED: Final = re.compile(r"[\[\]{}]")
+_STEP: Final = re.compile(r"\.([^.\[\]`]+)|\[(\d+)\]")
+_EXPECTED: Final = (
+    (f"matching regex {WRITABLE!r}", "without NUL and lone surrogates"),
+    (f"matching regex {_SUFFIX!r}", "png, jpg, jpeg or webp"),
+)
+
+
+def read_json(body: bytes) -> Any:
+    """Returns what a JSON says, as plain values.
+
+    Raises `msgspec.DecodeError` where it is damaged, and ValueError where it is beyond the bounds.
+    """
+    try:
+        text = body.decode("utf-8")
+        check_size(text)
+        # Not msgspec's: one text that cannot be written would make all of the file unreadable.
+        return json.loads(text)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise msgspec.DecodeError(shown(str(error))) from None
+
+
+def read_script(text: str, variable: str = "") -> Any:
+    """Returns the first value after a name in a JavaScript, as plain values. Raises as `read_json` does."""
+    check_size(text)
+    try:
+        return chompjs.parse_js_object(text[text.index(variable) + len(variable) :])
+    except ValueError as error:
+        raise msgspec.DecodeError(shown(str(error))) from None
+
+
+def check_size(text: str) -> None:
+    """Raises ValueError for a text that would become too many values, or too deeply nested ones.
+
+    It counts signs, those within texts, too. It takes a tenth of a second for the longest text.
+    """
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it has {len(text):,} characters, and at most {MOST_BYTES:,} are read")
+    values = sum(map(text.count, ",[{\n="))
+    if values > MOST_VALUES:
+        raise ValueError(f"it has {values:,} values, and at most {MOST_VALUES:,} are read")
+    depth = 0
+    for sign in _OPENED.findall(text):
+        depth = depth + 1 if sign in "[{" else max(0, depth - 1)
+        if depth > MOST_NESTED:
+            raise ValueError(f"it is nested more than {MOST_NESTED} deep")
+
+
+def converted(value: Any, form: type[_Form]) -> _Form:
+    """Returns plain values as a form. Raises ValueError that names the key, its value and what was
+    expected."""
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError as error:
+        expected, _, where = str(error).partition(" - at `$")
+    for pattern, words in _EXPECTED:
+        expected = expected.replace(pattern, words)
+    key, found = where.rstrip("`").lstrip("."), value
+    with suppress(LookupError, TypeError):
+        for name, place in _STEP.findall(where):
+            found = found[int(place)] if place else found[name]
+        if key and not key.endswith("[...]"):
+            raise ValueError(f"{shown_key(key)} is {shown(found)}: {expected[0].lower()}{expected[1:]}")
+    raise ValueError(f"{shown_key(key)}: {expected}" if key else expected)
+
+
+def shown_key(key: str) -> str:
+    return printable(key, _MOST_SHOWN)
+
+
+_BRIEF: Final = Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _MOST_SHOWN
+_BRIEF.maxlevel = 2
+
+
+def shown(value: Any) -> str:
+    """Returns a value of a site as a line shows it: in at most 60 printable characters."""
+    return printable(value if isinstance(value, str) else _BRIEF.repr(value), _MOST_SHOWN)

@@ -72,6 +72,7 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
         "map": "mine",
         "renderer": "overviewer",
         "probed": False,
+        "refused": [],
         "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
         "forbidden": None,
     }

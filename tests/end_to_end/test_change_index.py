@@ -74,8 +74,8 @@ def test_a_quiet_day_of_a_real_map_costs_two_requests_and_the_audit(
         # Version 1 has no config.js, which is not looked for again. The page names the map, map.settings the
         # render.
         ("richhall", "mapcrafter", 1, 3),
-        # robots.txt, two settings.json, and a file of regions for each quarter of the world.
-        ("labyrinthmc", "bluemap", 5, 7),
+        # robots.txt, and a file of regions for each quarter of the world. Both settings.json are left out.
+        ("labyrinthmc", "bluemap", 5, 5),
     ],
 )
 def test_a_quiet_day_of_any_map_with_an_index_costs_its_files_and_the_audit(

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.servers.published import published
 from tileharvest.errors import SiteError
 from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import probe as probe_as_named
+from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetched, Site
 from tileharvest.spiders.fetch import probe_as_before
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Fetch
 
 PAGE: Final = "https://map.example.net/"
@@ -40,16 +46,26 @@ class Served:
 
     def probed(self, known: dict[str, SiteFile]) -> str:
         """Which program it is of, given the files that were known by name."""
-        by_url = {f"{PAGE}{name}": file for name, file in known.items()}
         description = MapDescription(name="small", url=PAGE)
-        return asyncio.run(probe_as_before(probe, description, self.fetch, by_url, self.read)).renderer
+        return self.probed_by(probe, description, known, is_relied_on=False).notes[0]
+
+    def probed_by(
+        self, probe: Probe, description: MapDescription, known: dict[str, SiteFile], *, is_relied_on: bool
+    ) -> Site:
+        """What the site says; with the change indexes that it has."""
+        by_url = {f"{PAGE}{name}": file for name, file in known.items()}
+        work = probe_as_before(
+            probe, with_indexes, description, self.fetch, by_url, self.read, is_relied_on=is_relied_on
+        )
+        return asyncio.run(work)
 
 
 async def probe(description: MapDescription, fetch: Fetch) -> Site:
+    """Notes which of the programs it is of."""
     for name in (NEW, OLD):
         answer = await fetch("GET", f"{description.page}{name}")
         if answer.status == 200:
-            return Site(name, ())
+            return Site("xyz", (), notes=(name,))
     raise SiteError("there is no map")
 
 
@@ -83,3 +99,43 @@ def test_a_site_without_any_file_is_looked_through() -> None:
     with pytest.raises(SiteError, match="there is no map"):
         served.probed({NEW: MISSING, OLD: MISSING})
     assert served.asked == [NEW, OLD]
+
+
+WORLD: Final = MapDescription(name="small", url=PAGE, renderer="bluemap", layers=("world",))
+QUARTERS: Final = ((0, 0), (-1, -1), (-1, 0), (0, -1))
+INDEX: Final = [f"maps/world/rstate/regions/x{x}/z{z}.regions.dat" for x, z in QUARTERS]
+SETTINGS: Final = ["settings.json", "maps/world/settings.json"]
+
+
+@pytest.fixture
+def bluemap(shared_maps: Path, tmp_path: Path) -> Served:
+    """A site whose index has files of its own."""
+    folder = published(shared_maps, "labyrinthmc", 5, tmp_path)
+    files = [*folder.rglob("*.json"), *folder.rglob("*.dat")]
+    return Served(
+        {file.relative_to(folder).as_posix(): SiteFile(Validator('"1"'), file.read_bytes()) for file in files}
+    )
+
+
+def asked_on_the_next_day(site: Served, changed: str = "", *, is_relied_on: bool = True) -> list[str]:
+    """Which files that are there are asked for, when everything was read on the day before."""
+    before = site.probed_by(probe_as_named, WORLD, {}, is_relied_on=False)
+    known, site.read, site.asked = site.read, {}, []
+    if changed:
+        site.files[changed] = site.files[changed]._replace(validator=Validator('"2"'))
+    by_name = {url.removeprefix(PAGE): file for url, file in known.items()}
+    assert site.probed_by(probe_as_named, WORLD, by_name, is_relied_on=is_relied_on) == before
+    assert site.read.keys() == known.keys()
+    return sorted(site.asked)
+
+
+def test_while_an_index_in_files_of_its_own_is_as_it_was_nothing_else_is_asked(bluemap: Served) -> None:
+    assert asked_on_the_next_day(bluemap) == sorted(INDEX)
+
+
+def test_where_an_index_has_changed_all_is_asked_once(bluemap: Served) -> None:
+    assert asked_on_the_next_day(bluemap, INDEX[2]) == sorted([*INDEX, *SETTINGS])
+
+
+def test_where_no_index_is_relied_on_all_is_asked(bluemap: Served) -> None:
+    assert asked_on_the_next_day(bluemap, SETTINGS[0], is_relied_on=False) == sorted([*INDEX, *SETTINGS])

@@ -185,20 +185,21 @@ class Harvest:
         if self._room is not None:
             check_room(*self._room, coming, is_all_kept=not coming)
 
-    async def site_files(self) -> dict[str, SiteFile]:
-        """Returns the files of the site that the last harvest has looked for, by address, or none where they
-        are to be read anew. Which ones were missing is told only where a change index is relied on: else, and
-        so now and then, all is looked for. Raises HistoryError."""
+    async def site_files(self) -> tuple[dict[str, SiteFile], bool]:
+        """Returns the files of the site that the last harvest has looked for, by address, and whether change
+        indexes are relied on. There are none where they are to be read anew. Which ones were missing is told
+        only where indexes are relied on: else, and so now and then, all is looked for. Raises HistoryError.
+        """
         if not self.description.change_index:
-            return {}
+            return {}, False
 
-        def known(history: History) -> dict[str, SiteFile]:
+        def known(history: History) -> tuple[dict[str, SiteFile], bool]:
             files = site_files_of(history, self.description.name, self.day)
             if relies_on_indexes(history, self.description, self.day):
-                return files
-            return {url: file for url, file in files.items() if file != MISSING}
+                return files, True
+            return {url: file for url, file in files.items() if file != MISSING}, False
 
-        return await self._looked_up(known, {})
+        return await self._looked_up(known, ({}, False))
 
     async def open(self, site: Site, files: Mapping[str, SiteFile] | None = None) -> None:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.

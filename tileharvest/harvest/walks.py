@@ -276,13 +276,13 @@ def next_walks(
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:
-    """Returns whether a harvest that begins on that day relies on a change index, as far as can be told
-    before the site is asked. Raises HistoryError."""
+    """Returns whether a harvest that begins on that day relies on change indexes, on all that it has read, as
+    far as can be told before the site is asked. Raises HistoryError."""
     name, every = description.name, description.full_every
     full, _ = last_full(history, name).get(name, (None, frozenset()))
     indexes = stored_indexes(history, name).get(name, {}).values()
-    decided = (decide(description.walk, None, full, today, every, index=index) for index in indexes)
-    return any(decision.change_index is not None for decision in decided)
+    decided = [decide(description.walk, None, full, today, every, index=index) for index in indexes]
+    return bool(decided) and all(decision.change_index is not None for decision in decided)
 
 
 def decisions_for(

@@ -135,6 +135,9 @@ class Site:
     answers_head: bool = True
     """Whether its server answers HEAD as it should, without a body. Else all is asked by GET, under
     conditions where that can be."""
+    has_index_apart: bool = False
+    """Whether its change indexes have files of their own, which tell of every render, while its configuration
+    tells of none. So while they are as they were the configuration need not be asked for at each harvest."""
     notes: tuple[str, ...] = ()
     """What a person should know of what is harvested and what is left alone. Each is a line of its own, which
     is said once in each harvest."""

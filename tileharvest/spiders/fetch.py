@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -15,13 +16,18 @@ from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from scrapy.crawler import Crawler
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Fetch, Site
+
+    WithIndexes = Callable[[Site, Fetch], Awaitable[Site]]
+    """Returns the site with its change indexes."""
+    _Answers = dict[tuple[str, str], Fetched]
+    """By method and address."""
 
 _ABSENT: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
@@ -67,38 +73,105 @@ def fetch_with(
 
 async def probe_as_before(
     probe: Probe,
+    with_indexes: WithIndexes,
     description: MapDescription,
     fetch: Fetch,
     known: Mapping[str, SiteFile],
     read: dict[str, SiteFile],
+    *,
+    is_relied_on: bool,
 ) -> Site:
-    """Probes a site of which files are known. `read` is that of `fetch`.
+    """Probes a site of which files are known, with its change indexes. `read` is that of `fetch`.
 
-    What was missing is not looked for while all files that are there are as they were: whoever sets up a site
+    Where change indexes are relied on (`is_relied_on`) and stand apart, only they are asked for: while they
+    are as they were nothing was drawn, and the site's other files are taken to be as they were. Otherwise
+    what was missing is not looked for while all files that are there are as they were: whoever sets up a site
     in another way changes one of them. Where one has changed, or the probe fails, it is probed anew, and all
     is looked for. Nothing that was answered is asked twice. Raises what `probe` raises.
     """
-    answers: dict[tuple[str, str], Fetched] = {}
-    assumed: set[str] = set()
-
-    async def fetch_present(method: str, url: str) -> Fetched:
-        if method == "GET" and known.get(url) == MISSING:
-            assumed.add(url)
-            return Fetched(HTTPStatus.NOT_FOUND, url=url)
-        answers[method, url] = await fetch(method, url)
-        return answers[method, url]
-
-    async def fetch_rest(method: str, url: str) -> Fetched:
-        # A probe may ask twice for a file that was just being written.
-        return answers.pop((method, url), None) or await fetch(method, url)
-
+    answers: _Answers = {}
+    if is_relied_on:
+        by_index = _probe_index(probe, with_indexes, description, _noting(fetch, answers), known, read)
+        if (site := await by_index) is not None:
+            return site
+    again = _not_twice(fetch, answers)
+    later: _Answers = {}
+    assumed: dict[str, SiteFile] = {}
+    fetch_present = _assuming(_missing(known), _noting(again, later), assumed)
     try:
-        site = await probe(description, fetch_present)
+        site = await with_indexes(await probe(description, fetch_present), fetch_present)
     except (SiteError, ConfigurationError):
         if not assumed:
             raise
     else:
-        if not assumed or all(file == known.get(url, MISSING) for url, file in read.items()):
-            read.update(dict.fromkeys(assumed, MISSING))
+        if not assumed or _are_as_before(read, known):
+            read.update(assumed)
             return site
-    return await probe(description, fetch_rest)
+    fetch_rest = _not_twice(again, later)
+    return await with_indexes(await probe(description, fetch_rest), fetch_rest)
+
+
+async def _probe_index(
+    probe: Probe,
+    with_indexes: WithIndexes,
+    description: MapDescription,
+    fetch: Fetch,
+    known: Mapping[str, SiteFile],
+    read: dict[str, SiteFile],
+) -> Site | None:
+    """Returns the site as it was, where each of its layers has a change index that stands apart and is as it
+    was; None for any other. Asks for nothing but the files of indexes that are known."""
+    assumed: dict[str, SiteFile] = {}
+
+    async def refuse(method: str, url: str) -> Fetched:
+        raise SiteError(f"{url} is not known")
+
+    async def fetch_known(method: str, url: str) -> Fetched:
+        return await (fetch if url in known else refuse)(method, url)
+
+    with suppress(SiteError, ConfigurationError):
+        site = await probe(description, _assuming(known, refuse, assumed))
+        if site.has_index_apart:
+            site = await with_indexes(site, _assuming(_missing(known), fetch_known, assumed))
+            if len(site.indexes) == len(site.layers) and _are_as_before(read, known):
+                read.update(assumed)
+                return site
+    return None
+
+
+def _missing(known: Mapping[str, SiteFile]) -> dict[str, SiteFile]:
+    return {url: file for url, file in known.items() if file == MISSING}
+
+
+def _are_as_before(read: Mapping[str, SiteFile], known: Mapping[str, SiteFile]) -> bool:
+    return all(file == known.get(url, MISSING) for url, file in read.items())
+
+
+def _assuming(files: Mapping[str, SiteFile], fetch: Fetch, assumed: dict[str, SiteFile]) -> Fetch:
+    """Returns what takes these files to be as they were, and asks for others. They come into `assumed`."""
+
+    async def fetch_others(method: str, url: str) -> Fetched:
+        if method != "GET" or url not in files:
+            return await fetch(method, url)
+        file = assumed[url] = files[url]
+        return Fetched(HTTPStatus.NOT_FOUND if file == MISSING else HTTPStatus.OK, file.body, url)
+
+    return fetch_others
+
+
+def _noting(fetch: Fetch, answers: _Answers) -> Fetch:
+    async def fetch_noted(method: str, url: str) -> Fetched:
+        answers[method, url] = await fetch(method, url)
+        return answers[method, url]
+
+    return fetch_noted
+
+
+def _not_twice(fetch: Fetch, answers: _Answers) -> Fetch:
+    """Returns what gives each of these answers once: a probe may ask twice for a file that was just being
+    written."""
+
+    async def fetch_rest(method: str, url: str) -> Fetched:
+        return answers.pop((method, url), None) or await fetch(method, url)
+
+    return fetch_rest

@@ -95,12 +95,16 @@ class TileSpider(Spider, HeldSpider):
         """What the site has sent, where it is not as the last harvest has kept it."""
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns what the map's site says about itself, and about its changes where a walk may rest on that.
+        """Returns what the map's site says about itself.
 
         The spider has the name of its renderer, which is tried first where maps.toml names none. Raises
         SiteError and ConfigurationError.
         """
-        site = await probe(description, fetch, renderer_named(self.name))
+        return await probe(description, fetch, renderer_named(self.name))
+
+    async def with_indexes(self, site: Site, fetch: Fetch) -> Site:
+        """Returns the site with what it says about its changes, where a walk may rest on that."""
+        description = self.harvest.description
         # A git repository tells of every tile by itself.
         may_tell = description.change_index and description.repository is None
         is_of_use = may_tell and description.walk == "auto" and not self.harvest.is_pushed
@@ -334,11 +338,13 @@ class TileSpider(Spider, HeldSpider):
     async def _probe_site(self) -> Site:
         description, rules = self.harvest.description, self.crawl.rules
         assert rules is not None
-        known, read = await self.harvest.site_files(), dict[str, SiteFile]()
+        (known, is_relied_on), read = await self.harvest.site_files(), dict[str, SiteFile]()
         fetch = fetch_with(self.crawler, known, read)
 
         async def probe(description: MapDescription, fetch: Fetch) -> Site:
-            return await probe_as_before(self.probe, description, fetch, known, read)
+            return await probe_as_before(
+                self.probe, self.with_indexes, description, fetch, known, read, is_relied_on=is_relied_on
+            )
 
         site, self.crawl.robots = await probe_politely(probe, description, fetch, obeys=rules.robots)
         kept = {url: file for url, file in read.items() if file.is_worth_keeping}

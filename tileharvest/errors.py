@@ -7,7 +7,7 @@ which a command ends. Any other exception is a bug and keeps its traceback.
 from __future__ import annotations
 
 import difflib
-import unicodedata
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -98,25 +98,26 @@ class QueueError(TileHarvestError):
 
 _MOST_CHARACTERS: Final = 2000
 """Of a line that leaves the program."""
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of what steers a terminal or changes how text beside it reads: control characters,
-formats such as overrides of the direction, surrogates, and separators of lines."""
+HIDDEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
+)
+"""What steers a terminal, or changes how the text beside it reads: control characters, formats such as
+overrides of the direction, surrogates, and separators of lines (Cc, Cf, Cs, Zl and Zp of Unicode)."""
 
 
 def printable(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """Returns a text on one line as any terminal, log and page can show it, in at most so many characters.
+    """Returns a text as one line that any terminal, log and page can show, in at most so many characters.
 
-    What cannot be seen is written as in Python, such as `\\x1b`, and an end that is cut off as `...`.
+    What cannot be seen is written as in Python, such as `\\x1b`, and an end that is cut off as `...`. What
+    a site has written goes through it where it leaves us.
     """
     cut = text if len(text) <= most else text[: most - 3] + "..."
     if cut.isprintable():
         return cut
-    seen = "".join(_escaped(one) if unicodedata.category(one) in _HIDDEN else one for one in cut)
+    seen = HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), cut)
     return seen if len(seen) <= most else seen[: most - 3] + "..."
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:

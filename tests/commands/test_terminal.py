@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from tileharvest.commands.terminal import (
     console,
     failing_clearly,
+    say,
     write_error,
     write_json,
+    write_line,
     write_outcomes,
+    write_rows,
     write_table,
 )
-from tileharvest.errors import ConfigurationError, HistoryError, MovedError
+from tileharvest.errors import ConfigurationError, HistoryError, MovedError, printable
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -174,3 +177,28 @@ def test_without_a_failure_the_exit_status_stays() -> None:
     with failing_clearly(command):
         pass
     assert command.exitcode == 3
+
+
+NASTY = "\x1b[31m\u202egnp\nerror: forged"
+SHOWN = "\\x1b[31m\\u202egnp\\nerror: forged"
+
+
+@pytest.mark.parametrize("write", [write_line, say, write_error])
+def test_a_line_shows_nothing_that_steers_a_terminal(write, capsys):
+    write(NASTY)
+    written = capsys.readouterr()
+    assert (written.out + written.err).removeprefix("error: ") == f"{SHOWN}\n"
+
+
+def test_a_table_shows_nothing_that_steers_a_terminal(capsys):
+    write_rows([{"layer": NASTY}], {"layer": "layer"}, as_json=False, otherwise="none")
+    assert SHOWN in capsys.readouterr().out
+
+
+def test_json_keeps_each_character_and_shows_none_that_steers_a_terminal(capsys):
+    value = {"layer": NASTY + "\ud800\U000e0001 Z\u00fcrich"}
+    write_json(value)
+    written = capsys.readouterr().out
+    assert json.loads(written) == value
+    assert printable(written.replace("\n", "")) == written.replace("\n", "")
+    assert "Z\u00fcrich" in written

@@ -61,7 +61,7 @@ def test_the_text_reads_well_without_markup() -> None:
         "\n"
         "Where most changed:\n"
         "\n"
-        "- -2_4_4 of `world's day`: 12 tiles\n"
+        "- -2_4_4 of `world's\\nday`: 12 tiles\n"
         "  <http://viewer.example.net/#map=demo&layer=world%60s%0Aday&day=2026-11-21&x=272&z=-208&zoom=-1>\n"
     )
 

@@ -15,6 +15,7 @@ from tests.viewer.asking import serving
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, NIGHT_LAYER, RED, World, picture, square
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.grid import Tile
+from tileharvest.viewer.feeds import Feed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -301,3 +302,8 @@ def test_links_lead_to_the_address_that_the_maps_owner_names(world: World) -> No
 
 def nearest(colour: Any) -> tuple[int, int, int, int]:
     return RED if colour[0] > colour[1] else GREEN
+
+
+def test_a_feed_shows_no_name_that_changes_how_its_text_reads() -> None:
+    about = Feed("m", None, "http://v/", "http://v/f", "\u202e1,2\x1b", "en")
+    assert about.title == "m: what is new at \\u202e1,2\\x1b"

@@ -12,6 +12,7 @@ from scrapy.exceptions import UsageError
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly
 from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class ProjectCommand:
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)  # type: ignore[misc]
+        write_printable_lines()
         assert self.settings is not None
         if self.log_level is not None:
             quieten(self.settings, self.log_level)

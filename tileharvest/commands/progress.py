@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tileharvest.errors import printable
 from tileharvest.harvest.plan import duration_in_words
 
 if TYPE_CHECKING:
@@ -84,5 +85,6 @@ class ProgressLine:
 
     def write(self, line: str) -> None:
         """Writes a line of its own, above the one that moves."""
+        line = printable(line)
         self._console.file.write(f"{line}\n") if self._moving is None else self._console.print(line)
         self._console.file.flush()

@@ -21,6 +21,7 @@ from tileharvest.harvest.holdings import HISTORIES
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.reasons import Reason
 from tileharvest.scheduler.crawl import crawl_of, forget
+from tileharvest.spiders.log import PrintableRecord
 from tileharvest.spiders.renderers import spider_of
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ class Runner:
         forget(crawler)
 
 
-class _RecordOfMap(logging.LogRecord):
+class _RecordOfMap(PrintableRecord):
     """A line of the log that says of which map it is, unless it is of none or says so itself."""
 
     def __init__(self, *args: Any, **more: Any) -> None:

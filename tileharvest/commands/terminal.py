@@ -13,10 +13,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from tileharvest.errors import ExitStatus, TileHarvestError
+from tileharvest.errors import HIDDEN, ExitStatus, TileHarvestError, printable
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
@@ -47,23 +48,30 @@ def failing_clearly(command: Any) -> Iterator[None]:
 
 def write_error(message: str) -> None:
     """Writes one line on stderr."""
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"{printable(f'error: {message}')}\n")
 
 
 def say(line: str) -> None:
     """Writes one line on stderr at once. It is for a person, and no error."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
 
 def write_line(text: str) -> None:
     """Writes one line on stdout."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{printable(text)}\n")
 
 
 def write_json(value: Any) -> None:
     """Writes a value of plain types on stdout, for programs."""
-    write_line(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    sys.stdout.write(f"{HIDDEN.sub(_escaped, text)}\n")
+
+
+def _escaped(hidden: re.Match[str]) -> str:
+    """Returns characters as JSON can write them. Those that it must escape are escaped already."""
+    found = hidden[0]
+    return found if found == "\n" else json.dumps(found)[1:-1]
 
 
 def write_answer(value: Any, words: str, *, as_json: bool) -> None:
@@ -113,7 +121,8 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
             column.removeprefix(">"), justify="right" if column.startswith(">") else "left", no_wrap=True
         )
     for row in rows:
-        table.add_row(*row)
+        # Its cells are data: on a pipe nothing of them is cut off.
+        table.add_row(*(printable(cell, _WIDTH_OF_PIPES) for cell in row))
     print_table(table)
 
 

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus
+from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus, printable
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.outcomes import Outcome
@@ -113,7 +113,7 @@ def _is_failure(report: Report) -> bool:
 
 
 def _title(report: Report, areas: Sequence[ChangedArea]) -> str:
-    said = [f"{area.name} has changed" for area in areas[:_MOST_IN_TITLE]]
+    said = [f"{printable(area.name)} has changed" for area in areas[:_MOST_IN_TITLE]]
     if len(areas) > _MOST_IN_TITLE:
         said.append(f"{len(areas) - _MOST_IN_TITLE} more areas have changed")
     if report.error is not None:
@@ -140,7 +140,7 @@ def _in_words(cost: Cost) -> str:
 
 def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
     # A site names its layers as it likes; between backticks nothing is taken for a mark.
-    layer = " ".join(place.layer.replace("`", "'").split())
+    layer = " ".join(printable(place.layer).replace("`", "'").split())
     where = "" if place.degrees is None else " at {:.5f}\u00b0, {:.5f}\u00b0".format(*place.degrees)
     line = f"- {place.tile} of `{layer}`{where}: {_tiles(place.count)}"
     if not viewer:
@@ -150,7 +150,7 @@ def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
 
 
 def _area_line(report: Report, area: ChangedArea, viewer: str) -> str:
-    name = area.name.replace("`", "'")
+    name = printable(area.name).replace("`", "'")
     line = f"- `{name}`: {_tiles(area.count)}"
     if not viewer:
         return line

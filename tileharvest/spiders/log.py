@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.logformatter import LogFormatter
 
+from tileharvest.errors import printable
+
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.logformatter import LogFormatterResult
@@ -32,3 +34,23 @@ class QuietLogFormatter(LogFormatter):
 
     def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         return super().scraped(*what) if self._debugging else None
+
+
+class PrintableRecord(logging.LogRecord):
+    """A line of the log that any terminal can show, whatever a site has written into it.
+
+    Scrapy writes some of several lines, such as its settings. Of all others a line stays one.
+    """
+
+    def getMessage(self) -> str:  # noqa: N802 - the library's name
+        """Called for lines only that are written."""
+        message = super().getMessage()
+        if self.name.startswith("scrapy."):
+            return "\n".join(map(printable, message.split("\n")))
+        return printable(message)
+
+
+def write_printable_lines() -> None:
+    """Lets all loggers of the process write such lines."""
+    if logging.getLogRecordFactory() is logging.LogRecord:
+        logging.setLogRecordFactory(PrintableRecord)

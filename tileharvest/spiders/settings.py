@@ -7,6 +7,8 @@ from urllib.request import getproxies
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
+from tileharvest.spiders.log import write_printable_lines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -99,6 +101,7 @@ def suit_tiles(settings: BaseSettings) -> None:
 
     Call it from `update_settings`, after that of the class above.
     """
+    write_printable_lines()
     for name, components in _COMPONENTS.items():
         # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
         priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)

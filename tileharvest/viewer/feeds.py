@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
+from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.projection import ON_GRID
@@ -143,7 +144,8 @@ class Feed:
         return uuid.uuid5(_NAMES, repr((self.map, told.layer.name, event.first.isoformat(), str(event.seed))))
 
     def _say(self, words: str, **values: object) -> str:
-        return _WORDS[self.language][words].format(**values)
+        shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
+        return _WORDS[self.language][words].format(**shown)
 
     def _place(self, told: ToldEvent) -> str:
         x, z, on_earth = self._middle(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import socket
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from tests.end_to_end.bad_input.small_site import (
 from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.misbehaving import misbehaving
+from tileharvest.errors import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,3 +189,18 @@ def test_a_configuration_that_is_packed_unasked_is_not_unpacked(stage: Stage) ->
     done = visit(stage.project, FIRST_DAY)
     assert "overviewerConfig.js does not set overviewerConfig" in done.error
     assert (done.status, stage.project.kept()) == (5, {})
+
+
+def test_no_name_of_a_site_steers_the_terminal(stage: Stage) -> None:
+    nasty = json.dumps(f"{LAYER}\x1b[2J\u202e\nerror: forged")[1:-1]
+    text = configuration().replace(f'"path": "{LAYER}"', f'"path": "{nasty}"')
+    assert nasty in text
+    (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
+    added = stage.project.scrapy("add", "again", f"{stage.site.url}/", "--contact=")
+    done = stage.project.scrapy("harvest", "small", "-L", "INFO", check=False)
+    said = f"layer {LAYER}\\x1b[2J\\u202e\\nerror: forged"
+    assert said in added.stdout
+    assert said in done.stderr
+    for written in (added.stdout, added.stderr, done.stdout, done.stderr):
+        assert not HIDDEN.findall(written.replace("\n", ""))
+        assert max(map(len, written.splitlines()), default=0) <= 2100

@@ -8,7 +8,7 @@ import { Outline } from "./outline.js";
 import { AREAS, HARVESTS, readArea, readHash, unreadIn, writeHash } from "./permalink.js";
 import { atUsualHeight, worldToGrid } from "./projection.js";
 import { NOTHING, State } from "./state.js";
-import { LANGUAGES, chooseLanguage, language, remember, remembered, text, translate } from "./text.js";
+import { LANGUAGES, chooseLanguage, language, printable, remember, remembered, text, translate } from "./text.js";
 import { TimeMachine } from "./time-machine.js";
 
 const LOOK_AGAIN = 15_000; // Milliseconds between looks for new harvests, while the page is seen.
@@ -119,7 +119,7 @@ function placeOfLink(text, outline) {
 function offerLayers(outline) {
   const chosen = state.look.layer;
   part("layer-choice").replaceChildren(
-    ...outline.layers.map(({ name }) => new Option(name, name, false, name === chosen)),
+    ...outline.layers.map(({ name }) => new Option(printable(name), name, false, name === chosen)),
   );
   part("layer-field").hidden = outline.layers.length < 2;
 }

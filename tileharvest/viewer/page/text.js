@@ -43,8 +43,14 @@ export function text(key, values = {}) {
   const template = texts[key] ?? en[/** @type {keyof typeof en} */ (key)];
   return template.replace(/\{(\w+)\}/g, (_, name) => {
     const value = values[name];
-    return typeof value === "number" ? number(value) : String(value);
+    return typeof value === "number" ? number(value) : printable(String(value));
   });
+}
+
+/** @param {string} words that a site may have written @returns {string} what cannot be seen in them, as `\u202e` */
+export function printable(words) {
+  const escaped = (/** @type {string} */ sign) => `\\u{${sign.codePointAt(0)?.toString(16)}}`;
+  return words.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, escaped);
 }
 
 /**

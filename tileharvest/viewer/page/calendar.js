@@ -13,12 +13,17 @@ export class Calendar {
     this.box = part("calendar");
     this.button = part("calendar-switch");
     this.year = 0;
-    this.button.addEventListener("click", () => (this.box.hidden ? this.open() : this.close()));
     this.box.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#key(event));
     document.addEventListener("pointerdown", (event) => {
       const inside = event.composedPath();
       if (!inside.includes(this.box) && !inside.includes(this.button)) this.close();
     });
+  }
+
+  /** Open it, or close it where it is open. */
+  toggle() {
+    if (this.box.hidden) this.open();
+    else this.close();
   }
 
   open() {

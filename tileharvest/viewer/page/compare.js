@@ -5,27 +5,33 @@ import { text } from "./text.js";
 
 /** @type {Record<import("./state.js").Mode, string>} the keys of their names */
 export const MODES = {
-  one: "modeOne", swipe: "modeSwipe", side: "modeSide", onion: "modeOnion", difference: "modeDifference",
+  one: "modeOne", lens: "modeLens", swipe: "modeSwipe", side: "modeSide", onion: "modeOnion", difference: "modeDifference",
 };
 const STEP = 0.02; // Of the width, for one press of an arrow key on the border.
 const LEAP = 0.1;
+const LENS_SHARE = 0.3; // Of the stage's smaller edge, from the lens' middle to its rim.
+const MOST_LENS = 130; // Pixels.
 
 export class CompareTools {
   /**
    * @param {object} actions
    * @param {(mode: import("./state.js").Mode) => void} actions.chooseMode
    * @param {(day: string) => void} actions.chooseOther
-   * @param {() => void} actions.arrange the border has moved, or the blend has changed
+   * @param {() => void} actions.arrange the border or the lens has moved, or the blend has changed
+   * @param {(direction: -1 | 1) => void} actions.turn the lens to the change before or after
    */
   constructor(actions) {
     this.actions = actions;
     this.share = 0.5;
+    /** The middle of the lens, as shares of the stage's width and height. */
+    this.middle = { x: 0.5, y: 0.5 };
     this.border = part("swipe");
     this.#drawModes("one");
     part("other").addEventListener("change", (/** @type {any} */ event) => {
       if (event.target.value) actions.chooseOther(event.target.value);
     });
     part("onion").addEventListener("input", () => actions.arrange());
+    part("lens-switch").addEventListener("click", () => actions.chooseMode(this.mode === "lens" ? "one" : "lens"));
     this.#listenToBorder();
   }
 
@@ -34,17 +40,30 @@ export class CompareTools {
     return Number(part("onion").value) / 100;
   }
 
+  /** The lens in pixels of the stage. */
+  get lens() {
+    const { clientWidth: width, clientHeight: height } = part("stage");
+    const radius = Math.min(MOST_LENS, LENS_SHARE * Math.min(width, height));
+    return { x: this.middle.x * width, y: this.middle.y * height, radius };
+  }
+
   /**
    * What was chosen, which may not be on the screen yet.
    * @param {import("./state.js").Mode} mode @param {string | null} other
    * @param {{firstDay: string, lastDay: string, days: string[]}} outline
    */
   choose(mode, other, outline) {
-    this.#drawModes(mode);
-    for (const choice of part("modes").querySelectorAll("input")) {
+    this.mode = mode;
+    // The lens lies on the map of one day.
+    this.#drawModes(mode === "lens" ? "one" : mode);
+    part("lens-switch").setAttribute("aria-pressed", String(mode === "lens"));
+    for (const choice of [...part("modes").querySelectorAll("input"), part("lens-switch")]) {
       choice.disabled = outline.days.length < 2 && choice.value !== "one";
     }
+    part("lens-switch").hidden = mode !== "one" && mode !== "lens";
     part("other-field").hidden = mode === "one";
+    // Beside the lens' own button, which says enough for those who see it.
+    part("other-field").firstElementChild.classList.toggle("unseen", mode === "lens");
     part("onion-field").hidden = mode !== "onion";
     Object.assign(part("other"), { min: outline.firstDay, max: outline.lastDay, value: other ?? "" });
   }
@@ -55,6 +74,7 @@ export class CompareTools {
    */
   show(mode, day, other) {
     this.border.hidden = mode !== "swipe";
+    this.#showLens(mode === "lens" ? other : null);
     const sides = mode === "swipe" || mode === "side";
     for (const [id, shown] of [["left-day", other], ["right-day", day]]) {
       part(String(id)).hidden = !sides;
@@ -70,13 +90,41 @@ export class CompareTools {
     const box = part("modes");
     const legend = box.querySelector("legend");
     const focused = box.contains(document.activeElement);
-    box.replaceChildren(legend, ...Object.entries(MODES).map(([mode, key]) => element("label", { class: "mode" },
+    const modes = Object.entries(MODES).filter(([mode]) => mode !== "lens");
+    box.replaceChildren(legend, ...modes.map(([mode, key]) => element("label", { class: "mode" },
       element("input", {
         type: "radio", name: "mode", value: mode, checked: mode === chosen,
         onchange: () => this.actions.chooseMode(/** @type {import("./state.js").Mode} */ (mode)),
       }),
       element("span", {}, text(key)))));
     if (focused) box.querySelector("input:checked").focus();
+  }
+
+  /** @param {string | null} day that is seen through it; null: there is no lens */
+  #showLens(day) {
+    part("lens").hidden = day === null;
+    if (day === null) return;
+    part("lens-day").textContent = dayInWords(day);
+    this.#placeLens();
+    this.listening ??= import("./lens.js").then(({ listenToLens }) => {
+      const place = () => {
+        this.#placeLens();
+        this.actions.arrange();
+      };
+      listenToLens((x, y) => {
+        this.middle = { x: Math.min(1, Math.max(0, x)), y: Math.min(1, Math.max(0, y)) };
+        place();
+      }, this.actions.turn);
+      new ResizeObserver(place).observe(part("stage"));
+    });
+  }
+
+  #placeLens() {
+    const { x, y, radius } = this.lens;
+    const lens = part("lens");
+    Object.assign(lens.style, { left: `${x}px`, top: `${y}px`, width: `${2 * radius}px`, height: `${2 * radius}px` });
+    // Near the lower edge the day is told above.
+    lens.classList.toggle("low", y > part("stage").clientHeight - radius);
   }
 
   #listenToBorder() {

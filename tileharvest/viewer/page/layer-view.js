@@ -181,7 +181,7 @@ export class LayerView {
     const puts = await Promise.all([
       screen.load({
         pictures: mode === "difference" ? null : mode === "side" && before ? before : now,
-        other: mode === "swipe" || mode === "onion" ? before : null,
+        other: mode === "difference" || mode === "side" ? null : before,
         drawing,
       }, loading.signal),
       mode === "side" ? second?.load({ pictures: now, ...alone }, loading.signal) : undefined,
@@ -226,9 +226,10 @@ export class LayerView {
     await picture.decode();
   }
 
-  /** @param {import("./state.js").Mode} mode @param {{share: number, opacity: number}} tools */
+  /** @param {import("./state.js").Mode} mode @param {import("./compare.js").CompareTools} tools */
   arrange(mode, tools) {
     this.screen.swipe = mode === "swipe" ? tools.share : null;
+    this.screen.lens = mode === "lens" ? tools.lens : null;
     this.screen.blend = mode === "onion" ? tools.opacity : null;
   }
 

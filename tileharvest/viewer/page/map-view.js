@@ -92,6 +92,7 @@ export class MapView {
     /** @type {Record<string, any>} the layers by the name of their pane */
     this.layers = {};
     this.split = null;
+    this.round = null;
     this.map.on("move zoom viewreset zoomend resize", () => this.#clip());
     this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest - this.finer));
     /** While the map gets another size, which moves its middle by part of a pixel. */
@@ -150,6 +151,12 @@ export class MapView {
   /** @param {number | null} share of the width, from the left, in which `other` is seen; null: everywhere */
   set swipe(share) {
     this.split = share;
+    this.#clip();
+  }
+
+  /** @param {{x: number, y: number, radius: number} | null} lens in pixels, in which alone `other` is seen */
+  set lens(lens) {
+    this.round = lens;
     this.#clip();
   }
 
@@ -416,7 +423,7 @@ export class MapView {
     this.onFilling();
   }
 
-  /** With a border, each of the two panes is seen on its own side of it only: pictures can be transparent. */
+  /** With a border or a lens, each of the two panes is seen on its own side only: pictures can be transparent. */
   #clip() {
     const size = this.map.getSize();
     const from = this.map.containerPointToLayerPoint([0, 0]);
@@ -427,6 +434,13 @@ export class MapView {
       this.map.getPane(name).style.clipPath =
         this.split === null ? "" : `polygon(${corners.map(([x, y]) => `${x}px ${y}px`).join(", ")})`;
     }
+    if (this.round === null) return;
+    const { x, y, radius } = this.round;
+    const half = (/** @type {number} */ width) => `a${radius} ${radius} 0 1 0 ${width} 0`;
+    const circle = `M${from.x + x - radius} ${from.y + y}${half(2 * radius)}${half(-2 * radius)}Z`;
+    this.map.getPane("other").style.clipPath = `path("${circle}")`;
+    this.map.getPane("pictures").style.clipPath =
+      `path(evenodd, "M${from.x} ${from.y}H${to.x}V${to.y}H${from.x}Z${circle}")`;
   }
 }
 

@@ -18,7 +18,7 @@ const COORDINATE = /^-?\d{1,9}(\.\d+)?$/;
 const ZOOM = /^-?\d{1,2}(\.\d{1,2})?$/;
 const FINEST = 1e6; // Parts of a block, or of a degree, which is a tenth of a metre.
 /** @type {Mode[]} */
-export const MODES = ["one", "swipe", "side", "onion", "difference"];
+export const MODES = ["one", "lens", "swipe", "side", "onion", "difference"];
 
 /**
  * @param {Partial<Look>} look what is missing, null or usual is left out

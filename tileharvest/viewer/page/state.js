@@ -1,7 +1,7 @@
 /**
  * What the page shows, in one place.
  *
- * @typedef {"one" | "swipe" | "side" | "onion" | "difference"} Mode
+ * @typedef {"one" | "lens" | "swipe" | "side" | "onion" | "difference"} Mode
  * @typedef {{after: string, until: string}} Range days; what changed on `after` itself does not count
  * @typedef {object} Look
  * @property {string | null} map

@@ -144,12 +144,28 @@ export class TimeBar {
     return part("play").getAttribute("aria-pressed") === "true";
   }
 
-  /** @param {number} count @returns {string[]} the days of so many changes in view before and after, nearest first */
-  neighbours(count) {
+  /**
+   * @param {number} count @param {string} of a day
+   * @returns {string[]} the days of so many changes in view before and after it, nearest first
+   */
+  neighbours(count, of) {
     const days = this.#steps;
-    const before = days.filter((day) => day < this.day).reverse();
-    const after = days.filter((day) => day > this.day);
+    const before = days.filter((day) => day < of).reverse();
+    const after = days.filter((day) => day > of);
     return Array.from({ length: count }, (_, place) => [after[place], before[place]]).flat().filter(Boolean);
+  }
+
+  /**
+   * The day of the next change in view that shows something else than the day that was chosen.
+   * @param {string} from another day @param {-1 | 1} direction
+   * @returns {string | undefined} undefined: there is none
+   */
+  beside(from, direction) {
+    const days = this.#steps;
+    const known = (/** @type {string} */ on) => days.findLast((day) => day <= on) ?? on;
+    const others = days.filter((day) => day !== known(this.day));
+    const [own, seen] = [known(from), direction > 0 ? others : others.reverse()];
+    return seen.find((day) => (direction > 0 ? day > own : day < own));
   }
 
   /** The days of changes in view to which one can step. @returns {string[]} oldest first */

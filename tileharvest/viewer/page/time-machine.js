@@ -1,7 +1,6 @@
 /** The map page: what the state says is shown, and what a person does becomes state. */
 import { Answers } from "./answers.js";
 import * as api from "./api.js";
-import { Calendar } from "./calendar.js";
 import { CompareTools } from "./compare.js";
 import { dayInWords, rangeInWords } from "./days.js";
 import { announce, element, part, settled } from "./dom.js";
@@ -32,14 +31,14 @@ export class TimeMachine {
       shown: async () => this.view?.idle(),
       picture: async (day) => this.view?.pictureInMiddle(day) ?? null,
     });
-    this.calendar = new Calendar(this.time, (day) => {
-      this.time.stop();
-      this.#chooseDay(day);
-    });
+    /** @type {import("./calendar.js").Calendar | undefined} once somebody has opened it */
+    this.calendar = undefined;
+    part("calendar-switch").addEventListener("click", () => this.#switchCalendar());
     this.tools = new CompareTools({
       chooseMode: (mode) => this.#chooseMode(mode),
       chooseOther: (day) => this.view && state.set({ other: this.view.outline.within(day) }),
       arrange: () => this.view?.arrange(this.state.look.mode, this.tools),
+      turn: (direction) => this.#turnLens(direction),
     });
     this.panel = new Panel(() => {
       this.view?.mark(null);
@@ -182,13 +181,13 @@ export class TimeMachine {
     const { mode, other } = this.state.look;
     const day = this.#day(view);
     this.time.day = day;
-    this.time.comparing = mode !== "one";
+    this.time.comparing = mode !== "one" && mode !== "lens";
     this.tools.choose(mode, other, view.outline);
     view.showDays(day, { mode, other }, () => {
       if (this.newDay <= day) this.newDay = "";
       this.time.dayOnScreen = day;
       this.showTitle();
-      this.calendar.renew();
+      this.calendar?.renew();
       this.tools.show(mode, day, other);
       view.arrange(mode, this.tools);
       this.#notice();
@@ -199,34 +198,57 @@ export class TimeMachine {
   /** @param {string} day */
   #chooseDay(day) {
     const { mode, other } = this.state.look;
-    this.state.set({ day, other: mode === "one" ? other : this.#earlier(day, other) });
+    this.state.set({ day, other: mode === "one" ? other : this.#compared(day, mode) });
   }
 
   /** @param {import("./state.js").Mode} mode */
   #chooseMode(mode) {
     const { view } = this;
     if (view === null) return;
-    if (mode === "one") {
-      this.state.set({ mode });
+    if (mode === "one" || mode === "lens") {
+      this.state.set(mode === "one" ? { mode } : { mode, other: this.#compared(this.#day(view), mode) });
       return;
     }
     // The first day has none before it: it is the one that the next is compared with.
     const { days } = view.outline;
     const day = days.length > 1 && this.#day(view) < days[1] ? this.time.next(1) ?? days[1] : this.#day(view);
     this.state.set({ mode, day: day === this.#day(view) ? this.state.look.day : day,
-      other: this.#earlier(day, this.state.look.other) });
+      other: this.#compared(day, mode) });
   }
 
   /**
    * The day that a day is compared with.
-   * @param {string} day @param {string | null} other which stays if its harvest is an earlier one
-   * @returns {string} or else the day of the last change in view before, or else the first day of all
+   * @param {string} day @param {import("./state.js").Mode} mode
+   * @returns {string} the one that it was compared with, if its harvest is an earlier one, or through a lens another
+   *   one; or else the day of the last change in view before; or else the first day of all, or through a lens the
+   *   next one
    */
-  #earlier(day, other) {
+  #compared(day, mode) {
     const { outline, time } = /** @type {{outline: Outline, time: TimeBar}} */ (this);
-    if (other !== null && outline.harvested(other) < outline.harvested(day)) return other;
-    const earlier = [...time.changes.keys()].filter((changed) => changed < outline.harvested(day)).sort();
-    return earlier.at(-1) ?? outline.firstDay;
+    const { other } = this.state.look;
+    const harvest = outline.harvested(day);
+    const differs = (/** @type {string} */ one) => (mode === "lens" ? one !== harvest : one < harvest);
+    if (other !== null && differs(outline.harvested(other))) return other;
+    const changed = [...time.changes.keys()].sort();
+    const found = changed.findLast((one) => one < harvest) ?? outline.firstDay;
+    if (mode !== "lens" || differs(found)) return found;
+    return changed.find((one) => one > harvest) ?? outline.days[1] ?? found;
+  }
+
+  /** @param {-1 | 1} direction */
+  #turnLens(direction) {
+    const { other } = this.state.look;
+    const next = other === null ? undefined : this.time.beside(other, direction);
+    if (next !== undefined) this.state.set({ other: next });
+  }
+
+  async #switchCalendar() {
+    const { Calendar } = await import("./calendar.js");
+    this.calendar ??= new Calendar(this.time, (day) => {
+      this.time.stop();
+      this.#chooseDay(day);
+    });
+    this.calendar.toggle();
   }
 
   #switchHeat() {
@@ -283,7 +305,7 @@ export class TimeMachine {
     const { signal } = this.counting;
     try {
       this.time.changesInView = await api.changes(view.outline.name, view.layer.name, view.countable, signal);
-      this.calendar.renew();
+      this.calendar?.renew();
       this.lookAhead();
     } catch (error) {
       if (!signal.aborted) this.time.lose();
@@ -303,7 +325,9 @@ export class TimeMachine {
     const { view } = this;
     if (view === null || document.hidden) return;
     await view.idle();
-    if (this.view === view) await view.lookAhead(this.time.neighbours(AHEAD));
+    const { mode, other } = this.state.look;
+    const turned = mode === "lens" && other !== null ? other : this.time.day;
+    if (this.view === view) await view.lookAhead(this.time.neighbours(AHEAD, turned));
   }
 
   /** What must be known of the pictures on the screen. */

@@ -39,6 +39,8 @@ export default {
   goToWrongTile: "Write the column and the row of a tile, such as 12 -7.",
   compare: "Compare",
   modeOne: "One day",
+  modeLens: "Time lens",
+  lensHint: "A round lens on the map that shows another day. The wheel, or two fingers on it, turns its time.",
   modeSwipe: "Swipe",
   modeSide: "Side by side",
   modeOnion: "Onion skin",

@@ -39,6 +39,8 @@ export default {
   goToWrongTile: "请输入图块的列和行，例如 12 -7。",
   compare: "比较",
   modeOne: "单日",
+  modeLens: "时间透镜",
+  lensHint: "地图上的圆形透镜，显示另一天的样子。滚动滚轮，或在透镜上用两指滑动，可改变它的日期。",
   modeSwipe: "滑动对比",
   modeSide: "并排",
   modeOnion: "叠影",

@@ -1,0 +1,271 @@
+"""The time lens: a round part of the map that shows another day, under the mouse and under a finger."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot, apart, as_shown, in_words
+from tests.browser.viewed_maps import COAST, DAYS
+from tests.browser.windows import window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from PIL import Image
+    from playwright.sync_api import Browser
+
+    from tests.browser.viewed_maps import PublishedDays, Viewer
+    from tests.browser.windows import Window
+
+MIDDLE: Final = Spot.middle_of(COAST)
+OLD, NEW = DAYS[1], DAYS[3]
+RIM: Final = 6
+"""Pixels on each side of the lens' edge that its rim hides."""
+SMALL: Final = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def phone_window(browser: Browser) -> Iterator[Window]:
+    with window(browser, viewport=SMALL, screen=SMALL, has_touch=True, is_mobile=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def phone(
+    request: pytest.FixtureRequest,
+    phone_window: Window,
+    viewer: Viewer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Screen]:
+    """The viewer on a telephone that other tests have used, not opened yet."""
+    with phone_window.lent_to(request.node, tmp_path_factory) as page:
+        yield Screen(page, viewer)
+
+
+def open_lens(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=NEW, mode="lens", **{"with": OLD})
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+
+
+def lens_on(screen: Screen) -> tuple[float, float, float]:
+    """Where the middle of the lens is on the page, and how far it reaches."""
+    box = screen.part("lens").bounding_box()
+    assert box is not None
+    radius = box["width"] / 2
+    return box["x"] + radius, box["y"] + radius, radius
+
+
+def expect_days(screen: Screen, days: PublishedDays, inside: str, outside: str, spot: Spot = MIDDLE) -> None:
+    """The coast is as it was on one day within the lens, and as it was on another one around it."""
+    screen.await_map()
+    expect(screen.part("lens-day")).to_have_text(in_words(inside, "medium"))
+    x, y, radius = lens_on(screen)
+    square = screen.square(COAST, spot)
+    seen = screen.pixels(square)
+    through, around = (as_shown(days.image(COAST, day)) for day in (inside, outside))
+    within = radius * 0.62
+    left, top = x - square.left, y - square.top
+    # Below, within the lens, stands its day.
+    parts = (left - within, top - within, left + within, top + within * 0.7)
+    assert apart(*(image.crop(cut(parts, image)) for image in (seen, through))) <= 2
+    reach = radius + RIM
+    for corner in ((0, 0), (383, 0), (0, 383), (383, 383)):
+        if math.dist(corner, (left, top)) > reach + 20:
+            spots = corner_of(corner)
+            assert apart(seen.crop(spots), around.crop(spots)) <= 2
+
+
+def cut(box: tuple[float, float, float, float], image: Image.Image) -> tuple[int, int, int, int]:
+    left, top, right, bottom = box
+    return (
+        max(0, math.ceil(left)),
+        max(0, math.ceil(top)),
+        min(image.width, int(right)),
+        min(image.height, int(bottom)),
+    )
+
+
+def corner_of(corner: tuple[int, int]) -> tuple[int, int, int, int]:
+    left, top = (max(0, edge - 12) for edge in corner)
+    return left, top, left + 12, top + 12
+
+
+def test_within_the_lens_is_another_day_and_around_it_the_chosen_one(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(MIDDLE, map="antworld", day=NEW)
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.page.get_by_role("button", name="Time lens").click()
+    expect_days(screen, published_days, inside=OLD, outside=NEW)
+    expect(screen.part("day")).to_have_text(in_words(NEW))
+
+
+def test_the_days_of_that_place_can_be_told_apart(published_days: PublishedDays) -> None:
+    """Or else the test above would prove nothing."""
+    old, new = (as_shown(published_days.image(COAST, day)) for day in (OLD, NEW))
+    assert apart(old, new) > 50
+
+
+def test_the_lens_follows_the_mouse(screen: Screen, published_days: PublishedDays) -> None:
+    open_lens(screen)
+    for point in ((600, 330), (700, 420)):
+        screen.page.mouse.move(*point)
+        assert lens_on(screen)[:2] == pytest.approx(point, abs=1)
+        expect_days(screen, published_days, inside=OLD, outside=NEW)
+
+
+def test_the_lens_stays_under_the_mouse_while_it_pulls_the_map(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_lens(screen)
+    screen.drag((560, 340), (600, 370))
+    assert lens_on(screen)[:2] == pytest.approx((600, 370), abs=1)
+    moved = Spot(MIDDLE.x - 40 / 192, MIDDLE.y + 30 / 192)
+    expect_days(screen, published_days, inside=OLD, outside=NEW, spot=moved)
+
+
+def test_the_wheel_turns_its_time_and_leaves_the_map_alone(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_lens(screen)
+    screen.page.mouse.move(640, 360)
+    for notch, day in ((120, DAYS[0]), (120, DAYS[0]), (-120, DAYS[1]), (-120, DAYS[1])):
+        screen.page.mouse.wheel(0, notch)
+        screen.await_look(**{"with": day})
+        expect_days(screen, published_days, inside=day, outside=NEW)
+    assert screen.look() == {**screen.look(), "zoom": "0", "day": NEW, "mode": "lens"}
+
+
+def test_the_wheel_passes_over_what_is_seen_around_the_lens(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[2], mode="lens", **{"with": DAYS[0]})
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.page.mouse.move(640, 360)
+    # On the third day nothing changed there: it shows what the second one does.
+    screen.page.mouse.wheel(0, -120)
+    screen.await_look(**{"with": DAYS[3]})
+
+
+def test_with_ctrl_the_wheel_enlarges_the_map(screen: Screen) -> None:
+    open_lens(screen)
+    screen.page.mouse.move(640, 360)
+    screen.page.keyboard.down("Control")
+    screen.page.mouse.wheel(0, 120)
+    screen.page.keyboard.up("Control")
+    screen.await_look(zoom="-1", mode="lens", **{"with": OLD})
+
+
+def test_the_lens_lies_on_the_map_of_one_day(screen: Screen) -> None:
+    open_lens(screen)
+    expect(screen.page.get_by_role("radio", name="One day")).to_be_checked()
+    switch = screen.page.get_by_role("button", name="Time lens")
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    switch.click()
+    expect(screen.part("lens")).to_be_hidden()
+    screen.await_map()
+    assert [square for square in screen.squares("other") if square.source] == []
+    assert screen.page.evaluate(_CLIPPED) == ""
+
+
+def test_another_way_to_compare_puts_the_lens_away(screen: Screen) -> None:
+    open_lens(screen)
+    screen.choose_mode("Onion skin")
+    expect(screen.part("lens")).to_be_hidden()
+    expect(screen.part("lens-switch")).to_have_attribute("aria-pressed", "false")
+    assert screen.page.evaluate(_CLIPPED) == ""
+
+
+def test_on_the_first_day_the_lens_shows_the_next_change(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[0])
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.part("lens-switch").click()
+    expect(screen.part("lens-day")).to_have_text(in_words(DAYS[1], "medium"))
+    expect(screen.part("day")).to_have_text(in_words(DAYS[0]))
+
+
+def test_a_step_in_time_leaves_the_lens_at_its_day(screen: Screen, published_days: PublishedDays) -> None:
+    screen.open(MIDDLE, map="antworld", day=NEW, mode="lens", **{"with": DAYS[0]})
+    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
+    screen.part("previous").click()
+    expect_days(screen, published_days, inside=DAYS[0], outside=OLD)
+    # A lens that shows the same would be none.
+    screen.part("previous").click()
+    expect(screen.part("lens-day")).to_have_text(in_words(OLD, "medium"))
+
+
+def test_the_day_in_the_lens_can_be_chosen_without_a_mouse(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    open_lens(screen)
+    screen.part("other").fill(DAYS[0])
+    expect_days(screen, published_days, inside=DAYS[0], outside=NEW)
+
+
+def test_near_the_lower_edge_the_day_is_told_above(screen: Screen) -> None:
+    open_lens(screen)
+    stage = screen.part("stage").bounding_box()
+    assert stage is not None
+    screen.page.mouse.move(500, stage["y"] + stage["height"] - 10)
+    told = screen.part("lens-day").bounding_box()
+    assert told is not None
+    assert told["y"] + told["height"] < stage["y"] + stage["height"]
+
+
+def test_in_chinese_the_lens_has_a_name_and_a_day(new_screen: Callable[..., Screen]) -> None:
+    screen = new_screen(locale="zh-CN")
+    open_lens(screen)
+    expect(screen.page.get_by_role("button", name="时间透镜")).to_have_attribute("aria-pressed", "true")
+    expect(screen.part("lens-day")).to_have_text("2021年2月16日")
+
+
+def move_fingers(screen: Screen, *moments: list[tuple[float, float]]) -> None:
+    """Put fingers on the first points, pull them over the others, and take them away."""
+    touch = screen.page.context.new_cdp_session(screen.page)
+    for number, points in enumerate(moments):
+        events: list[Any] = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(points)]
+        kind = "touchMove" if number else "touchStart"
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": events})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_pulls_the_lens_and_not_the_map(phone: Screen, published_days: PublishedDays) -> None:
+    open_lens(phone)
+    x, y, _ = lens_on(phone)
+    move_fingers(phone, [(x + 30, y)], [(x + 10, y + 20)], [(x - 40, y + 50)])
+    assert lens_on(phone)[:2] == pytest.approx((x - 40, y + 50), abs=1)
+    expect_days(phone, published_days, inside=OLD, outside=NEW)
+    assert phone.look()["x"] == MIDDLE.look["x"]
+
+
+def test_two_fingers_on_the_lens_turn_its_time(phone: Screen, published_days: PublishedDays) -> None:
+    open_lens(phone)
+    x, y, _ = lens_on(phone)
+
+    def fingers(at: float) -> list[tuple[float, float]]:
+        return [(at - 30, y), (at + 30, y)]
+
+    move_fingers(phone, fingers(x), fingers(x - 25), fingers(x - 50))
+    phone.await_look(**{"with": DAYS[0]})
+    move_fingers(phone, fingers(x), fingers(x + 25), fingers(x + 50))
+    phone.await_look(**{"with": OLD})
+    expect_days(phone, published_days, inside=OLD, outside=NEW)
+    assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
+    assert phone.look()["zoom"] == "0"
+
+
+def test_a_finger_beside_the_lens_pulls_the_map(phone: Screen) -> None:
+    open_lens(phone)
+    where = lens_on(phone)
+    box = phone.part("map").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 60, box["y"] + 60
+    move_fingers(phone, [(x, y)], [(x + 20, y)], [(x + 60, y)])
+    phone.await_moved(MIDDLE.look)
+    assert lens_on(phone) == where
+
+
+_CLIPPED: Final = """() => ["pictures", "other"]
+  .map((pane) => document.querySelector(`#map .leaflet-${pane}-pane`).style.clipPath).join("")"""

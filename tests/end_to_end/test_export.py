@@ -67,6 +67,28 @@ def test_the_differences_are_those_of_the_published_files(
         assert picture.size == (told["files"][1]["width"], told["files"][1]["height"])
 
 
+def test_a_film_shows_the_days_of_a_map(project: Project, antworld: list[Harvested], tmp_path: Path) -> None:
+    project.adopt(antworld[-1].data)
+    path = tmp_path / "film.webp"
+    arguments = ("film", ANTWORLD, str(path), "--size", "320x180", "--every", "month", "--json")
+    done = project.scrapy(*arguments)
+    told = json.loads(done.stdout)
+    assert (told["first"], told["last"]) == (antworld[0].day, antworld[-1].day)
+    assert (told["width"], told["height"], told["damaged"]) == (320, 180, 0)
+    with Image.open(path) as film:
+        assert film.size == (320, 180)
+        durations = []
+        for number in range(film.n_frames):
+            film.seek(number)
+            film.load()
+            durations.append(film.info["duration"])
+    assert sum(durations) == 1000 * told["seconds"]
+    assert told["bytes"] == path.stat().st_size
+    wrong = project.scrapy("film", ANTWORLD, str(tmp_path / "film.avi"), check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "film.avi is no name of a film" in wrong.stderr.splitlines()[-1]
+
+
 def test_a_restored_map_can_be_served_again(
     project: Project, antworld: list[Harvested], nginx: Callable[..., Nginx], tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ class ExportCommand(MapCommand):
             getattr(opts, "day", None),
             getattr(opts, "first", None),
             getattr(opts, "last", None),
+            self.has_period,
         )
         with open_history_for_reading(settings) as history:
             areas = load_areas(areas_file(settings)).get(name, [])

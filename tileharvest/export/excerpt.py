@@ -47,6 +47,8 @@ class Wanted:
     first: str | None = None
     """The day before the first one of a period, or that day: how the map was then is where it begins."""
     last: str | None = None
+    is_period: bool = False
+    """Whether a period is asked for also where its first and last day are not said: all days then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ def excerpt_of(
     areas = named or {}
     own = areas[wanted.area].layer if wanted.area is not None and wanted.area in areas else None
     layer = _layer(outline, wanted.layer or own)
-    first = last if wanted.last is None else outline.days[0]
+    is_period = wanted.is_period or wanted.last is not None
+    first = outline.days[0] if is_period else last
     first = first if wanted.first is None else day_of(outline, wanted.first)
     if first > last:
         raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
@@ -164,6 +167,19 @@ def excerpt_of(
         raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
     ground = _ground(wanted.area, outline, layer, layer.described(last), zones, areas)
     return Excerpt(history, outline, layer, ground, first, last)
+
+
+def nothing_there(excerpt: Excerpt) -> ConfigurationError:
+    """Returns the error of an area without a tile. It tells people who have looked elsewhere where the map
+    is."""
+    there, projection = excerpt.extent(excerpt.zooms()[0]), excerpt.described.projection
+    reach = ""
+    if there is not None and projection is not None:
+        west, north, east, south = Ground.of(there.area, excerpt.layer.factor).places(projection)
+        reach = f"; the map reaches from {west:.0f},{north:.0f} to {east:.0f},{south:.0f}"
+    return ConfigurationError(
+        f"{excerpt.in_words()}: nothing was there in this area; nothing was made{reach}"
+    )
 
 
 def _layer(outline: MapOutline, name: str | None) -> LayerOutline:

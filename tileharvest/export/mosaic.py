@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.picture_file import (
     USUAL_MOST_PIXELS,
     Form,
@@ -19,7 +20,6 @@ from tileharvest.history.recorded_versions import Extent
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.bands import bands
 from tileharvest.pictures.composer import Composer
-from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,18 +111,7 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
         )
     if why:
         raise ConfigurationError(f"{why}; no zoom fits: choose a smaller --area")
-    raise ConfigurationError(
-        f"{excerpt.in_words()}: nothing was there in this area; nothing was made{_reach_in_words(excerpt)}"
-    )
-
-
-def _reach_in_words(excerpt: Excerpt) -> str:
-    """Returns where a map is, for people who have looked elsewhere."""
-    there, projection = excerpt.extent(excerpt.zooms()[0]), excerpt.described.projection
-    if there is None or projection is None:
-        return ""
-    west, north, east, south = Ground.of(there.area, excerpt.layer.factor).places(projection)
-    return f"; the map reaches from {west:.0f},{north:.0f} to {east:.0f},{south:.0f}"
+    raise nothing_there(excerpt)
 
 
 def write_mosaic(

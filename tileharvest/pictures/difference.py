@@ -35,7 +35,7 @@ _PAPER: Final = "#ffffff"
 _INK: Final = "#202020"
 _FRAME: Final = "#ff00c8"
 """No block of the game has this colour."""
-_CELL: Final = 3
+CELL: Final = 3
 """Width in pixels of a cell, which is compared as one, and of the frame."""
 _NOTICEABLE: Final = 12
 """By how much of 255 a cell must differ. Lossy images that show the same differ by a few."""
@@ -80,7 +80,7 @@ def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
     """Returns a mask, a pixel for each cell, of what differs noticeably between images of one size."""
     red, green, blue = ImageChops.difference(before, after).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-    return strongest.reduce(_CELL).point([255 if value >= _NOTICEABLE else 0 for value in range(256)])
+    return strongest.reduce(CELL).point([255 if value >= _NOTICEABLE else 0 for value in range(256)])
 
 
 def frame_around(differing: Image.Image) -> Image.Image:
@@ -88,7 +88,7 @@ def frame_around(differing: Image.Image) -> Image.Image:
     # One frame around what lies close together, not one around each leaf.
     around = differing.filter(ImageFilter.MaxFilter(7))
     frame = ImageChops.subtract(around.filter(ImageFilter.MaxFilter(3)), around)
-    return frame.resize((frame.width * _CELL, frame.height * _CELL), Image.Resampling.NEAREST)
+    return frame.resize((frame.width * CELL, frame.height * CELL), Image.Resampling.NEAREST)
 
 
 def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:

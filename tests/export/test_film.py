@@ -1,0 +1,420 @@
+"""Films as files, decoded again, beside pictures put together by Pillow."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import sys
+from contextlib import contextmanager
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import av
+import pytest
+from PIL import Image
+
+from tests.export.island import picture
+from tests.viewer.building import (
+    BLUE,
+    DAY_LAYER,
+    FIRST,
+    GREEN,
+    MAP,
+    NIGHT_LAYER,
+    RED,
+    SECOND,
+    SIZE,
+    THIRD,
+    World,
+    square,
+)
+from tests.viewer.building import picture as coloured
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
+from tileharvest.export.film_file import FILM_FORMS, TICKS
+from tileharvest.export.picture_file import on_ground
+from tileharvest.history.database import History
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tileharvest.export.film import Film
+
+GROUND = (10, 20, 30)
+EDGE = 32 * 8
+"""The island has 32 x 32 pixels, which are shown eightfold, with room for the lettering around."""
+STYLE = FilmStyle((EDGE + 96, EDGE + 96), pace=1, background="#0a141e")
+PLACE = (48, 48, 48 + EDGE, 48 + EDGE)
+
+
+class Count:
+    """How many parts were expected, and how many are done."""
+
+    expected = done = 0
+
+    def expects(self, parts: int) -> None:
+        self.expected = parts
+
+    def passed(self, parts: int = 1) -> None:
+        self.done += parts
+
+
+def made(
+    world: World, history: History, path: Path, style: FilmStyle = STYLE, wanted: Wanted | None = None
+) -> tuple[Film, list[tuple[Image.Image, float]], int]:
+    """The film; its pictures, each with the milliseconds for which it is shown; and its damaged tiles."""
+    film = film_of(excerpt_of(history, MAP, wanted or Wanted(is_period=True)), path, style)
+    watch = Count()
+    size, damaged = write_film(film, path, world.store, watch)
+    assert path.stat().st_size == size
+    assert watch.done == watch.expected == len(film.moments)
+    assert os.listdir(path.parent) == [path.name]  # noqa: PTH208 - hidden ones, too
+    shown = decoded(path)
+    assert all(image.size == style.size for image, _ in shown)
+    assert sum(milliseconds for _, milliseconds in shown) == pytest.approx(1000 * film.seconds, abs=1)
+    return film, shown, damaged
+
+
+def decoded(path: Path) -> list[tuple[Image.Image, float]]:
+    if path.suffix in {".mp4", ".webm"}:
+        with av.open(path) as container:
+            frames = list(container.decode(video=0))
+            starts = [1000 * float(frame.time or 0) for frame in frames]
+            # The last one is there for a tick.
+            ends = [*starts[1:], starts[-1] + 1000 / TICKS]
+            images = [frame.to_image().convert("RGB") for frame in frames]
+        return [(image, end - start) for image, start, end in zip(images, starts, ends, strict=True)]
+    found = []
+    with Image.open(path) as opened:
+        for number in range(opened.n_frames):
+            opened.seek(number)
+            opened.load()
+            found.append((opened.convert("RGB"), float(opened.info["duration"])))
+    return found
+
+
+def expected(world: World, day: date) -> Image.Image:
+    return on_ground(picture(world, day), GROUND).resize((EDGE, EDGE), Image.Resampling.NEAREST)
+
+
+def test_each_state_is_as_its_tiles_were(world: World, history: History, tmp_path: Path) -> None:
+    """After a cross-fade of three pictures, and two with an outline, what is new stands alone."""
+    film, shown, damaged = made(world, history, tmp_path / "film.apng")
+    assert [moment.day for moment in film.moments] == [FIRST, SECOND, THIRD]
+    assert [milliseconds for _, milliseconds in shown] == [
+        *(1000, 50, 50, 50, 300, 50, 500),
+        *(50, 50, 50, 300, 50, 1500),
+    ]
+    for number, day in ((0, FIRST), (6, SECOND), (12, THIRD)):
+        assert shown[number][0].crop(PLACE).tobytes() == expected(world, day).tobytes()
+    # An image that cannot be read leaves its place blank, and is counted.
+    assert damaged == 1
+
+
+def test_a_change_fades_in_below_a_soft_outline(world: World, history: History, tmp_path: Path) -> None:
+    _, shown, _ = made(world, history, tmp_path / "film.apng")
+    before, now = expected(world, FIRST), expected(world, SECOND)
+    # The tile that is changed has columns 2 and rows 1 of four; the line goes along its edges.
+    middle, unchanged = (2 * 64 + 30, 64 + 30), (20, 3 * 64 + 20)
+    for step in (1, 2, 3):
+        faded = shown[step][0].crop(PLACE)
+        assert faded.getpixel(unchanged) == before.getpixel(unchanged)
+        for channel in range(3):
+            old, new = (image.getpixel(middle)[channel] for image in (before, now))  # type: ignore[index]
+            found = faded.getpixel(middle)[channel]  # type: ignore[index]
+            assert abs(found - (old + (new - old) * step / 4)) <= 1
+    outlined, clean = shown[4][0].crop(PLACE), shown[6][0].crop(PLACE)
+    differing = [
+        (x, y)
+        for x in range(EDGE)
+        for y in range(EDGE)
+        if outlined.getpixel((x, y)) != clean.getpixel((x, y))
+    ]
+    assert differing
+    # It is yellow, and near one of the three tiles that have changed: CHANGED, NEW, and the one that is gone.
+    yellow = [outlined.getpixel(place) for place in differing]
+    assert sum(one[0] for one in yellow) > 1.3 * sum(one[2] for one in yellow)  # type: ignore[index]
+    assert all(y < 2 * 64 + 40 and x >= 64 - 40 for x, y in differing)
+
+
+@pytest.mark.parametrize(
+    ("ending", "apart"),
+    [
+        # x264 at 20 rounds to 0.625 * 2^(20 / 6) = 6.3, and VP9 at 30 to about 8; each loses as much again
+        # where colours are turned and their halves are made.
+        ("mp4", 12),
+        ("webm", 14),
+        ("webp", 12),
+        ("avif", 14),
+        # Few colours are kept as they are.
+        ("gif", 2),
+        ("apng", 0),
+    ],
+)
+def test_each_form_has_the_colours_and_the_times(tmp_path: Path, ending: str, apart: int) -> None:
+    world = World(tmp_path / "world")
+    left, right = Tile(0, -1, 1), Tile(0, 1, 1)
+    world.harvest(FIRST, {left: coloured(RED), right: coloured(BLUE)})
+    world.harvest(SECOND, {right: coloured(GREEN)})
+    style = FilmStyle((256, 192), pace=1.5)
+    (tmp_path / "film").mkdir()
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        _, shown, _ = made(world, history, tmp_path / "film" / f"film.{ending}", style)
+    for number, colours in ((0, (RED, BLUE)), (-1, (RED, GREEN))):
+        image = shown[number][0]
+        # Each is 64 pixels wide and high, on both sides of the middle.
+        for x, colour in zip((96, 160), colours, strict=True):
+            found = image.getpixel((x, 96))
+            assert isinstance(found, tuple)
+            assert max(abs(one - other) for one, other in zip(found, colour[:3], strict=True)) <= apart
+
+
+@pytest.mark.parametrize(
+    ("every", "days"),
+    [
+        ("day", [FIRST + timedelta(days=number) for number in range(89)]),
+        ("week", [*(FIRST + timedelta(days=7 * number) for number in range(13)), THIRD]),
+        ("month", [FIRST, date(2021, 3, 1), date(2021, 4, 1), date(2021, 5, 1), THIRD]),
+    ],
+)
+def test_time_may_pass_evenly(history: History, every: str, days: list[date]) -> None:
+    excerpt = excerpt_of(history, MAP, Wanted(is_period=True))
+    film = film_of(excerpt, Path("film.gif"), FilmStyle((64, 64), every=every))
+    assert [moment.day for moment in film.moments] == days
+
+
+def test_what_has_not_changed_is_not_drawn_again(world: World, history: History, tmp_path: Path) -> None:
+    """89 days, of which two changed: each image is read once."""
+    read: list[str] = []
+
+    class Told:
+        def named(self, name: str) -> bytes:
+            read.append(name)
+            return world.store.named(name)
+
+    path = tmp_path / "film.webp"
+    film = film_of(excerpt_of(history, MAP, Wanted(is_period=True)), path, FilmStyle((64, 64), every="day"))
+    store: Any = Told()
+    write_film(film, path, store, Count())
+    assert len(read) == len(set(read)) == 15 + 2 + 1
+
+
+def test_a_period_begins_with_what_was_there(world: World, history: History, tmp_path: Path) -> None:
+    wanted = Wanted(first=str(SECOND), is_period=True)
+    film, shown, _ = made(world, history, tmp_path / "film.apng", wanted=wanted)
+    assert [moment.day for moment in film.moments] == [SECOND, THIRD]
+    assert shown[0][0].crop(PLACE).tobytes() == expected(world, SECOND).tobytes()
+
+
+def test_a_large_area_is_made_smaller_until_it_fits(world: World, history: History, tmp_path: Path) -> None:
+    """Zoom -1 has 16 x 16 pixels: of 24 the deepest ones are made smaller."""
+    excerpt = excerpt_of(history, MAP, Wanted(is_period=True))
+    sizes = {}
+    for edge in (64, 80, 128):
+        lens = film_of(excerpt, Path("film.gif"), FilmStyle((edge, edge))).lens
+        sizes[edge] = lens.zoom, lens.scale
+    assert sizes == {64: (0, 2), 80: (0, 2), 128: (0, 4)}
+
+
+def test_images_of_several_kinds_and_layers_are_shown_together(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    left, right = Tile(0, -1, 1), Tile(0, 1, 1)
+    world.harvest(FIRST, {left: as_file(RED, "WEBP")}, layer=NIGHT_LAYER, extension="webp")
+    world.harvest(SECOND, {left: coloured(GREEN)})
+    world.harvest(THIRD, {right: as_file(BLUE, "JPEG")}, layer=NIGHT_LAYER, extension="jpg")
+    (tmp_path / "film").mkdir()
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        _, shown, _ = made(
+            world,
+            history,
+            tmp_path / "film" / "film.apng",
+            FilmStyle((256, 192), pace=1),
+            Wanted(layer=NIGHT_LAYER, is_period=True),
+        )
+    found = [shown[-1][0].getpixel((x, 96)) for x in (96, 160)]
+    assert all(
+        abs(one - other) <= 3
+        for colour, right_one in zip(found, (RED, BLUE), strict=True)
+        for one, other in zip(colour, right_one, strict=False)  # type: ignore[arg-type]
+    )
+
+
+def as_file(colour: tuple[int, int, int, int], form: str) -> bytes:
+    body = io.BytesIO()
+    Image.new("RGB", (SIZE, SIZE), colour[:3]).save(body, form, quality=95)
+    return body.getvalue()
+
+
+def test_tiles_that_nest_by_five_are_shown_at_a_zoom_that_there_is(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    described = Layer(DAY_LAYER, Pyramid.kept(2, 5), "png", tile_size=(SIZE, SIZE))
+    deep = {Tile.at(0, column, row): coloured(RED) for column in range(10) for row in range(10)}
+    coarse = {Tile.at(-1, column, row): coloured(BLUE) for column in range(2) for row in range(2)}
+    world.harvest(FIRST, deep | coarse, described=described, renderer="bluemap")
+    world.harvest(SECOND, {Tile.at(-1, 0, 0): coloured(GREEN)}, described=described, renderer="bluemap")
+    (tmp_path / "film").mkdir()
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        # 80 pixels of the deepest zoom do not fit into 64, and 16 of the next do, in a frame of that size.
+        film, shown, _ = made(world, history, tmp_path / "film" / "film.apng", FilmStyle((64, 64), pace=1))
+        assert (film.lens.zoom, film.lens.scale) == (0, 0.8)
+        near = film_of(
+            excerpt_of(history, MAP, Wanted(is_period=True)),
+            Path("film.gif"),
+            FilmStyle((64, 64), zoom=-1),
+        )
+    assert (near.lens.zoom, near.lens.scale) == (-1, 1)
+    assert shown[0][0].getpixel((32, 20)) == RED[:3]
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """64 tiles beside each other. On the second day one at the left changes, then one at the right."""
+    world = World(tmp_path_factory.mktemp("road"))
+    tiles = [Tile.at(0, column, 0) for column in range(64)]
+    colours = [(4 * column, 255 - 4 * column, 128, 255) for column in range(64)]
+    world.harvest(FIRST, dict(zip(tiles, map(coloured, colours), strict=True)))
+    world.harvest(SECOND, {tiles[10]: coloured(RED)})
+    world.harvest(THIRD, {tiles[50]: coloured(BLUE)})
+    return world
+
+
+def test_a_camera_that_follows_goes_where_it_changes(road: World, tmp_path: Path) -> None:
+    """Eight pixels of a tile; a frame has 128, and the road 512."""
+    style = FilmStyle((128, 64), camera="follow", zoom=0, pace=1)
+    with History.open_read_only(f"sqlite:///{road.history_file}") as history:
+        film, shown, _ = made(road, history, tmp_path / "film.apng", style)
+    lefts = [moment.corner[0] for moment in film.moments]
+    # Tile 10 lies around 84, and tile 50 around 404; the frame ends where the road does.
+    assert lefts == [84 - 64, 84 - 64, min(404 - 64, 512 - 128)]
+    last = shown[-1][0]
+    assert last.getpixel((404 - lefts[-1], 32)) == BLUE[:3]
+    # On its way it is at each place in between, and never turns back.
+    assert film.drift(film.moments[1].corner, film.moments[2].corner) == 3 * TICKS
+    assert len(shown) > 3 * TICKS
+
+
+def test_one_that_is_well_in_view_needs_no_move(road: World) -> None:
+    with History.open_read_only(f"sqlite:///{road.history_file}") as history:
+        film = film_of(
+            excerpt_of(history, MAP, Wanted(is_period=True)),
+            Path("film.gif"),
+            FilmStyle((1024, 64), camera="follow", zoom=0),
+        )
+    assert all(before.corner == after.corner for before, after in pairwise(film.moments))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1280*720", "is no size: write wide, square, upright, or 1280x720"),
+        ("1281x720", "an edge has 64 to 4,096 pixels, in steps of 2"),
+        ("2x2", "an edge has 64 to 4,096 pixels"),
+        ("99999999x99999999", "an edge has 64 to 4,096 pixels"),
+    ],
+)
+def test_a_size_that_cannot_be_is_said(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        size_of(text)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "style", "wanted", "words"),
+    [
+        ("film.avi", FilmStyle(), Wanted(), "film.avi is no name of a film: end it with .mp4, .webm"),
+        ("film.gif", FilmStyle((4096, 4096)), Wanted(), "packed in 300 MB of memory"),
+        ("film.gif", FilmStyle(), Wanted(area="90000,90000,90001,90001"), "nothing was there in this area"),
+        ("film.gif", FilmStyle((64, 64), title="\U0010fffd"), Wanted(), "no font here has all signs"),
+        ("film.gif", FilmStyle((64, 64), font="none.ttf"), Wanted(), "--font none.ttf is no font"),
+    ],
+)
+def test_what_cannot_be_made_is_said(
+    history: History, name: str, style: FilmStyle, wanted: Wanted, words: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        film_of(excerpt_of(history, MAP, wanted), Path(name), style)
+    assert words in str(caught.value)
+
+
+def test_a_zoom_that_does_not_fit_is_refused(road: World) -> None:
+    with (
+        History.open_read_only(f"sqlite:///{road.history_file}") as history,
+        pytest.raises(ConfigurationError, match="zoom 0 has 512 x 8 pixels of this area"),
+    ):
+        film_of(
+            excerpt_of(history, MAP, Wanted(is_period=True)), Path("film.gif"), FilmStyle((128, 64), zoom=0)
+        )
+
+
+def test_a_video_without_its_extra_says_how_to_get_it(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(ConfigurationError, match=r"tileharvest\[film\]: pip install"):
+        film_of(excerpt_of(history, MAP, Wanted()), Path("film.mp4"), STYLE)
+
+
+@contextmanager
+def most_bytes_of_a_file(most: int) -> Iterator[None]:
+    """As on a disk with so much room: the system refuses what goes beyond."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("ending", [ending[1:] for ending in FILM_FORMS])
+def test_a_full_disk_leaves_the_film_from_before(
+    world: World, history: History, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"film.{ending}"
+    path.write_bytes(b"before")
+    with most_bytes_of_a_file(1500), pytest.raises(TileHarvestError, match="the disk is full"):
+        made(world, history, path)
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208
+
+
+@pytest.mark.parametrize("ending", [ending[1:] for ending in FILM_FORMS])
+def test_what_stops_it_leaves_nothing(world: World, history: History, tmp_path: Path, ending: str) -> None:
+    class Stopped(Count):
+        def passed(self, parts: int = 1) -> None:
+            raise TileHarvestError("stopped")
+
+    path = tmp_path / f"film.{ending}"
+    film = film_of(excerpt_of(history, MAP, Wanted(is_period=True)), path, STYLE)
+    with pytest.raises(TileHarvestError, match="stopped"):
+        write_film(film, path, world.store, Stopped())
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_harvest_beside_it_is_no_part_of_the_film(tmp_path: Path) -> None:
+    """What it adds comes later than the last day that the film has."""
+    world = World(tmp_path / "world")
+    tiles = square(0, 2, -1, -1)
+    world.harvest(FIRST, {tile: coloured(RED) for tile in tiles})
+    world.harvest(SECOND, {tiles[0]: coloured(BLUE)})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+
+        class Beside(Count):
+            def passed(self, parts: int = 1) -> None:
+                super().passed(parts)
+                if self.done == 1:
+                    world.harvest(THIRD, {tile: coloured(GREEN) for tile in tiles})
+
+        path = tmp_path / "film.apng"
+        film = film_of(excerpt_of(history, MAP, Wanted(is_period=True)), path, FilmStyle((128, 128), pace=1))
+        write_film(film, path, world.store, Beside())
+    last = decoded(path)[-1][0]
+    assert last.getcolors(100_000) is not None
+    assert GREEN[:3] not in {colour for _, colour in last.getcolors(100_000) or ()}
+    assert BLUE[:3] in {colour for _, colour in last.getcolors(100_000) or ()}

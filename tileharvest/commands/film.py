@@ -1,0 +1,94 @@
+"""`scrapy film NAME [FILE]`: a map, or a part of it, through time, as a film."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.export_command import (
+    ExportCommand,
+    damaged_in_words,
+    foretell,
+    progress,
+    zoom_of,
+)
+from tileharvest.commands.terminal import write_answer
+from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+_EVERY = ("change", "day", "week", "month")
+_CAMERAS = ("fixed", "follow")
+
+
+class Command(ExportCommand, ScrapyCommand):
+    form = "[options] NAME [FILE]"
+    summary = "Make a film of a map or of a part of it: how it changed"
+    details = (
+        "FILE ends with .mp4 or .webm, which need the extra tileharvest[film], or with .webp, .gif, .apng or"
+        " .avif (default: NAME-DAY.mp4); a file of that name is replaced. Exit status: 0 done, 1 error, 2"
+        " wrong usage, 3 some images could not be read and are left blank."
+    )
+    arguments = range(1, 3)
+    usage = "say which map: scrapy {word} NAME [FILE]"
+    has_day = False
+    has_period = True
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--size", default="wide", help="wide (default), square, upright, or 1280x720")
+        parser.add_argument(
+            "--every", choices=_EVERY, default="change", help="of what there is a frame (default: change)"
+        )
+        parser.add_argument("--pace", type=float, default=0.5, help="seconds of each frame (default: 0.5)")
+        parser.add_argument(
+            "--camera",
+            choices=_CAMERAS,
+            default="fixed",
+            help="fixed shows all (default), follow goes near to where most has changed",
+        )
+        parser.add_argument("--title", default="", help="what is written above")
+        parser.add_argument("--font", help="a file with the font of the lettering")
+        parser.add_argument("--background", help="a colour behind the map, such as black")
+        parser.add_argument("--quality", type=int, help="1 to 100; not of .gif and .apng, which lose nothing")
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film  # noqa: PLC0415
+
+        if opts.quality is not None and not 1 <= opts.quality <= 100:
+            raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 80")
+        if not 0.05 <= opts.pace <= 60:
+            raise ConfigurationError(
+                f"--pace {opts.pace:g} cannot be: a frame is shown for 0.05 to 60 seconds"
+            )
+        with self.excerpt(settings, args[0], opts) as excerpt:
+            style = FilmStyle(
+                size_of(opts.size),
+                zoom_of(excerpt, opts.zoom),
+                opts.camera,
+                opts.every,
+                opts.pace,
+                opts.title,
+                opts.font,
+                opts.background,
+                opts.quality,
+            )
+            path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.mp4")
+            film = film_of(excerpt, path, style)
+            foretell(f"{path}: {film.in_words()}", as_json=opts.json)
+            with progress(settings, args[0], as_json=opts.json) as watch:
+                written, damaged = write_film(film, path, open_store_for_reading(settings), watch)
+        told = {**film.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
+        words = f"{path}: {len(film.moments):,} frames, {film.seconds:,.0f} s, {bytes_in_words(written)}"
+        if damaged:
+            words += f"; {damaged_in_words(damaged)}"
+            self.exitcode = ExitStatus.FAILED_TILES
+        write_answer(told, words, as_json=opts.json)

@@ -1,0 +1,455 @@
+"""A film: an excerpt of a map through a period, a frame for each of its states."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from itertools import pairwise
+from math import hypot
+from typing import TYPE_CHECKING, Any, Final
+
+from PIL import Image, ImageChops
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.export.excerpt import nothing_there
+from tileharvest.export.film_file import TICKS, film_form_of, write_film_file
+from tileharvest.export.picture_file import background_of, drawing_threads
+from tileharvest.history.area_changes import MOST_TILES
+from tileharvest.history.changes import changed_blocks, deepest_changes, heat
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.frames import MOST_KEPT, Frames, Lens, lit, outline_between
+from tileharvest.pictures.legend import Legend, scale_bar
+from tileharvest.renderers.xyz import is_on_earth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.film_file import FilmForm
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.pictures.bands import PixelBox
+    from tileharvest.pictures.frames import Scene
+    from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.layers import Size
+
+SIZES: Final = {"wide": (1920, 1080), "square": (1080, 1080), "upright": (1080, 1920)}
+"""By the words for them."""
+EVERY: Final = ("change", "day", "week", "month")
+"""Of what there is a frame."""
+CAMERAS: Final = ("fixed", "follow")
+
+_FADE: Final = 3
+"""Ticks of a cross-fade."""
+_OUTLINED: Final = TICKS // 2
+"""Ticks for which an outline is seen."""
+_END: Final = 2 * TICKS
+"""Ticks for which the last frame stays."""
+_SMALLEST: Final = 64
+"""Pixels of a film along an edge. Its lettering needs them."""
+_LONGEST: Final = 4096
+"""Pixels along an edge that the players of telephones take."""
+_LARGEST_SCALE: Final = 8
+_SMALLEST_TILE: Final = 4
+"""Pixels of a tile, below which a frame would be made of many thousands."""
+_NEARER: Final = 2
+"""Levels by which a camera that follows is nearer than one that shows everything."""
+_DRIFT: Final = (TICKS, 3 * TICKS)
+"""Ticks that a camera takes to the next place, at least and at most."""
+_BLOCKS: Final = 8
+"""Of a large map: the blocks of 8 x 8 tiles with the most changes, of which the camera chooses."""
+_STILL: Final = 0.3
+"""The share of the film's size around its middle within which a camera need not move."""
+_REMEMBERED: Final = 16 << 20
+"""Bytes of composed pictures. What is drawn is kept by the frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilmStyle:
+    """How a film is to look. None: what is usual."""
+
+    size: Size = SIZES["wide"]
+    zoom: int | None = None
+    camera: str = "fixed"
+    every: str = "change"
+    pace: float = 0.5
+    """Seconds for which a frame is shown."""
+    title: str = ""
+    font: str | None = None
+    background: str | None = None
+    quality: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A state of the map that a film shows."""
+
+    day: date
+    changed: int
+    """How many tiles have changed since the moment before."""
+    corner: tuple[int, int]
+    """Where the camera is, in pixels of the film from the grid's origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """A film that is to be made."""
+
+    excerpt: Excerpt
+    style: FilmStyle
+    form: FilmForm
+    lens: Lens
+    moments: tuple[Moment, ...]
+
+    @property
+    def pace(self) -> int:
+        """Ticks for which a frame is shown."""
+        return max(1, round(self.style.pace * TICKS))
+
+    def drift(self, before: tuple[int, int], after: tuple[int, int]) -> int:
+        """Returns the ticks that the camera takes from one corner to another."""
+        if before == after:
+            return 0
+        way = hypot(*(there - here for here, there in zip(before, after, strict=True)))
+        return round(min(max(way / self.lens.size[0] * 2 * TICKS, _DRIFT[0]), _DRIFT[1]))
+
+    @property
+    def seconds(self) -> float:
+        drifts = sum(self.drift(before.corner, after.corner) for before, after in pairwise(self.moments))
+        return (self.pace * (len(self.moments) - 1) + drifts + _END) / TICKS
+
+    @property
+    def expected_bytes(self) -> int:
+        """About as large the file will be."""
+        (width, height), (across, down) = self.lens.size, self.lens.tile_size
+        # Tiles of the deepest zoom are counted.
+        nearer = self.excerpt.layer.factor ** (self.lens.zoom - self.excerpt.zooms()[0])
+        whole, tile = width * height, across * down * (self.lens.scale * nearer) ** 2
+        moving = sum(min(one.changed * tile, whole) for one in self.moments[1:])
+        moving += whole * sum(before.corner != after.corner for before, after in pairwise(self.moments))
+        return int(whole * self.form.still + moving * self.form.moving)
+
+    def in_words(self) -> str:
+        """Returns what it will be."""
+        width, height = self.lens.size
+        return (
+            f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {len(self.moments):,} frames of {width:,} x"
+            f" {height:,} pixels, {self.seconds:,.0f} s, about {bytes_in_words(self.expected_bytes)}"
+        )
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told."""
+        return {
+            "map": self.excerpt.map.name,
+            "layer": self.excerpt.layer.name,
+            "first": self.excerpt.first.isoformat(),
+            "last": self.excerpt.last.isoformat(),
+            "zoom": self.lens.zoom,
+            "scale": self.lens.scale,
+            "width": self.lens.size[0],
+            "height": self.lens.size[1],
+            "frames": len(self.moments),
+            "seconds": self.seconds,
+        }
+
+
+def size_of(text: str) -> Size:
+    """Returns a film's width and height. Raises ConfigurationError for what is no size of a film."""
+    if text in SIZES:
+        return SIZES[text]
+    width, _, height = text.partition("x")
+    if not (width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
+        words = ", ".join(SIZES)
+        raise ConfigurationError(f"--size {text} is no size: write {words}, or 1280x720")
+    size = int(width), int(height)
+    if not all(_SMALLEST <= edge <= _LONGEST and edge % 2 == 0 for edge in size):
+        raise ConfigurationError(
+            f"--size {text} cannot be: an edge has {_SMALLEST} to {_LONGEST:,} pixels, in steps of 2"
+        )
+    return size
+
+
+def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
+    """Returns the film that can be made. Asks the history once for each frame.
+
+    Raises ConfigurationError where nothing was there, or it does not fit.
+    """
+    form = film_form_of(path)
+    width, height = style.size
+    if width * height > form.most_pixels:
+        raise ConfigurationError(
+            f"--size {width}x{height} cannot be: {path.suffix} is packed in 300 MB of memory, for which"
+            f" {form.most_pixels:,} pixels are the most here; nothing was made"
+        )
+    if style.camera == "follow":
+        lens, box = _near(excerpt, style)
+    else:
+        lens, box = _far(excerpt, style)
+    corner = _corner(lens, _middle(lens, box), box)
+    area = lens.tiles(corner) if style.camera == "fixed" else box.tiles(lens.zoom, lens.tile_size)
+    film = Film(excerpt, style, form, lens, _moments(excerpt, style.every, area, corner))
+    # What one cannot write, with the fonts that are there, is said before anything is drawn.
+    Legend(style.size, style.title, None, style.font)
+    return _followed(film, box) if style.camera == "follow" else film
+
+
+def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
+    """Writes the film. Returns the file's bytes, and how many tiles are shown without images that cannot be
+    read.
+
+    The store is read by several threads. Raises TileHarvestError.
+    """
+    excerpt, style, lens = film.excerpt, film.style, film.lens
+    composer = Composer(store, most_remembered=_REMEMBERED)
+    ground = background_of(style.background, excerpt.described.background)
+    watch.expects(len(film.moments))
+    with drawing_threads() as pool:
+        kept = MOST_KEPT if style.camera == "follow" else 0
+        frames = Frames(composer, lens, ground, pool, kept)
+        shots = _lettered(film, _Shots(film, frames, watch).all())
+        try:
+            size = write_film_file(path, style.size, shots, pool, style.quality)
+        except BaseException:
+            composer.stop()
+            raise
+    return size, len(frames.damaged)
+
+
+class _Shots:
+    """The pictures of a film, without lettering."""
+
+    def __init__(self, film: Film, frames: Frames, watch: Watch) -> None:
+        self._film = film
+        self._frames = frames
+        self._watch = watch
+
+    def all(self) -> Iterator[tuple[Image.Image, date, int]]:
+        """Yields pictures, which are not to be drawn on, each with its day and its ticks."""
+        moments, scene = self._film.moments, None
+        outline: Image.Image | None = None
+        for number, moment in enumerate(moments):
+            ticks = _END if number == len(moments) - 1 else self._film.pace
+            if scene is None:
+                scene = self._scene(moment, None)
+                yield scene.image, moment.day, ticks if len(moments) > 1 else _END
+            else:
+                if scene.corner != moment.corner:
+                    yield from self._drifting(scene, moments[number - 1].day, moment.corner)
+                    scene = self._scene(replace(moment, day=moments[number - 1].day), None)
+                before, scene = scene, self._scene(moment, scene)
+                if scene.image is before.image:
+                    yield scene.image, moment.day, ticks
+                else:
+                    # At a fast pace an outline is still seen in the frame after, at half its strength.
+                    outline = _both(outline, outline_between(before.image, scene.image), self._film.pace)
+                    yield from _changing(before.image, scene.image, outline, moment.day, ticks)
+            self._watch.passed()
+
+    def _scene(self, moment: Moment, before: Scene | None) -> Scene:
+        past = self._film.excerpt.past(self._film.lens.zoom, moment.day)
+        shown = self._frames.shown(past, moment.corner)
+        return self._frames.scene(past, shown, moment.corner, before)
+
+    def _drifting(
+        self, scene: Scene, day: date, corner: tuple[int, int]
+    ) -> Iterator[tuple[Image.Image, date, int]]:
+        (left, top), ticks = scene.corner, self._film.drift(scene.corner, corner)
+        for tick in range(1, ticks):
+            share = tick / ticks
+            # Slowly at both ends.
+            eased = share * share * (3 - 2 * share)
+            at = round(left + (corner[0] - left) * eased), round(top + (corner[1] - top) * eased)
+            yield self._scene(Moment(day, 0, at), None).image, day, 1
+        yield self._scene(Moment(day, 0, corner), None).image, day, 1
+
+
+def _changing(
+    before: Image.Image, after: Image.Image, outline: Image.Image | None, day: date, ticks: int
+) -> Iterator[tuple[Image.Image, date, int]]:
+    """Yields a cross-fade, then what is new with its outline, and then without."""
+
+    def outlined(image: Image.Image, strength: float) -> Image.Image:
+        return image if outline is None else lit(image, outline, strength)
+
+    fade = min(_FADE, ticks - 1)
+    for tick in range(1, fade + 1):
+        share = tick / (fade + 1)
+        yield outlined(Image.blend(before, after, share), share), day, 1
+    left = ticks - fade
+    whole = min(left, max(1, _OUTLINED - fade - 1))
+    yield outlined(after, 1), day, whole
+    if left > whole:
+        yield outlined(after, 0.5), day, 1
+    if left > whole + 1:
+        yield after, day, left - whole - 1
+
+
+def _both(before: Image.Image | None, now: Image.Image | None, pace: int) -> Image.Image | None:
+    """Returns the outline of now, with that of the frame before where it has not been seen for long."""
+    if before is None or now is None or pace >= _OUTLINED:
+        return now
+    return ImageChops.lighter(now, before.point([value // 2 for value in range(256)]))
+
+
+def _lettered(
+    film: Film, shots: Iterator[tuple[Image.Image, date, int]]
+) -> Iterator[tuple[Image.Image, int]]:
+    lens, excerpt = film.lens, film.excerpt
+    (left, top), (width, height) = film.moments[0].corner, lens.size
+    pixel = 2 * excerpt.layer.factor**-lens.zoom / (lens.tile_size[0] * lens.scale)
+    middle = (left + width / 2) * pixel, -(top + height / 2) * pixel
+    on_earth = is_on_earth(excerpt.described, excerpt.map.renderer)
+    bar = scale_bar(excerpt.described.projection, middle, pixel, width, on_earth=on_earth)
+    legend = Legend(lens.size, film.style.title, bar, film.style.font)
+    for image, day, ticks in shots:
+        whole = image.copy()
+        legend.write(whole, day.isoformat())
+        yield whole, ticks
+
+
+def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
+    """Returns how all of the excerpt is shown, as large as it fits.
+
+    Without a zoom it is the coarsest that is not enlarged. The deepest may be enlarged, by a whole number, so
+    that blocks stay squares.
+    """
+    (width, height), found = style.size, None
+    for zoom in excerpt.zooms():
+        box = excerpt.box(zoom)
+        if box is None:
+            continue
+        scale = min(width / box.width, height / box.height)
+        if zoom == style.zoom and scale < 1:
+            raise ConfigurationError(
+                f"zoom {zoom} has {box.width:,} x {box.height:,} pixels of this area, and a frame {width:,} x"
+                f" {height:,}: leave --zoom out, or write --camera follow; nothing was made"
+            )
+        if found is not None and scale > 1 and style.zoom is None:
+            break
+        found = zoom, box, scale
+        if zoom == style.zoom:
+            break
+    if found is None:
+        raise nothing_there(excerpt)
+    zoom, box, scale = found
+    if scale >= 1:
+        scale = 1 if style.zoom is not None else min(_LARGEST_SCALE, int(scale))
+    if min(excerpt.tile_size) * scale < _SMALLEST_TILE:
+        raise ConfigurationError(
+            f"{excerpt.in_words()}: too much to be seen in {width:,} x {height:,} pixels; choose a smaller"
+            " --area, or write --camera follow; nothing was made"
+        )
+    return Lens(zoom, excerpt.tile_size, scale, style.size), box
+
+
+def _near(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
+    """Returns how a camera that follows shows the excerpt: nearer than one that shows all of it."""
+    zoom = style.zoom
+    if zoom is None:
+        far, box = _far(excerpt, style)
+        zooms = excerpt.zooms()
+        if far.zoom == zooms[0]:
+            return far, box
+        zoom = zooms[max(0, list(zooms).index(far.zoom) - _NEARER)]
+    there = excerpt.box(zoom)
+    if there is None:
+        raise nothing_there(excerpt)
+    return Lens(zoom, excerpt.tile_size, 1, style.size), there
+
+
+def _middle(lens: Lens, box: PixelBox) -> tuple[float, float]:
+    return (box.left + box.right) / 2 * lens.scale, (box.top + box.bottom) / 2 * lens.scale
+
+
+def _corner(lens: Lens, point: tuple[float, float], box: PixelBox) -> tuple[int, int]:
+    """Returns the corner from which a point is in the middle, or as near to it as the area reaches."""
+
+    def along(at: float, length: int, first: int, last: int) -> int:
+        first, last = round(first * lens.scale), round(last * lens.scale)
+        if last - first <= length:
+            return (first + last - length) // 2
+        return min(max(round(at - length / 2), first), last - length)
+
+    return (
+        along(point[0], lens.size[0], box.left, box.right),
+        along(point[1], lens.size[1], box.top, box.bottom),
+    )
+
+
+def _moments(excerpt: Excerpt, every: str, area: TileRange, corner: tuple[int, int]) -> tuple[Moment, ...]:
+    """Returns the days of which there are frames, with the changes of the area since the one before."""
+    changes = deepest_changes(excerpt.history, excerpt.layer, area)
+    first, last = excerpt.first, excerpt.last
+    begin = first if any(day <= first for day in changes) else min(changes, default=last)
+    days = [begin]
+    if every == "change":
+        days += [day for day in changes if begin < day <= last]
+    else:
+        day = _following(begin, every)
+        while day <= last:
+            days.append(day)
+            day = _following(day, every)
+        if days[-1] != last and every != "day":
+            days.append(last)
+    found = [Moment(begin, 0, corner)]
+    for before, day in pairwise(days):
+        changed = sum(tiles for changed, tiles in changes.items() if before < changed <= day)
+        found.append(Moment(day, changed, corner))
+    return tuple(found)
+
+
+def _following(day: date, every: str) -> date:
+    if every == "month":
+        return (day.replace(day=1) + timedelta(days=31)).replace(day=1)
+    return day + timedelta(days=7 if every == "week" else 1)
+
+
+def _followed(film: Film, box: PixelBox) -> Film:
+    """Returns the film with a camera that goes to where most has changed, unless that is well in view."""
+    excerpt, lens, moments = film.excerpt, film.lens, [film.moments[0]]
+    corner: tuple[int, int] | None = None
+    for before, moment in pairwise(film.moments):
+        place = _busiest(excerpt, lens, box, before.day, moment.day) if moment.changed else None
+        if place is not None and (corner is None or not _is_well_in_view(lens, corner, place)):
+            corner = _corner(lens, place, box)
+        moments.append(replace(moment, corner=corner or moment.corner))
+    # It begins where the first change is.
+    moments[0] = replace(moments[0], corner=moments[1].corner if len(moments) > 1 else moments[0].corner)
+    return replace(film, moments=tuple(moments))
+
+
+def _is_well_in_view(lens: Lens, corner: tuple[int, int], place: tuple[float, float]) -> bool:
+    return all(
+        abs(at - (start + length / 2)) <= _STILL * length
+        for at, start, length in zip(place, corner, lens.size, strict=True)
+    )
+
+
+def _busiest(
+    excerpt: Excerpt, lens: Lens, box: PixelBox, after: date, until: date
+) -> tuple[float, float] | None:
+    """Returns the place, in pixels of the film, around which most tiles changed after one day, by another."""
+    source, factor = excerpt.layer.source_zoom(lens.zoom, until), excerpt.layer.factor
+    if source is None:
+        return None
+    area = box.tiles(lens.zoom, lens.tile_size).at_zoom(source, factor)
+    if len(area.columns) * len(area.rows) <= MOST_TILES:
+        changed = heat(excerpt.history, excerpt.layer.id, area, after, until)
+    else:
+        blocks = changed_blocks(excerpt.history, excerpt.layer.id, source, after, until, _BLOCKS)
+        changed = {block.tile: block.tiles for block in blocks if block.tile in area}
+    share = factor ** (lens.zoom - source) * lens.scale
+    (across, down), (width, height) = lens.tile_size, lens.size
+    near: defaultdict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    for tile in changed:
+        x, y = (tile.column + 0.5) * across * share, (tile.row + 0.5) * down * share
+        near[int(x // (width / 2)), int(y // (height / 2))].append((x, y))
+    if not near:
+        return None
+    # Of places where as much has changed, always the same one.
+    most = max(sorted(near), key=lambda place: len(near[place]))
+    points = near[most]
+    return sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points)

@@ -1,0 +1,235 @@
+"""Animated pictures written frame by frame, in memory for a few: WebP, GIF and APNG.
+
+Each frame is packed by Pillow as a picture of its own, of the part that differs from the one before, and its
+data are put into the container of the form. Packing depends on two frames alone, so that several can be
+packed at once. The forms are those of Google's WebP container, GIF89a, and PNG (W3C, third edition).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from PIL import Image, ImageChops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Executor, Future
+    from typing import BinaryIO
+
+    from tileharvest.tiles.layers import Size
+
+_CELL: Final = 16
+"""Pixels along an edge of what is replaced as one: the blocks of WebP."""
+_UNDER_WAY: Final = 4
+"""Frames that are packed ahead of the one that is written: 1080p takes 6 MB for each, and as much to pack."""
+
+
+class Patch(NamedTuple):
+    """The part of a frame that differs from the one before."""
+
+    left: int
+    top: int
+    image: Image.Image
+    """RGBA: what is as before is transparent."""
+
+
+class AnimationFile(Protocol):
+    """A file that is written frame by frame."""
+
+    def packed(self, patch: Patch) -> bytes:
+        """Returns what `add` takes. May be called by several threads."""
+        ...
+
+    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
+        """Adds a patch, whose left, top, width and height are given, for so long."""
+
+    def end(self) -> None: ...
+
+
+def write_frames(file: AnimationFile, frames: Iterable[tuple[Image.Image, int]], pool: Executor) -> None:
+    """Writes frames of RGB, each with the milliseconds for which it is shown. Raises OSError, and what the
+    frames raise."""
+
+    def pack(before: Image.Image | None, image: Image.Image) -> tuple[tuple[int, int, int, int], bytes]:
+        patch = _patch(before, image)
+        return (patch.left, patch.top, *patch.image.size), file.packed(patch)
+
+    waiting: deque[tuple[Future[tuple[tuple[int, int, int, int], bytes]], int]] = deque()
+    before = None
+    for image, milliseconds in frames:
+        waiting.append((pool.submit(pack, before, image), milliseconds))
+        before = image
+        if len(waiting) > _UNDER_WAY:
+            packed, shown = waiting.popleft()
+            file.add(*packed.result(), shown)
+    for packed, shown in waiting:
+        file.add(*packed.result(), shown)
+    file.end()
+
+
+def _patch(before: Image.Image | None, image: Image.Image) -> Patch:
+    if before is None:
+        return Patch(0, 0, image.convert("RGBA"))
+    red, green, blue = ImageChops.difference(before, image).split()
+    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue).point(_ANY)
+    # The mean of a cell in which a single pixel differs is 255 / 256, which is rounded to 1.
+    cells = strongest.reduce(_CELL).point(_ANY)
+    found = cells.getbbox()
+    # Where nothing differs a single cell is written, as a frame must have pixels.
+    left, top, right, bottom = (edge * _CELL for edge in found or (0, 0, 1, 1))
+    box = left, top, min(right, image.width), min(bottom, image.height)
+    mask = cells.resize((cells.width * _CELL, cells.height * _CELL), Image.Resampling.NEAREST).crop(box)
+    part = image.crop(box)
+    if found is not None:
+        part.putalpha(mask)
+    return Patch(left, top, part.convert("RGBA"))
+
+
+_ANY: Final = [0] + [255] * 255
+
+
+class WebpFile:
+    """An animated WebP with loss, shown again and again."""
+
+    def __init__(self, file: BinaryIO, size: Size, quality: int) -> None:
+        self._file = file
+        self._quality = quality
+        width, height = size
+        file.write(b"RIFF\0\0\0\0WEBP")
+        # Animated, and with an alpha channel.
+        self._chunk(b"VP8X", struct.pack("<I", 0x12) + _three(width - 1) + _three(height - 1))
+        self._chunk(b"ANIM", struct.pack("<IH", 0, 0))
+
+    def packed(self, patch: Patch) -> bytes:
+        body = io.BytesIO()
+        patch.image.save(body, "WEBP", quality=self._quality, method=2)
+        picture = body.getvalue()
+        # What follows the header is the frame's data, but for the chunk that says how large it is.
+        return b"".join(chunk for name, chunk in _chunks_of_webp(picture) if name in _WEBP_DATA)
+
+    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
+        left, top, width, height = patch
+        edges = b"".join(map(_three, (left // 2, top // 2, width - 1, height - 1, milliseconds)))
+        # Laid over the frame before, which stays.
+        self._chunk(b"ANMF", edges + b"\0" + packed)
+
+    def end(self) -> None:
+        size = self._file.tell()
+        self._file.seek(4)
+        self._file.write(struct.pack("<I", size - 8))
+        self._file.seek(size)
+
+    def _chunk(self, name: bytes, body: bytes) -> None:
+        self._file.write(name + struct.pack("<I", len(body)) + body + b"\0" * (len(body) % 2))
+
+
+_WEBP_DATA: Final = (b"ALPH", b"VP8 ", b"VP8L")
+
+
+def _three(number: int) -> bytes:
+    return number.to_bytes(3, "little")
+
+
+def _chunks_of_webp(picture: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields each chunk's name, and the chunk as a whole."""
+    start = 12
+    while start < len(picture):
+        length = int.from_bytes(picture[start + 4 : start + 8], "little")
+        end = start + 8 + length + length % 2
+        yield picture[start : start + 4], picture[start:end]
+        start = end
+
+
+class ApngFile:
+    """An animated PNG of RGBA, without loss."""
+
+    def __init__(self, file: BinaryIO, size: Size) -> None:
+        self._file = file
+        self._sequence = self._frames = 0
+        file.write(b"\x89PNG\r\n\x1a\n")
+        self._chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 6, 0, 0, 0))
+        self._control = file.tell()
+        self._chunk(b"acTL", bytes(8))
+
+    def packed(self, patch: Patch) -> bytes:
+        body = io.BytesIO()
+        patch.image.save(body, "PNG", compress_level=6)
+        picture, start, data = body.getvalue(), 8, b""
+        while start < len(picture):
+            length = int.from_bytes(picture[start : start + 4], "big")
+            if picture[start + 4 : start + 8] == b"IDAT":
+                data += picture[start + 8 : start + 8 + length]
+            start += 12 + length
+        return data
+
+    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
+        left, top, width, height = patch
+        # It stays, and is laid over the one before; the first one replaces what there was.
+        over = int(self._frames > 0)
+        control = struct.pack(">IIIIHHBB", width, height, left, top, milliseconds, 1000, 0, over)
+        self._chunk(b"fcTL", self._next() + control)
+        if self._frames:
+            self._chunk(b"fdAT", self._next() + packed)
+        else:
+            self._chunk(b"IDAT", packed)
+        self._frames += 1
+
+    def end(self) -> None:
+        self._chunk(b"IEND", b"")
+        # How many frames there are is known now, and stands near the beginning.
+        self._file.seek(self._control)
+        self._chunk(b"acTL", struct.pack(">II", self._frames, 0))
+        self._file.seek(0, io.SEEK_END)
+
+    def _next(self) -> bytes:
+        self._sequence += 1
+        return struct.pack(">I", self._sequence - 1)
+
+    def _chunk(self, name: bytes, body: bytes) -> None:
+        check = zlib.crc32(body, zlib.crc32(name))
+        self._file.write(struct.pack(">I", len(body)) + name + body + struct.pack(">I", check))
+
+
+class GifFile:
+    """An animated GIF: 255 colours of its own for each frame, shown again and again."""
+
+    def __init__(self, file: BinaryIO, size: Size) -> None:
+        self._file = file
+        # Without colours for all frames.
+        file.write(b"GIF89a" + struct.pack("<HHBBB", *size, 0x70, 0, 0))
+        file.write(b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0")
+
+    def packed(self, patch: Patch) -> bytes:
+        image = patch.image
+        flat = image.convert("RGB").quantize(255, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        palette = (flat.getpalette() or [])[: 3 * _TRANSPARENT]
+        flat.putpalette(palette + [0] * (3 * 256 - len(palette)))
+        flat.paste(_TRANSPARENT, mask=ImageChops.invert(image.getchannel("A")))
+        body = io.BytesIO()
+        flat.save(body, "GIF", optimize=False, interlace=False)
+        picture = body.getvalue()
+        # Header, screen and 256 colours, and what Pillow puts before the image.
+        start = 13 + 3 * 256
+        while picture[start : start + 1] == b"\x21":
+            start += 2
+            while picture[start]:
+                start += 1 + picture[start]
+            start += 1
+        # The colours of the file become those of the frame; its descriptor has ten bytes.
+        return picture[13 : 13 + 3 * 256] + picture[start + 10 : -1]
+
+    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
+        # It stays; one colour is transparent. Hundredths of a second.
+        control = struct.pack("<BHB", 0x05, min(65_535, round(milliseconds / 10)), _TRANSPARENT)
+        self._file.write(b"\x21\xf9\x04" + control + b"\0")
+        self._file.write(b"\x2c" + struct.pack("<HHHHB", *patch, 0x87) + packed)
+
+    def end(self) -> None:
+        self._file.write(b"\x3b")
+
+
+_TRANSPARENT: Final = 255

@@ -105,3 +105,17 @@ def test_several_threads_may_use_it(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         for number, found in enumerate(threads.map(use, range(400))):
             assert found in (None, BODY + str(number % 20).encode())
+
+
+def test_what_cannot_be_deleted_still_takes_its_room(tmp_path: Path) -> None:
+    stays = tmp_path / "00" / "a folder is no file"
+    stays.mkdir(parents=True)
+    number = 0
+    while stays.stat().st_size < 4000:
+        (stays / str(number)).touch()
+        number += 1
+    set_time(tmp_path, [], 0)
+    cache = DiskCache(tmp_path, 10_000)
+    for key in range(20):
+        cache.put(str(key), BODY)
+        assert sum(file.stat().st_size for file in tmp_path.glob("??/*")) <= 10_000

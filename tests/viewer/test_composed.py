@@ -22,11 +22,9 @@ from tests.viewer.building import (
     SECOND,
     SIZE,
     THIRD,
-    begun,
     picture,
     square,
 )
-from tileharvest.history.database import History
 from tileharvest.store.port import sha1_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
 API = f"/api/v1/maps/{MAP}"
 A, TOP = Tile(0, 1, 1), Tile(-1, 2, 2)
-FOR_EVER = "public, max-age=31536000, immutable"
 LATER = date(2021, 8, 8)
 
 
@@ -154,16 +151,10 @@ def test_images_of_every_kind(world: World, form: str, extension: str, mode: str
         assert colours(composed(client, TOP, FIRST)) == [(255, 255, 255, 255)] * 4
 
 
-def test_the_past_may_be_kept_for_ever(world: World) -> None:
-    world.harvest(FIRST, {A: picture()})
-    world.harvest(SECOND, {})
-    with serving(world) as client:
-        reply = composed(client, TOP, FIRST)
-    assert reply.headers["Cache-Control"] == FOR_EVER
-
-
-def test_the_last_day_is_asked_for_again(world: World) -> None:
-    world.harvest(FIRST, {A: picture()})
+@pytest.mark.parametrize("later", [(), (SECOND,)], ids=["the last day", "the past"])
+def test_a_day_is_asked_for_again_as_an_import_may_change_it(world: World, later: tuple[date, ...]) -> None:
+    for day in (FIRST, *later):
+        world.harvest(day, {A: picture()})
     with serving(world) as client:
         reply = composed(client, TOP, FIRST)
         again = composed(client, TOP, FIRST, if_none_match=reply.headers["ETag"])
@@ -218,8 +209,7 @@ def test_a_view_names_pictures_that_are_there(world: World) -> None:
                 reply = composed(client, f"{zoom}_{where}", day)
                 assert reply.status == 200
                 assert reply.body == composed(client, f"{zoom}_{where}", SECOND).body
-                settled = day < SECOND.isoformat()
-                assert reply.headers["Cache-Control"] == (FOR_EVER if settled else "no-cache")
+                assert reply.headers["Cache-Control"] == "no-cache"
 
 
 def test_the_next_deeper_kept_zoom_is_what_a_picture_is_made_of(world: World) -> None:
@@ -248,7 +238,7 @@ def test_a_damaged_image_is_left_out(
         assert reply.headers["Cache-Control"] == "no-store"
         assert reply.headers["ETag"] is None
     assert colours(restored)[:2] == [RED, GREEN]
-    assert restored.headers["Cache-Control"] == FOR_EVER
+    assert restored.headers["Cache-Control"] == "no-cache"
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "is left out of composed pictures" in record.getMessage()
@@ -328,16 +318,6 @@ def test_another_layer_has_its_own_pictures(world: World) -> None:
     with serving(world) as client:
         assert RED in colours(composed(client, TOP, FIRST, "day"))
         assert BLUE in colours(composed(client, TOP, FIRST, "night"))
-
-
-def test_a_harvest_of_today_settles_what_was_before(world: World) -> None:
-    world.harvest(FIRST, {A: picture()})
-    with serving(world) as client:
-        assert composed(client, TOP, FIRST).headers["Cache-Control"] == "no-cache"
-    with History.open(f"sqlite:///{world.history_file}") as history:
-        begun(history, SECOND)
-    with serving(world) as client:
-        assert composed(client, TOP, FIRST).headers["Cache-Control"] == FOR_EVER
 
 
 def damaged(world: World, body: bytes, damage: bytes | None) -> Any:

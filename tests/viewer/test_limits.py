@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,6 +125,53 @@ def test_one_connection_more_than_may_be_is_told_to_come_again(world: World) -> 
         opened.close()
         while client_status(client) != 200:
             pass
+
+
+def test_many_requests_at_once_are_answered_and_then_the_connection_may_idle(world: World) -> None:
+    with serving(world, header_seconds=0.2) as client, connected(client.port) as idle:
+        # More than aiohttp keeps for one connection.
+        idle.sendall(REQUEST * 50)
+        read_answers(idle, 50)
+        with connected(client.port) as silent:
+            # Which is ended after the time that headers have, and after the idle one would have been.
+            assert all_of(silent) == b""
+        idle.sendall(REQUEST)
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def read_answers(connection: socket.socket, count: int) -> None:
+    received = b""
+    while received.count(b"HTTP/1.1 200") < count or not received.endswith(b'{"ok":true}'):
+        received += connection.recv(65536)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux ends such connections")
+def test_a_reader_that_takes_nothing_gives_its_place_back(world: World) -> None:
+    with serving(world, most_connections=1, unread_seconds=0.5) as client, connected(client.port) as held:
+        held.settimeout(0.2)
+        asked = b"GET /page/leaflet/leaflet.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        # Until neither side's buffers take any more.
+        with suppress(OSError):
+            while True:
+                held.sendall(asked * 50)
+        while client_status(client) != 200:
+            pass
+
+
+def test_a_reader_that_leaves_a_story_is_no_failure(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(28):
+        body = picture(BLUE) if number % 2 else picture()
+        world.harvest(FIRST.replace(day=number + 1), {Tile(0, 1, 1): body})
+    question = f"GET {API}/pixels?layer={DAY_LAYER}&ground=0,0,2,2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(world) as client:
+        for _ in range(5):
+            with connected(client.port) as leaving:
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                leaving.sendall(question.encode())
+                leaving.recv(64)
+        # The one thread for long questions has done with the others before it.
+        assert client.get(f"{API}/pixels", {"layer": DAY_LAYER, "ground": "0,0,2,2"}).status == 200
+    assert caplog.records == []
 
 
 def client_status(client: Client) -> int:

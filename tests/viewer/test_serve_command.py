@@ -15,6 +15,7 @@ import pytest
 from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
 from tests.viewer.building import FIRST, MAP, World, picture, square
+from tileharvest.commands.serve import announce
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -190,6 +191,13 @@ def test_where_everybody_may_look_it_says_so_and_names_addresses_that_work(
         _, words = process.communicate(timeout=PATIENCE)
     seen = "sees all that the viewer shows; it has no passwords"
     assert words == "".join(f"warning: everybody who reaches {one} {seen}\n" for one in others)
+
+
+def test_an_open_viewer_without_a_way_outward_warns_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    announce(["http://127.0.0.1:8000/"], "0.0.0.0")
+    assert capsys.readouterr().err.startswith("warning: everybody who reaches this computer sees all")
+    announce(["http://127.0.0.1:8000/"], "127.0.0.1")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_proxys_name_is_answered_once_it_is_allowed(project: Project, world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
@@ -98,11 +98,20 @@ class Command(ProjectCommand, ScrapyCommand):
 
 def _listening(
     application: Application, host: str, port: str, allowed: Sequence[str]
-) -> AbstractAsyncContextManager[list[str]]:
+) -> AbstractAsyncContextManager[None]:
+    """Returns what serves the viewer, and says where it is. Raises ConfigurationError for what is no port."""
     # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
     from tileharvest.viewer.server import listening, parse_port  # noqa: PLC0415
 
-    return listening(application, host, parse_port(port), allowed)
+    number = parse_port(port)
+
+    @asynccontextmanager
+    async def announced() -> AsyncIterator[None]:
+        async with listening(application, host, number, allowed) as addresses:
+            announce(addresses, host)
+            yield
+
+    return announced()
 
 
 class _Worker:
@@ -120,7 +129,7 @@ class _Worker:
         """Why the worker could not begin."""
 
     async def names(
-        self, runner: Runner, listening: AbstractAsyncContextManager[list[str]] | None
+        self, runner: Runner, listening: AbstractAsyncContextManager[None] | None
     ) -> AsyncIterator[str]:
         """Yields the maps as they become due, for ever. The viewer listens meanwhile, if it is wanted."""
         self._runner = runner
@@ -128,7 +137,7 @@ class _Worker:
             await self._maps.open()
             async with AsyncExitStack() as until_the_end:
                 if listening is not None:
-                    announce(await until_the_end.enter_async_context(listening))
+                    await until_the_end.enter_async_context(listening)
                 while True:
                     name = await self._maps.take()
                     if name is not None:

@@ -64,7 +64,7 @@ class Command(ProjectCommand, ScrapyCommand):
         port = parse_port(opts.port)
         with viewer_of(settings, args, opts.frame_ancestors) as application:
             relax_garbage_collection(settings)
-            serve(application, opts.host, port, announce, opts.allow_host)
+            serve(application, opts.host, port, lambda found: announce(found, opts.host), opts.allow_host)
 
 
 def add_site_options(parser: argparse.ArgumentParser) -> None:
@@ -107,11 +107,13 @@ def viewer_of(
         yield application
 
 
-def announce(addresses: Sequence[str]) -> None:
-    """Says where the viewer is, and who sees it."""
+def announce(addresses: Sequence[str], host: str) -> None:
+    """Says where the viewer is, which listens on `host`, and who sees it."""
     write_line(f"the viewer is at {' and '.join(addresses)} (Ctrl-C ends it)")
     # A program that reads the output through a pipe waits for this line.
     sys.stdout.flush()
-    seen = [address for address in addresses if not is_loopback(urlsplit(address).hostname or "")]
-    if seen:
-        say(f"warning: everybody who reaches {seen[-1]} sees all that the viewer shows; it has no passwords")
+    if not is_loopback(host):
+        # Without a way outward there is none, until somebody connects this computer.
+        seen = [address for address in addresses if not is_loopback(urlsplit(address).hostname or "")]
+        where = seen[-1] if seen else "this computer"
+        say(f"warning: everybody who reaches {where} sees all that the viewer shows; it has no passwords")

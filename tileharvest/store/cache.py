@@ -90,8 +90,10 @@ class DiskCache:
         for _, size, file in found:
             if kept <= self._most * _KEPT_SHARE:
                 break
-            with suppress(OSError):
-                file.unlink()
+            try:
+                file.unlink(missing_ok=True)
+            except OSError:
+                continue  # It still takes its room.
             kept -= size
         return kept
 

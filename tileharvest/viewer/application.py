@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
@@ -79,6 +80,8 @@ _FORM: Final = "answer 1"
 """Another number for each other form of an answer: the cache outlives the program."""
 
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
+_PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
+"""The headers of a picture of the past, which an import may change."""
 FAILED: Final = "the viewer failed; its log says why"
 
 
@@ -233,12 +236,10 @@ class Application:
             asked,
             lambda: ground_picture(self._served, self._store, self._composer, name, of_days, query),
         )
-        lasts = FOR_EVER if of_days[-1] < self._served.outline(name).days[-1] else AFTER_ASKING
         if not body:
             # For a browser, a picture that is not there would be an error to be told of.
-            return reply(b"", {"Cache-Control": lasts}, HTTPStatus.NO_CONTENT)
-        headers = {"Content-Type": "image/jpeg", "Cache-Control": lasts}
-        return tagged(body, tag_of(body), headers, request, None)
+            return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
+        return tagged(body, tag_of(body), _PICTURE, request, None)
 
     async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
         if len(names) != 3:
@@ -263,10 +264,7 @@ class Application:
             ("shared", *names, *map(list, sorted(query))),
             lambda: place_picture(self._served, self._store, self._composer, place),
         )
-        lasts = FOR_EVER if place.days[-1] < place.outline.days[-1] else AFTER_ASKING
-        response = tagged(
-            body, tag_of(body), {"Content-Type": "image/jpeg", "Cache-Control": lasts}, request, None
-        )
+        response = tagged(body, tag_of(body), _PICTURE, request, None)
         if self._ancestors:
             # Who may frame the page may show its picture, too.
             response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
@@ -320,21 +318,29 @@ class Application:
                 loop.call_soon_threadsafe(lines.put_nowait, line)
             return b"".join(told)
 
+        def told(done: asyncio.Future[bytes]) -> None:
+            # When the reader has left nobody asks how it ended.
+            if not done.cancelled():
+                done.exception()
+            lines.put_nowait(None)
+
         telling = asyncio.ensure_future(self._long_questions.run(tell))
-        telling.add_done_callback(lambda _: lines.put_nowait(None))
+        telling.add_done_callback(told)
         headers = {"Content-Type": "application/x-ndjson", "Cache-Control": NEVER}
         line = await lines.get()
         if line is None or request.method == "HEAD":
             return reply(await telling, headers)
         response = web.StreamResponse(headers={**HEADERS, **headers})
-        await response.prepare(request)
-        while line is not None:
-            await response.write(line)
-            line = await lines.get()
-        if telling.exception() is not None:
-            _log.error("a story of map %s broke off", name, exc_info=telling.exception())
-            await response.write(msgspec.json.encode({"error": FAILED}) + b"\n")
-        await response.write_eof()
+        # A reader that leaves in between is no failure.
+        with suppress(ConnectionResetError):
+            await response.prepare(request)
+            while line is not None:
+                await response.write(line)
+                line = await lines.get()
+            if telling.exception() is not None and request.transport is not None:
+                _log.error("a story of map %s broke off", name, exc_info=telling.exception())
+                await response.write(msgspec.json.encode({"error": FAILED}) + b"\n")
+            await response.write_eof()
         return response
 
     def remembered(self, map_name: str, asked: Sequence[Any], make: Callable[[], bytes]) -> bytes:

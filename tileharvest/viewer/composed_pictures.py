@@ -10,7 +10,6 @@ from tileharvest.pictures.pixels import LARGEST
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
-    FOR_EVER,
     NEVER,
     RefusedError,
     knows,
@@ -38,9 +37,9 @@ def composed_picture(
 ) -> web.Response:
     """Replies with the picture of a tile on a day, both in the address; the layer is a parameter.
 
-    The reply may be kept for ever where the day is before the map's last one: the past does not change.
-    Raises RefusedError where there was nothing by that day, where the tile has an image of its own, and
-    while the viewer is being stopped. May be called by several threads.
+    Who keeps the reply asks again each time: an import may bring a past that was not known. Raises
+    RefusedError where there was nothing by that day, where the tile has an image of its own, and while the
+    viewer is being stopped. May be called by several threads.
     """
     map_name, tile_name, picture_name = names
     layer_name = Parameters(request.query.items(), ("layer",)).text("layer")
@@ -51,8 +50,7 @@ def composed_picture(
         if composition is None:
             raise unknown(f"there was nothing at {tile} by {day}")
         tag = f'"{composition.key}"'
-        lasts = FOR_EVER if day < past.settled else AFTER_ASKING
-        headers = {"Content-Type": "image/png", "Cache-Control": lasts, "ETag": tag}
+        headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}
         if knows(request, tag):
             return not_modified(headers)
         picture = composer.picture(past, composition)

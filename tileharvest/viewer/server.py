@@ -22,12 +22,20 @@ from tileharvest.viewer.application import FAILED, Application
 from tileharvest.viewer.frames import parse_ancestors
 from tileharvest.viewer.host_names import HostNames
 from tileharvest.viewer.page_files import page_files
-from tileharvest.viewer.replies import HEADERS, error, quoted
+from tileharvest.viewer.replies import error, quoted
 from tileharvest.viewer.served_maps import ServedMaps
 from tileharvest.viewer.work_queue import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from tileharvest.history.database import History
@@ -45,6 +53,8 @@ MOST_CONNECTIONS: Final = 512
 """Connections that are held at once: half of the files that most systems let a process open."""
 HEADER_SECONDS: Final = 10.0
 """Seconds within which a request's headers must have come."""
+UNREAD_SECONDS: Final = 30.0
+"""Seconds after which a connection ends whose reader takes nothing of what is sent."""
 LINGERING: Final = 1.0
 """Seconds for which the rest of a refused request is read, so that its sender gets the reply."""
 
@@ -112,6 +122,7 @@ async def listening(
     *,
     most_connections: int = MOST_CONNECTIONS,
     header_seconds: float = HEADER_SECONDS,
+    unread_seconds: float = UNREAD_SECONDS,
 ) -> AsyncIterator[list[str]]:
     """Listens while the block lasts. Yields the addresses by which it can be asked, each with a slash at its
     end.
@@ -121,7 +132,7 @@ async def listening(
     name.
     """
     names = HostNames.of(host, allowed)
-    server = _Server(_guarded(application, names), most_connections, header_seconds)
+    server = _Server(_guarded(application, names), most_connections, header_seconds, unread_seconds)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=PATIENCE)
     await runner.setup()
     try:
@@ -212,23 +223,21 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
         raise TileHarvestError(f"port {port} of {host} cannot be opened: {said}") from None
 
 
-def _at_once(status: HTTPStatus, message: str, more: str = "") -> bytes:
+def _at_once(status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> bytes:
     """Returns a whole answer to a connection of which no request is known."""
-    refused = error(status, message)
+    refused = error(status, message, headers)
     body = refused.body
     assert isinstance(body, bytes)
     lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
-    lines += [f"{name}: {value}" for name, value in {**HEADERS, **refused.headers}.items()]
-    return (
-        "\r\n".join([*lines, f"Content-Length: {len(body)}{more}", "Connection: close", "", ""]).encode()
-        + body
-    )
+    lines += [f"{name}: {value}" for name, value in refused.headers.items()]
+    lines += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 _TOO_MANY: Final = _at_once(
     HTTPStatus.SERVICE_UNAVAILABLE,
     f"too many are connected to the viewer: ask again in {RETRY_AFTER} seconds",
-    f"\r\nRetry-After: {RETRY_AFTER}",
+    {"Retry-After": str(RETRY_AFTER)},
 )
 _TOO_SLOW: Final = _at_once(HTTPStatus.REQUEST_TIMEOUT, "the request's headers did not come in time")
 
@@ -236,10 +245,10 @@ _TOO_SLOW: Final = _at_once(HTTPStatus.REQUEST_TIMEOUT, "the request's headers d
 class _Connection(web.RequestHandler):
     """A client's connection. What is no HTTP gets a reply of the same form as all others."""
 
-    __slots__ = ("_begun", "_is_ended", "_is_refused", "_patience", "_server", "_until")
+    __slots__ = ("_begun", "_is_ended", "_is_refused", "_patience", "_server", "_unread", "_until")
 
-    def __init__(self, server: _Server, patience: float) -> None:
-        """`patience` is how many seconds headers may take."""
+    def __init__(self, server: _Server, patience: float, unread: float) -> None:
+        """`patience` is how many seconds headers may take, `unread` how many a reader may take nothing."""
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -249,6 +258,7 @@ class _Connection(web.RequestHandler):
         )
         self._server = server
         self._patience = patience
+        self._unread = unread
         self._until: asyncio.TimerHandle | None = None
         """Ends the connection unless a request is complete by then."""
         self._begun = False
@@ -258,6 +268,10 @@ class _Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        own: socket.socket | None = transport.get_extra_info("socket")
+        if own is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            # The system ends it: also when all that is left to send lies there, and the request is long over.
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(self._unread * 1000))
         self._is_refused = not self._server.admit()
         if self._is_refused:
             self._end(_TOO_MANY)
@@ -274,7 +288,8 @@ class _Connection(web.RequestHandler):
             return
         known = self._request_count
         super().data_received(data)
-        self._begun = self._request_count == known
+        # Without data aiohttp only looks for more requests in what it has kept of many.
+        self._begun = self._request_count == known and (self._begun or bool(data))
         if not self._begun:
             self._stop_clock()
         elif self._until is None:
@@ -324,10 +339,12 @@ class _Server(web.Server):
         handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         most_connections: int,
         header_seconds: float,
+        unread_seconds: float,
     ) -> None:
         super().__init__(handle)
         self._places = most_connections
         self._header_seconds = header_seconds
+        self._unread_seconds = unread_seconds
 
     def admit(self) -> bool:
         """Gives one of the places to a new connection, if there is one."""
@@ -341,4 +358,4 @@ class _Server(web.Server):
         self._places += not is_refused
 
     def __call__(self) -> web.RequestHandler:
-        return _Connection(self, self._header_seconds)
+        return _Connection(self, self._header_seconds, self._unread_seconds)

@@ -111,25 +111,41 @@ def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
 ) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
-    # An image is a pipe, and whoever reads it waits.
-    name = next(one.sha1 for one in project.versions() if one.zoom == -3 and one.sha1 is not None)
+    told = stopped(project, "mosaic", SMALL, str(folder / "map.png"), "--zoom", "-3")
+    assert told == "error: stopped: nothing was made, and what was there before is as it was"
+    assert not any(folder.iterdir())
+
+
+def test_what_was_made_before_a_signal_is_told(
+    project: Project, antworld: list[Harvested], tmp_path: Path
+) -> None:
+    first, last = antworld[0], antworld[-1]
+    project.adopt(last.data)
+    listed, shown = tmp_path / "diff.json", tmp_path / "diff.png"
+    told = stopped(project, "diff", ANTWORLD, first.day, last.day, str(listed), str(shown), "--zoom", "-3")
+    assert f"stopped: {listed} was made, {shown} was not, and what was there before is as it was" in told
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith("diff")] == ["diff.json"]
+
+
+def stopped(project: Project, *words: str) -> str:
+    """The last line of a command to which SIGTERM comes while it reads an image of zoom -3."""
+    # The image is a pipe, and whoever reads it waits.
+    images = [one for one in project.versions() if one.zoom == -3 and one.sha1 is not None]
+    name = max(images, key=lambda one: one.day).sha1
+    assert name is not None
     image = project.data / "tiles" / name[:2] / f"{name}.png"
     image.unlink()
     os.mkfifo(image)
-    with project.running("mosaic", SMALL, str(folder / "map.png"), "--zoom", "-3") as process:
+    with project.running(*words) as process:
         held: list[int] = []
         assert await_condition(lambda: is_read(image, held), process)
-        assert any(folder.iterdir())
         process.send_signal(signal.SIGTERM)
         # Now the pipe ends.
         os.close(held[0])
         _, told = process.communicate(timeout=60)
         assert process.wait() == 1
-    assert told.splitlines()[-1] == (
-        "error: stopped: nothing was made, and what was there before is as it was"
-    )
     assert "Traceback" not in told
-    assert not any(folder.iterdir())
+    return told.splitlines()[-1]
 
 
 def is_read(pipe: Path, held: list[int]) -> bool:
@@ -153,7 +169,9 @@ def test_what_is_wrong_is_one_line(project: Project, harvested_map: Rendering, t
             "nothing was there in this area",
         ),
     ]
-    for arguments, status, words in lines:
-        done = project.scrapy("mosaic", *arguments, check=False)
+    diff = (SMALL, SMALL_DAY, SMALL_DAY, str(tmp_path / "map.png"), "--max-pixels", "0")
+    commands = [("mosaic", *line) for line in lines]
+    for command, arguments, status, words in (*commands, ("diff", diff, 2, "leaves nothing to draw")):
+        done = project.scrapy(command, *arguments, check=False)
         assert (done.returncode, done.stdout) == (status, "")
         assert words in done.stderr.splitlines()[-1]

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import (
-    ExportCommand,
-    damaged_in_words,
-    foretell,
-    progress,
-    zoom_of,
-)
+from tileharvest.commands.export_command import ExportCommand, damaged_in_words, picture_of, progress
 from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
@@ -22,6 +16,7 @@ from tileharvest.store.settings import open_store_for_reading
 if TYPE_CHECKING:
     import argparse
     from collections import Counter
+    from collections.abc import Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -40,12 +35,8 @@ class Command(ExportCommand, ScrapyCommand):
     )
     arguments = range(3, 100)
     usage = "say which map and which days: scrapy {word} NAME 2024-01-01 2024-02-01 [FILE...]"
+    has_picture = True
     has_day = False
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--max-pixels", type=int, help="choose the deepest zoom with at most so many")
-        parser.add_argument("--background", help="a colour behind the map, such as black (default: none)")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
@@ -68,11 +59,11 @@ class Command(ExportCommand, ScrapyCommand):
                 "files": [],
             }
             lines = [_in_words(excerpt, counts)]
-            for path in paths:
+            for place, path in enumerate(paths):
                 if path.suffix.lower() in LISTS:
                     file: dict[str, Any] = {"file": str(path), "bytes": write_list(excerpt, path)}
                 else:
-                    file = self._picture(settings, excerpt, path, opts)
+                    file = self._picture(settings, excerpt, path, paths[:place], opts)
                 told["files"].append(file)
                 lines.append(f"{path}: {bytes_in_words(file['bytes'])}")
         if opts.json:
@@ -82,19 +73,19 @@ class Command(ExportCommand, ScrapyCommand):
                 write_line(line)
 
     def _picture(
-        self, settings: BaseSettings, excerpt: Excerpt, path: Path, opts: argparse.Namespace
+        self,
+        settings: BaseSettings,
+        excerpt: Excerpt,
+        path: Path,
+        made: Sequence[Path],
+        opts: argparse.Namespace,
     ) -> dict[str, Any]:
-        """Writes a picture. Returns what programs are told of it."""
+        """Writes a picture, after files that were `made` before. Returns what programs are told of it."""
         from tileharvest.export.difference import write_difference  # noqa: PLC0415
-        from tileharvest.export.mosaic import sheet_of  # noqa: PLC0415
-        from tileharvest.export.picture_file import background_of  # noqa: PLC0415
 
-        sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
-        background = None
-        if opts.background is not None or sheet.form.is_opaque:
-            background = background_of(opts.background, excerpt.described.background)
-        foretell(f"{path}: {sheet.in_words()}", as_json=opts.json)
-        with progress(settings, excerpt.map.name, as_json=opts.json) as watch:
+        sheet, background = picture_of(excerpt, path, opts)
+        what = f"{', '.join(map(str, made))} was made, {path} was not" if made else "nothing was made"
+        with progress(settings, excerpt.map.name, as_json=opts.json, what=what) as watch:
             store = open_store_for_reading(settings)
             written, damaged = write_difference(sheet, path, store, watch, background)
         if damaged:

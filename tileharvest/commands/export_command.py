@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say
-from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.commands.terminal import console, say, stopped_by_signals
+from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.maps_file import load_maps
@@ -21,10 +20,12 @@ from tileharvest.maps.settings import areas_file, maps_file
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.mosaic import Sheet
     from tileharvest.tiles.zones import Zone
 
 
@@ -33,6 +34,8 @@ class ExportCommand(MapCommand):
 
     has_zoom = True
     """Whether a person may choose the zoom."""
+    has_picture = False
+    """Whether it makes a picture, of which a person may choose the size and the background."""
     has_day = True
     """Whether it is of one day, which is an option."""
     has_period = False
@@ -52,6 +55,9 @@ class ExportCommand(MapCommand):
                 type=int,
                 help="0 is the deepest, -1 the next coarser (default: what fits)",
             )
+        if self.has_picture:
+            parser.add_argument("--max-pixels", type=int, help="choose the deepest zoom with at most so many")
+            parser.add_argument("--background", help="a colour behind the map, such as black (default: none)")
         if self.has_period:
             parser.add_argument("--from", dest="first", help="the first day (default: that of the history)")
             parser.add_argument("--to", dest="last", help="the last day (default: that of the history)")
@@ -87,27 +93,38 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
 
 
 @contextmanager
-def progress(settings: BaseSettings, name: str, *, as_json: bool) -> Iterator[ProgressLine]:
+def progress(
+    settings: BaseSettings, name: str, *, as_json: bool, what: str = "nothing was made"
+) -> Iterator[ProgressLine]:
     """Shows the progress on stderr until the block ends, or a signal ends it. Call it in the main thread.
 
-    SIGINT and SIGTERM raise TileHarvestError in the block, so that whatever it has begun is removed.
+    SIGINT and SIGTERM raise TileHarvestError in the block, so that whatever it has begun is removed. It says
+    `what` was made so far.
     """
+    line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
+    with stopped_by_signals(f"stopped: {what}, and what was there before is as it was"), line as shown:
+        yield shown
 
-    def stop(number: int, frame: Any) -> None:
-        for which in before:
-            # The clean-up is short, and is not to be interrupted.
-            signal.signal(which, signal.SIG_IGN)
-        raise TileHarvestError("stopped: nothing was made, and what was there before is as it was")
 
-    before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
-    for which in before:
-        signal.signal(which, stop)
-    try:
-        with ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json) as line:
-            yield line
-    finally:
-        for which, handler in before.items():
-            signal.signal(which, handler)
+def picture_of(
+    excerpt: Excerpt, path: Path, opts: argparse.Namespace
+) -> tuple[Sheet, tuple[int, int, int] | None]:
+    """Returns the picture that the options ask for, which the person is told, and its background.
+
+    Raises TileHarvestError for one that cannot be.
+    """
+    # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+    from tileharvest.export.mosaic import sheet_of  # noqa: PLC0415
+    from tileharvest.export.picture_file import background_of  # noqa: PLC0415
+
+    if opts.max_pixels is not None and opts.max_pixels < 1:
+        raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
+    sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
+    background = None
+    if opts.background is not None or sheet.form.is_opaque:
+        background = background_of(opts.background, excerpt.described.background)
+    foretell(f"{path}: {sheet.in_words()}", as_json=opts.json)
+    return sheet, background
 
 
 def damaged_in_words(tiles: int) -> str:

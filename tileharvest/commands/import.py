@@ -13,7 +13,14 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.import_display import ImportDisplay
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say, write_json, write_line, write_outcomes
+from tileharvest.commands.terminal import (
+    console,
+    say,
+    stopped_by_signals,
+    write_json,
+    write_line,
+    write_outcomes,
+)
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url
@@ -93,19 +100,20 @@ class Command(MapCommand, ScrapyCommand):
             description = described_map(settings, name)
         else:
             description = checked_entry(maps_file(settings), name, entry)
-        if form == "folder":
-            work = _of_folder(description, Path(source), opts.day)
-        elif form == "kedamadiff":
-            work = _of_kedamadiff(description, source, opts)
-        else:
-            work = _of_git(settings, description, source, opts)
         interval = progress_interval(settings)
-        with (
-            ImportDisplay(name, console(sys.stderr), interval, as_json=opts.json) as display,
-            History.open(database_url(settings)) as history,
-            ImportedImages(store_opener(settings)()) as images,
-        ):
-            work(history, images, display)
+        with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
+            if form == "folder":
+                work = _of_folder(description, Path(source), opts.day)
+            elif form == "kedamadiff":
+                work = _of_kedamadiff(description, source, opts)
+            else:
+                work = _of_git(settings, description, source, opts)
+            with (
+                ImportDisplay(name, console(sys.stderr), interval, as_json=opts.json) as display,
+                History.open(database_url(settings)) as history,
+                ImportedImages(store_opener(settings)()) as images,
+            ):
+                work(history, images, display)
         _tell(name, display, as_json=opts.json)
         if entry is not None:
             add_map(maps_file(settings), name, entry)

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import (
-    ExportCommand,
-    damaged_in_words,
-    foretell,
-    progress,
-    zoom_of,
-)
+from tileharvest.commands.export_command import ExportCommand, damaged_in_words, picture_of, progress
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
@@ -35,30 +29,21 @@ class Command(ExportCommand, ScrapyCommand):
     )
     arguments = range(1, 3)
     usage = "say which map: scrapy {word} NAME [FILE]"
+    has_picture = True
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--max-pixels", type=int, help="choose the deepest zoom with at most so many")
-        parser.add_argument("--background", help="a colour behind the map, such as black (default: none)")
         parser.add_argument("--quality", type=int, help="of JPEG, WebP and AVIF, 1 to 100")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.mosaic import sheet_of, write_mosaic  # noqa: PLC0415
-        from tileharvest.export.picture_file import background_of  # noqa: PLC0415
+        from tileharvest.export.mosaic import write_mosaic  # noqa: PLC0415
 
         if opts.quality is not None and not 1 <= opts.quality <= 100:
             raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 90")
-        if opts.max_pixels is not None and opts.max_pixels < 1:
-            raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
         with self.excerpt(settings, args[0], opts) as excerpt:
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.png")
-            sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
-            ground = excerpt.described.background
-            background = None
-            if opts.background is not None or sheet.form.is_opaque:
-                background = background_of(opts.background, ground)
-            foretell(f"{path}: {sheet.in_words()}", as_json=opts.json)
+            sheet, background = picture_of(excerpt, path, opts)
             with progress(settings, args[0], as_json=opts.json) as watch:
                 written, damaged = write_mosaic(
                     sheet,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +45,27 @@ def failing_clearly(command: Any) -> Iterator[None]:
         # Python writes what is left when it ends, and that must not fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         command.exitcode = ExitStatus.ERROR
+
+
+@contextlib.contextmanager
+def stopped_by_signals(said: str) -> Iterator[None]:
+    """Raises TileHarvestError, which says this, in the block where SIGINT or SIGTERM comes. So whatever was
+    begun is tidied up. Call it in the main thread."""
+
+    def stop(number: int, frame: Any) -> None:
+        for which in before:
+            # The clean-up is short, and is not to be interrupted.
+            signal.signal(which, signal.SIG_IGN)
+        raise TileHarvestError(said)
+
+    before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
+    for which in before:
+        signal.signal(which, stop)
+    try:
+        yield
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
 
 
 def write_error(message: str) -> None:

@@ -1,19 +1,33 @@
-"""Exports: mosaics in each form that is written in strips, a difference, and a restored tree."""
+"""Exports: mosaics in each form that is written in strips, a difference, a restored tree, and films."""
 
 from __future__ import annotations
 
 import io
 import sys
 from dataclasses import asdict
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha1
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from PIL import Image
+from PIL import Image as Pillow
 from rich.table import Table
 
 from bench.cost import run
 from bench.harvest import PROJECT
 from bench.site import LAYER, TILE_SIZE, generate
+from tileharvest.history.costs import Cost as Spent
+from tileharvest.history.database import History
+from tileharvest.history.harvest_row import Beginning
+from tileharvest.history.harvests import begin
+from tileharvest.history.schema import FINISHED
+from tileharvest.store.files import FileStore
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +43,11 @@ _DRAWN: Final = 32
 _CHANGED: Final = 10
 """Each tenth tile of the deepest zoom is another one on the second day."""
 _DAYS: Final = ("2024-01-01", "2024-01-02")
+FRAMES: Final = 300
+"""Days of the map that is filmed. On each one but the first `_BUSY` tiles change."""
+_FILMED: Final = (10, 6)
+"""Its tiles along both edges, of 384 pixels: a film of 1080p shows them half as large, composed."""
+_BUSY: Final = 4
 
 
 def measure(folder: Path, console: Console, depth: int) -> dict[str, Any]:
@@ -55,6 +74,7 @@ def measure(folder: Path, console: Console, depth: int) -> dict[str, Any]:
     target = folder / "export-tree"
     cost = _scrapy(folder, "restore", "bench", str(target))
     made["restore"] = cost, sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+    made |= _films(folder, drawn)
     pixels = (TILE_SIZE << depth) ** 2 // 1_000_000
     table = Table("command", "s", "CPU s", "RSS MB", "MB made", title=f"Exports of {pixels:,} million pixels")
     for what, (cost, size) in made.items():
@@ -63,20 +83,54 @@ def measure(folder: Path, console: Console, depth: int) -> dict[str, Any]:
     return {what: {"bytes": size, **asdict(cost)} for what, (cost, size) in made.items()}
 
 
+def _films(folder: Path, drawn: list[bytes]) -> dict[str, tuple[Cost, int]]:
+    """Measures a film of 300 frames at 1080p in each form for which that is usual."""
+    data, chance = folder / "film-data", Random(2)  # noqa: S311 - the same changes each time
+    columns, rows = _FILMED
+    store = FileStore(data / "tiles")
+    images = [Image(sha1(body, usedforsecurity=False).hexdigest(), "png", len(body)) for body in drawn]
+    for image, body in zip(images, drawn, strict=True):
+        store.put(image, body)
+    described = Layer(LAYER, Pyramid(5), "png", tile_size=(TILE_SIZE, TILE_SIZE))
+    every = [Tile.at(0, column, row) for column in range(columns) for row in range(rows)]
+    with History.open(f"sqlite:///{data / 'history.sqlite'}") as history:
+        for number in range(FRAMES):
+            day = date(2024, 1, 1) + timedelta(days=number)
+            started = datetime(day.year, day.month, day.day, tzinfo=UTC)
+            harvest = begin(history, Beginning("bench", str(day), day, started, "overviewer", [described]))
+            chosen = chance.sample(every, _BUSY) if number else every
+            outcome = Outcome.UPDATED if number else Outcome.ADDED
+            harvest.record(
+                [_result(tile, outcome, chance.choice(images)) for tile in chosen],
+                Spent(_BUSY),
+            )
+            harvest.finish(started, FINISHED, settle_gone=True)
+    made = {}
+    for ending in ("mp4", "webm", "webp"):
+        target = folder / f"export-film.{ending}"
+        cost = _scrapy(folder, "film", "bench", str(target), data="film-data")
+        made[f"film, .{ending}"] = cost, target.stat().st_size
+    return made
+
+
+def _result(tile: Tile, outcome: Outcome, image: Image) -> TileResult:
+    return TileResult(LAYER, tile, outcome, image, None, Validator('"1"', None))
+
+
 def _terrain(chance: Random) -> bytes:
     """Returns a tile of about 45 kB, as detailed ones of Overviewer are."""
     colours = [chance.randbytes(3) + b"\xff" for _ in range(24)]
     cells = TILE_SIZE // 2
     pixels = b"".join(chance.choices(colours, k=cells * cells))
-    image = Image.frombytes("RGBA", (cells, cells), pixels)
+    image = Pillow.frombytes("RGBA", (cells, cells), pixels)
     body = io.BytesIO()
-    image.resize((TILE_SIZE, TILE_SIZE), Image.Resampling.NEAREST).save(body, "PNG")
+    image.resize((TILE_SIZE, TILE_SIZE), Pillow.Resampling.NEAREST).save(body, "PNG")
     return body.getvalue()
 
 
-def _scrapy(folder: Path, *arguments: str) -> Cost:
+def _scrapy(folder: Path, *arguments: str, data: str = "export-data") -> Cost:
     places = {
         "TILEHARVEST_MAPS": str(folder / "export.toml"),
-        "TILEHARVEST_DATA": str(folder / "export-data"),
+        "TILEHARVEST_DATA": str(folder / data),
     }
     return run([sys.executable, "-m", "scrapy", *arguments], folder / "export.log", PROJECT, places)
